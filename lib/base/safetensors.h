@@ -63,6 +63,7 @@ typedef struct xsmi_tensor {
     size_t begin;              /* its first byte in the file; set by reading */
     const unsigned char *data; /* aligned to the dtype's size; NULL in writing */
     xsmi_tensor_part part;     /* of a tensor that was read: what `data` has, without holes */
+    bool known;                /* of a tensor that was read: somebody has looked for it */
 } xsmi_tensor;
 
 /* Bytes of `data` of a tensor that was read. */
@@ -116,6 +117,10 @@ void xsmi_container_close(xsmi_container *c);
 /* The tensor of that name, or NULL; valid until the container is closed. */
 const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name);
 const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index);
+/* Refuses a file with a tensor that xsmi_container_tensor() was not called for: one of a later release, of which half
+ * would be read. Those whose names begin with a prefix count as looked for. `what` is the kind of file. */
+void xsmi_container_know(const xsmi_container *c, const char *prefix);
+xsm_status xsmi_container_check_known(const xsmi_container *c, const char *name, const char *what, xsm_error *err);
 /* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);

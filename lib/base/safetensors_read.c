@@ -643,10 +643,30 @@ const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *na
 {
     for (size_t i = 0; i < c->header.count; i++) {
         if (strcmp(c->header.tensors[i].name, name) == 0) {
+            c->header.tensors[i].known = true;
             return &c->header.tensors[i];
         }
     }
     return NULL;
+}
+
+void xsmi_container_know(const xsmi_container *c, const char *prefix)
+{
+    for (size_t i = 0; i < c->header.count; i++) {
+        c->header.tensors[i].known |= strncmp(c->header.tensors[i].name, prefix, strlen(prefix)) == 0;
+    }
+}
+
+xsm_status xsmi_container_check_known(const xsmi_container *c, const char *name, const char *what, xsm_error *err)
+{
+    size_t i = 0;
+    while (i < c->header.count && c->header.tensors[i].known) {
+        i++;
+    }
+    return i == c->header.count
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a tensor '%s', which this release does not know in %s",
+                           name, c->header.tensors[i].name, what);
 }
 
 const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index)

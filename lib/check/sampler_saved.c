@@ -115,7 +115,7 @@ xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampl
     xsm_array_writer w = {.context = t->context};
     xsm_sampler *loaded = NULL;
     xsm_status status = xsmi_sampler_arrays(s, &w, err);
-    xsm_array_reader reader = {w.tensors, w.count, "a trial"};
+    xsm_array_reader reader = {w.tensors, w.count, "a trial", NULL};
     if (status == XSM_OK) {
         xsm_error said = XSM_ERROR_INIT;
         status = load(t, t->context, &reader, &loaded, &said);

@@ -174,6 +174,7 @@ static xsm_status restore(xsm_index *x, const xsmi_container *file, const file_f
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '" NUMBERS "' must hold %" PRIu64 " U32 for this index",
                          path, count);
     }
+    XSMI_TRY(xsmi_container_check_known(file, path, "an index", err));
     xsm_error said = XSM_ERROR_INIT;
     xsm_status status = xsmi_index_restore(x, (const uint32_t *)(const void *)numbers->data, &said);
     if (status == XSM_ERROR_FORMAT) {

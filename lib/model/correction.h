@@ -86,8 +86,6 @@ static inline size_t xsmi_correction_code(const xsmi_correction *c)
 }
 
 /* Corrections in a model's file (correction_file.c). */
-/* Whether a tensor belongs to one. */
-bool xsmi_correction_has_tensor(const char *name);
 /* The correction's tensors with their data; returns their number. */
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
 /* Reads the correction of a model; NULL if the file has none. The source has the model's shape, and no tensors yet. */

@@ -7,18 +7,6 @@
 static const xsmi_correction_kind *const kinds[] = {XSMI_CORRECTIONS(LIST)};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-bool xsmi_correction_has_tensor(const char *name)
-{
-    for (size_t i = 0; i < KINDS; i++) {
-        for (const char *const *own = kinds[i]->tensor_names; *own; own++) {
-            if (strcmp(*own, name) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS])
 {
     return c->kind->save(c, tensors);

@@ -17,7 +17,7 @@ static const char *plain_name(const xsmi_host_tensor *t)
     return t->name + PREFIX_LENGTH;
 }
 
-bool xsmi_host_has_tensor(const char *name)
+static bool is_host_tensor(const char *name)
 {
     return strncmp(name, XSMI_HOST_PREFIX, PREFIX_LENGTH) == 0;
 }
@@ -156,8 +156,9 @@ xsm_status xsmi_host_tensors_read(xsm_context *ctx, const xsmi_container *file, 
                                   xsm_error *err)
 {
     const xsmi_tensor *tensor;
+    xsmi_container_know(file, XSMI_HOST_PREFIX);
     for (size_t i = 0; (tensor = xsmi_container_tensor_at(file, i)) != NULL; i++) {
-        if (!xsmi_host_has_tensor(tensor->name)) {
+        if (!is_host_tensor(tensor->name)) {
             continue;
         }
         if (!is_name(tensor->name + PREFIX_LENGTH)) {

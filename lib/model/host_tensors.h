@@ -25,8 +25,6 @@ typedef struct xsmi_host_tensors {
     size_t count, capacity;
 } xsmi_host_tensors;
 
-/* Whether a tensor of a file is a host's. */
-bool xsmi_host_has_tensor(const char *name);
 /* Whether some are in the model's mapping, which must stay then. */
 bool xsmi_host_tensors_mapped(const xsmi_host_tensors *h);
 /* Takes the host's tensors of a file into an empty list, without a copy. `name` is for messages. */

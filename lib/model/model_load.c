@@ -45,46 +45,6 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
     return XSM_OK;
 }
 
-static xsm_status check_names_known(const source *s, xsm_error *err)
-{
-    static const char *const known[] = {"weight",
-                                        "bias",
-                                        "labels",
-                                        "label_names",
-                                        "class_counts",
-                                        "idf",
-                                        "standard",
-                                        "products",
-                                        XSMI_VOCABULARY_TENSOR,
-                                        XSMI_TREE_TENSOR,
-                                        "embedding",
-                                        XSMI_WEIGHT_SCALE,
-                                        XSMI_EMBEDDING_SCALE,
-                                        XSMI_FEATURE_NAMES_TENSOR,
-                                        XSMI_FEATURE_NUMBERS_TENSOR};
-    const bool checkpoint = xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT) != NULL;
-    const xsmi_tensor *t;
-    for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
-        /* "state.*" is for checkpoints only */
-        bool found = checkpoint && strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0;
-        found |=
-            xsmi_correction_has_tensor(t->name) || xsmi_sparse_has_tensor(t->name) || xsmi_host_has_tensor(t->name);
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-            found |= strcmp(t->name, known[k]) == 0;
-        }
-        if (!found) {
-            return xsmi_fail(
-                err, XSM_ERROR_FORMAT,
-                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                "class_counts, embedding, idf, standard, products, vocabulary, feature_names, feature_numbers, "
-                "correction, nodes and those of a "
-                "tree, of pairs, of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
-                s->name, t->name);
-        }
-    }
-    return XSM_OK;
-}
-
 /* A model without weights of its own: sparse ones, whose bias is read like that of others, or trees. */
 static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi_tensor *bias, xsm_model **out,
                                    xsm_error *err)
@@ -157,7 +117,6 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     if (kind && strcmp(kind, "a model") != 0 && strcmp(kind, "a checkpoint of training") != 0) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s, and a model is wanted", s->name, kind);
     }
-    XSMI_TRY(check_names_known(s, err));
     XSMI_TRY(find_weight(s, &weight, err));
     const xsmi_tensor *given = xsmi_container_tensor(s->container, "bias");
     const bool narrow_bias = weight && weight->dtype == XSMI_DTYPE_BF16 && given && given->dtype == XSMI_DTYPE_BF16;
@@ -450,47 +409,36 @@ void xsmi_model_choose_part(const void *context, const xsmi_tensor *key, const x
     }
 }
 
+/* All but the weights. */
+static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
+{
+    const xsmi_container *file = s->container;
+    xsm_error inner = XSM_ERROR_INIT;
+    XSMI_TRY(xsmi_layer_read(m, file, s->name, err));
+    XSMI_TRY(load_classes(s, m, err));
+    XSMI_TRY(xsmi_model_schema_in(m->context, file, s->name, &m->map.schema, err));
+    XSMI_TRY(load_transform(s, m, err));
+    XSMI_TRY(in_file(s, xsmi_schema_check_count(m->map.schema, xsmi_model_input_features(m), &inner), &inner, err));
+    if (xsmi_container_metadata(file, XSMI_KEY_CHECKPOINT)) {
+        XSMI_TRY(xsmi_model_load_scales(m, file, s->name, err));
+        xsmi_container_know(file, XSMI_STATE_PREFIX);
+    }
+    XSMI_TRY(load_correction(s, m, err));
+    XSMI_TRY(load_score(s, m, err));
+    XSMI_TRY(load_link(s, m, err));
+    XSMI_TRY(load_calibration(s, m, err));
+    XSMI_TRY(xsmi_model_copy_metadata(m, file, err));
+    XSMI_TRY(xsmi_host_tensors_read(m->context, file, s->name, &m->host, err));
+    return xsmi_container_check_known(file, s->name, "a model", err);
+}
+
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err)
 {
-    source s = {container, name};
+    const source s = {container, name};
     xsm_model *m = NULL;
     XSMI_TRY(new_model(&s, ctx, &m, err));
-    xsm_status status = xsmi_layer_read(m, container, name, err);
-    if (status == XSM_OK) {
-        status = load_classes(&s, m, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_model_schema_in(m->context, container, name, &m->map.schema, err);
-    }
-    if (status == XSM_OK) {
-        status = load_transform(&s, m, err);
-    }
-    if (status == XSM_OK) {
-        xsm_error inner = XSM_ERROR_INIT;
-        status = in_file(&s, xsmi_schema_check_count(m->map.schema, xsmi_model_input_features(m), &inner), &inner, err);
-    }
-    if (status == XSM_OK && xsmi_container_metadata(container, XSMI_KEY_CHECKPOINT)) {
-        status = xsmi_model_load_scales(m, container, name, err);
-    }
-    if (status == XSM_OK) {
-        status = load_correction(&s, m, err);
-    }
-    if (status == XSM_OK) {
-        status = load_score(&s, m, err);
-    }
-    if (status == XSM_OK) {
-        status = load_link(&s, m, err);
-    }
-    if (status == XSM_OK) {
-        status = load_calibration(&s, m, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_model_copy_metadata(m, container, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_host_tensors_read(m->context, container, name, &m->host, err);
-    }
+    const xsm_status status = load_rest(&s, m, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;

@@ -132,22 +132,6 @@ void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_T
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
-bool xsmi_sparse_has_tensor(const char *name)
-{
-    const bool of_tree = strncmp(name, "tree", 4) == 0 && name[4] >= '0' && name[4] <= '9';
-    for (name += of_tree ? 5 : 0; of_tree && *name >= '0' && *name <= '9'; name++) {
-    }
-    if (of_tree && *name++ != '.') {
-        return false;
-    }
-    for (int i = 0; i < XSMI_SPARSE_NAMES; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return of_tree || i != XSMI_SPARSE_NODES;
-        }
-    }
-    return false;
-}
-
 bool xsmi_sparse_in_file(const xsmi_container *file)
 {
     return xsmi_container_tensor(file, names[XSMI_SPARSE_PLACES]) ||

@@ -49,8 +49,6 @@ xsm_status xsmi_sparse_write_divided(const xsm_model *m, const xsmi_tensor *t, b
                                      xsm_error *err);
 /* Leaves an empty list. */
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list);
-/* Whether a tensor belongs to sparse weights. */
-bool xsmi_sparse_has_tensor(const char *name);
 /* Whether a file has sparse weights. */
 bool xsmi_sparse_in_file(const xsmi_container *file);
 

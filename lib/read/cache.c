@@ -433,6 +433,7 @@ static xsm_status fill(cache *c, xsm_error *err)
     d->transformed = xsmi_container_metadata(c->file, KEY_TRANSFORMED) != NULL;
     d->format = XSM_FORMAT_CACHE;
     d->counted.dropped_features = c->numbers[DROPPED];
+    XSMI_TRY(xsmi_container_check_known(c->file, c->path, "a cache", err));
     XSMI_TRY(check_features(c, err));
     XSMI_TRY(xsmi_dataset_check_labels(d, c->path, err));
     return check_counts(c, err);

@@ -41,6 +41,7 @@ const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (strcmp(r->tensors[i].name, name) == 0) {
+            (void)(r->file && xsmi_container_tensor(r->file, name)); /* it is known */
             return &r->tensors[i];
         }
     }
@@ -88,7 +89,7 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
                          "dimensions",
                          RANK);
     }
-    xsm_array_reader so_far = {w->tensors, w->count, NULL};
+    xsm_array_reader so_far = {w->tensors, w->count, NULL, NULL};
     xsmi_tensor t = {.name = a.name, .dtype = (xsmi_dtype)file_type(a.type), .rank = a.rank, .data = a.data};
     memcpy(t.shape, a.shape, a.rank * sizeof *t.shape);
     if (!xsmi_tensor_bytes(&t, &t.size) || (t.size > 0 && !a.data) || xsmi_array_get(&so_far, a.name)) {

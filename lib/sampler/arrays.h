@@ -18,6 +18,7 @@ struct xsm_array_reader {
     const xsmi_tensor *tensors;
     size_t count;
     const char *name;
+    const xsmi_container *file; /* or NULL: arrays in memory */
 };
 
 void xsmi_array_writer_clear(xsm_array_writer *w);

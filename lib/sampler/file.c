@@ -25,7 +25,7 @@
 /* Named in messages about arrays that are in memory. */
 static xsm_array_reader reader_of(const xsm_sampler *s, const xsm_array_writer *w)
 {
-    return (xsm_array_reader){w->tensors, w->count, s->ops.name};
+    return (xsm_array_reader){w->tensors, w->count, s->ops.name, NULL};
 }
 
 xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *err)
@@ -182,7 +182,7 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     }
     status = status == XSM_OK ? list_tensors(ctx, file, &list, err) : status;
     if (status == XSM_OK) {
-        xsm_array_reader reader = {list.tensors, list.count, path};
+        const xsm_array_reader reader = {list.tensors, list.count, path, file};
         status = xsmi_sampler_restore(s, &reader, classes, features, err);
     }
     if (status == XSM_OK) {
@@ -194,6 +194,7 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
                                               : XSM_INDEX_BASE_AUTO,
                                   &s->schema, err);
     }
+    status = status == XSM_OK ? xsmi_container_check_known(file, path, "a sampler like this", err) : status;
     xsmi_array_writer_clear(&list);
     if (status != XSM_OK) {
         xsm_sampler_free(s);

@@ -139,7 +139,7 @@ static void try_sampler(xsm_context *ctx, const char *name, const uint8_t *data,
         }
     }
     patch(bytes, room, data + (size > 0), size - (size > 0));
-    const xsm_array_reader reader = {w.tensors, w.count, "input"};
+    const xsm_array_reader reader = {w.tensors, w.count, "input", NULL};
     xsm_status status = xsmi_sampler_restore(to, &reader, CLASSES, FEATURES, &err);
     check(status, &err, status == XSM_OK && sampler_works(to, rows));
     free(bytes);

@@ -531,7 +531,7 @@ static void damaged_files_are_refused(void **state)
         size_t type;
         const char *from, *to, *says;
     } damages[] = {
-        {1, "weight_scale", "weight_scalf", "has a tensor 'weight_scalf'"},
+        {1, "weight_scale", "weight_scalf", "needs a tensor 'weight_scale'"},
         {1,
          "\"weight_scale\":{\"data_offsets\":", "\"correction\":  {\"data_offsets\":", "needs a tensor 'weight_scale'"},
         {1, "\"dtype\":\"I8\",\"shape\":[611,75]", "\"dtype\":\"U8\",\"shape\":[611,75]", "F32 of 2 is needed"},

@@ -11,6 +11,7 @@ import tempfile
 import numpy as np
 
 import read
+import model_file
 
 xsoftmax = os.path.abspath(sys.argv[1])
 rng = np.random.default_rng(20261128)
@@ -92,6 +93,18 @@ def check_index():
     print("svm.index: as the page says")
 
 
+def check_unknown():
+    """A tensor of a later release is refused by name, wherever it is."""
+    for name, command in (("svm.m", ["info", "later"]), ("rows.cache", ["convert", "--data", "later", "--format", "cache", "--to",
+                                                                       "xc", "--output", "out"]),
+                          ("svm.index", ["predict", "--model", "svm.m", "--data", "svm", "--index-file", "later"])):
+        model_file.rewrite(name, "later", "tensor")
+        done = subprocess.run([xsoftmax, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 1 or "later: it has a tensor 'later', which this release does not know" not in done.stderr:
+            failures.append(f"{name} with another tensor")
+            print(name, done.returncode, done.stderr)
+
+
 def main():
     made_up()
     softmax = ["--estimator", "softmax", "--eta", "0.5", "--epochs", "3"]
@@ -126,6 +139,7 @@ def main():
     compare("state", "svm")
     check_cache()
     check_index()
+    check_unknown()
     if failures:
         raise SystemExit(f"not as doc/formats.md says: {', '.join(failures)}")
 
