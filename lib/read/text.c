@@ -141,13 +141,68 @@ static xsm_status cut_weight(const xsmi_text *t, const char *word, size_t *lengt
     return XSM_OK;
 }
 
-/* Counts labels that end with a comma, as where other programs separate labels. */
-static void note_comma(xsmi_text *t, const char *word, size_t length)
+/* -- labels -------------------------------------------------------------------------------------------------------- */
+
+static void count(xsmi_text_note *n, uint64_t line, const char *word, size_t length)
 {
-    if (word[length - 1] == ',' && t->commas++ == 0) {
-        t->comma_line = t->r->lines.line;
-        xsmi_quote(t->comma, word, length);
+    if (n->count++ == 0) {
+        n->line = line;
+        xsmi_quote(n->first, word, length);
     }
+}
+
+/* Where the label prefix is next from `at` on, or `end`. */
+static const char *find_prefix(const xsmi_text *t, const char *at, const char *end)
+{
+    const char *const prefix = t->options.label_prefix;
+    while ((size_t)(end - at) >= t->prefix_length &&
+           (at = memchr(at, prefix[0], (size_t)(end - at) - t->prefix_length + 1)) != NULL) {
+        if (memcmp(at, prefix, t->prefix_length) == 0) {
+            return at;
+        }
+        at++;
+    }
+    return end;
+}
+
+/* Whether a name has a character that separates words or labels elsewhere: `,;|`, or a blank that is none of ASCII. */
+static bool is_joined(const char *name, size_t length)
+{
+    static const char *const blanks[] = {"\xC2\xA0", "\xE2\x80\x8B", "\xE3\x80\x80", "\xEF\xBB\xBF"};
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] == ',' || name[i] == ';' || name[i] == '|') {
+            return true;
+        }
+        for (size_t j = 0; j < sizeof blanks / sizeof *blanks && (unsigned char)name[i] >= 0xC2; j++) {
+            const size_t size = strlen(blanks[j]);
+            if (length - i >= size && memcmp(name + i, blanks[j], size) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || xsmi_is_digit(c) || ((unsigned char)c & 0x80);
+}
+
+/* Whether a word is the prefix in other letters or with other signs, and a name: _label_a, __Label__a. */
+static bool is_misspelt(const xsmi_text *t, const char *word, size_t length)
+{
+    const char *prefix = t->options.label_prefix, *const end = word + length;
+    while (*prefix && !is_letter(*prefix)) {
+        prefix++;
+    }
+    while (word < end && !is_letter(*word)) {
+        word++;
+    }
+    const char *const core = prefix;
+    for (; is_letter(*prefix) && word < end && (*prefix | 0x20) == (*word | 0x20); word++) {
+        prefix++;
+    }
+    return prefix > core && *prefix && !is_letter(*prefix) && end - word > 1 && *word == *prefix;
 }
 
 static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool *first, xsm_error *err)
@@ -159,6 +214,13 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
                                 "expected a label's name behind %s, found a blank or the end of the line",
                                 xsmi_quote(quote, word, length));
     }
+    const char *const inner = find_prefix(t, word + t->prefix_length, word + length);
+    if (!r->skips_labels && inner < word + length && (t->prefix_length > 1 || inner + 1 < word + length)) {
+        char quote[XSMI_QUOTE_SIZE];
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, (uint64_t)(inner - t->line) + 1,
+                                "a label within a label, %s; a blank between them is accepted",
+                                xsmi_quote(quote, word, length));
+    }
     if (!r->skips_labels && (*first || r->options.labels != XSM_LABELS_FIRST)) {
         uint32_t id;
         float weight = 1;
@@ -167,7 +229,9 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         }
         XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_weighted(r, id, weight);
-        note_comma(t, word, length);
+        if (is_joined(word + t->prefix_length, length - t->prefix_length)) {
+            count(&t->joined, r->lines.line, word, length);
+        }
     }
     *first = false;
     return XSM_OK;
@@ -203,6 +267,21 @@ xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm
     return xsmi_text_read_words(t, line, length, t->r->lines.line, err);
 }
 
+/* Finds the next word of the line from *at on; false: none is left. */
+static bool next_word(const char **at, const char *stop, size_t *length)
+{
+    const char *end = *at;
+    while (end < stop && is_blank(*end)) {
+        end++;
+    }
+    *at = end;
+    while (end < stop && !is_blank(*end)) {
+        end++;
+    }
+    *length = (size_t)(end - *at);
+    return *length > 0;
+}
+
 xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err)
 {
     xsmi_reader *r = t->r;
@@ -210,28 +289,21 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
     t->line = line;
     t->key_count = 0;
     t->window_length = 0;
-    bool first = true;
+    bool first = true, opens = !t->only_words;
     XSMI_TRY(xsmi_reader_reserve(r, 0, length / (t->prefix_length + 2) + 1, err));
-    for (size_t at = 0;;) {
-        while (at < length && is_blank(line[at])) {
-            at++;
-        }
-        if (at == length) {
-            break;
-        }
-        size_t end = at;
-        while (end < length && !is_blank(line[end])) {
-            end++;
-        }
-        const char *word = line + at;
-        size_t size = end - at;
-        if (!t->only_words && size >= t->prefix_length &&
-            memcmp(word, t->options.label_prefix, t->prefix_length) == 0) {
+    const bool marked = length >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0; /* as where cat joined files */
+    const char *word = line + (marked ? 3 : 0), *const stop = line + length;
+    const char *prefix = opens ? find_prefix(t, word, stop) : stop;
+    for (size_t size; next_word(&word, stop, &size); word += size, opens = false) {
+        if (prefix == word) {
             XSMI_TRY(add_label(t, word, size, &first, err));
         } else {
             XSMI_TRY(add_word(t, word, size, err));
+            if (prefix < word + size || (opens && is_misspelt(t, word, size))) {
+                count(&t->missed, number, word, size);
+            }
         }
-        at = end;
+        prefix = prefix < word + size ? find_prefix(t, word + size, stop) : prefix;
     }
     return end_row(t, err);
 }
@@ -458,15 +530,30 @@ void xsmi_text_end(xsmi_text *t)
     xsmi_release(ctx, t->marked, t->marked_capacity, 1);
 }
 
-xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err)
+static void tell(const xsmi_text *t)
 {
-    if (t->commas > 0) {
+    if (t->joined.count > 0) {
         xsmi_log(
             t->r->context, XSM_LOG_WARNING,
-            "%s: %llu labels end with a comma, the first is %s in line %llu; labels are separated by blanks, so the "
-            "comma is part of the name",
-            t->r->source.name, (unsigned long long)t->commas, t->comma, (unsigned long long)t->comma_line);
+            "%s: %llu labels have a comma, a semicolon, a bar or a wide blank within, the first is %s in line %llu; "
+            "it is part of the name, for labels end at a blank (of ASCII): put one in its place if it separates",
+            t->r->source.name, (unsigned long long)t->joined.count, t->joined.first,
+            (unsigned long long)t->joined.line);
     }
+    if (t->missed.count > 0) {
+        xsmi_log(t->r->context, XSM_LOG_WARNING,
+                 "%s: %llu words look like labels, which begin with %s (xsm_text_options.label_prefix), and are words, "
+                 "the first is %s in line %llu%s",
+                 t->r->source.name, (unsigned long long)t->missed.count, t->options.label_prefix, t->missed.first,
+                 (unsigned long long)t->missed.line,
+                 t->missed.first[1] == '"' ? "; lines in quotes are lines without: sed 's/^\"//; s/\"$//; s/\"\"/\"/g'"
+                                           : "");
+    }
+}
+
+xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err)
+{
+    tell(t);
     return (t->vocabulary && !t->grows) || t->r->rows == 0 ? XSM_OK : end_text(t, err);
 }
 

@@ -8,6 +8,12 @@
 #include "data/vocabulary.h"
 #include "read/reader.h"
 
+/* What is told of the whole text: how often it was met, and where first. */
+typedef struct xsmi_text_note {
+    uint64_t count, line;
+    char first[XSMI_QUOTE_SIZE];
+} xsmi_text_note;
+
 typedef struct xsmi_text {
     xsmi_reader *r;
     xsm_text_options options;
@@ -28,8 +34,8 @@ typedef struct xsmi_text {
     size_t scratch_capacity;
     char *marked; /* a word between its brackets */
     size_t marked_capacity;
-    uint64_t commas, comma_line; /* labels that end with a comma, and the first of them */
-    char comma[XSMI_QUOTE_SIZE];
+    xsmi_text_note joined; /* labels with what separates words elsewhere */
+    xsmi_text_note missed; /* words that look like labels */
 } xsmi_text;
 
 /* Takes the reader's settings: the class map's vocabulary, or the options. Call xsmi_text_end() after a failure, too.

@@ -148,7 +148,38 @@ static const good goods[] = {
     {TEXT(" 3 1:1\n\t-1 2:1\n 2:5\n 7\n"), "2 3[-1,3,7]: 1 0:1; 0 1:1;  1:5; 2", NULL, OPTIONS(.format = 0)},
     /* commas between labels */
     {TEXT("__label__a, __label__b, x y\n__label__b x\n"), "2 3[a,,b,b,]: 0,2 0:1 1:1; 1 0:1",
-     "2 labels end with a comma, the first is '__label__a,' in line 1", OPTIONS(.format = 0)},
+     "2 labels have a comma, a semicolon, a bar or a wide blank within, the first is '__label__a,' in line 1",
+     OPTIONS(.format = 0)},
+    {TEXT("__label__b x\n__label__a,hello x\n__label__b|c x\n"), "1 3[a,hello,b,b|c]: 1 0:1; 0 0:1; 2 0:1",
+     "2 labels have a comma, a semicolon, a bar or a wide blank within, the first is '__label__a,hello' in line 2",
+     OPTIONS(.format = 0)},
+    {TEXT("__label__a;b x\n"), "1 1[a;b]: 0 0:1", "1 labels have a comma", OPTIONS(.format = 0)},
+    {TEXT("__label__a\xC2\xA0y x\n"), "1 1[a\xC2\xA0y]: 0 0:1", "1 labels have a comma", OPTIONS(.format = 0)},
+    {TEXT("__label__a\xE3\x80\x80y x\n"), "1 1[a\xE3\x80\x80y]: 0 0:1", "1 labels have", OPTIONS(.format = 0)},
+    {TEXT("__label__a/b-c.d&e__f x\n"), "1 1[a/b-c.d&e__f]: 0 0:1", NULL, OPTIONS(.format = 0)},
+    {TEXT("#c# x\n"), "1 1[c#]: 0 0:1", NULL,
+     OPTIONS(.format = XSM_FORMAT_TEXT,
+             .text = &(xsm_text_options){.size = sizeof(xsm_text_options), .label_prefix = "#"})},
+    /* what looks like a label, but is none */
+    {TEXT("__label__a x\n\"__label__b x, y\"\n"), "4 1[a]: 0 1:1;  0:1 2:1 3:1",
+     "1 words look like labels, which begin with __label__ (xsm_text_options.label_prefix), and are words, the first "
+     "is "
+     "'\"__label__b' in line 2; lines in quotes",
+     OPTIONS(.format = 0)},
+    {TEXT("__label__a x\n\xE2\x80\x8B__label__b\n"), "2 1[a]: 0 0:1;  1:1", "1 words look like labels",
+     OPTIONS(.format = 0)},
+    {TEXT("__label__a x\nx x,__label__b\n"), "2 1[a]: 0 0:1;  0:1 1:1", "1 words look like labels",
+     OPTIONS(.format = 0)},
+    {TEXT("__label__a x\n_label_b x\n__Label__c x\n__LABEL__d x\n"), "4 1[a]: 0 0:1;  0:1 3:1;  0:1 2:1;  0:1 1:1",
+     "3 words look like labels, which begin with __label__ (xsm_text_options.label_prefix), and are words, the first "
+     "is "
+     "'_label_b' in line 2",
+     OPTIONS(.format = 0)},
+    {TEXT("__label__a label_ x\nlabel-free\nlabels_x\nlabel\n"), "5 1[a]: 0 2:1 4:1;  1:1;  3:1;  0:1", NULL,
+     OPTIONS(.format = 0)},
+    /* files that begin with a byte order mark, joined */
+    {TEXT("\xEF\xBB\xBF__label__a x\n\xEF\xBB\xBF__label__b x\n\xEF\xBB\xBFx\n"), "1 2[a,b]: 0 0:1; 1 0:1;  0:1", NULL,
+     OPTIONS(.format = 0)},
     /* bytes that are no UTF-8, as Python replaces them */
     {TEXT("__label__a\xE9 x\n"), "1 1[a\xEF\xBF\xBD]: 0 0:1", "1 times, first in line 1", OPTIONS(REPLACE)},
     {TEXT("__label__\xE2\x82\xE2 x\n__label__\xF0\x80 x\n"), "1 1[\xEF\xBF\xBD\xEF\xBF\xBD]: 0 0:1; 0 0:1", "4 times",
@@ -263,6 +294,28 @@ static void what_others_write_is_read(void **state)
             }
             xsm_dataset_free(d);
             xsm_context_free(context);
+        }
+    }
+}
+
+/* A label in a label is an error at its place, whatever is between. */
+static void labels_are_apart(void **state)
+{
+    (void)state;
+    static const char *const between[] = {"",  ",",  ";", "|", "/", "\xC2\xA0", "\xE3\x80\x80", "\xE2\x80\x8B",
+                                          "-", ":1,"};
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
+        for (size_t behind = 0; behind < 2; behind++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_dataset *d = NULL;
+            char text[100];
+            const int size = snprintf(text, sizeof text, "__label__b x\n y __label__a%s__label__%s x\n", between[i],
+                                      behind ? "b" : "");
+            const xsm_read_options options = OPTIONS(.label_weights = i % 2);
+            assert_fails(read_bytes(NULL, text, (size_t)size, 0, &options, &d, &err), XSM_ERROR_FORMAT, err);
+            assert_int_equal(err.line, 2);
+            assert_int_equal(err.column, 4 + strlen("__label__a") + strlen(between[i]));
+            assert_non_null(strstr(err.message, "a label within a label, '__label__a"));
         }
     }
 }
@@ -697,6 +750,7 @@ int main(void)
         cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
         cmocka_unit_test(one_column_is_a_table),    cmocka_unit_test(quotes_between_tabs),
         cmocka_unit_test(spellings_of_numbers),     cmocka_unit_test(numbers_of_rows_are_no_labels),
+        cmocka_unit_test(labels_are_apart),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
