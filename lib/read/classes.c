@@ -211,8 +211,60 @@ static xsm_status take_map_of_file(const xsmi_reader *r, xsm_dataset *d, uint32_
     return status;
 }
 
+#define REPLACED "with U+FFFD in place of bytes that are no UTF-8"
+#define ADVICE "iconv -f LATIN1 -t UTF-8 makes UTF-8 of the bytes of Western Europe"
+
+/* Adds a label to a dictionary without its bad bytes, which no other label there is. */
+static xsm_status add_mended(const xsmi_reader *r, xsmi_dictionary *mended, uint32_t i, uint32_t *changed,
+                             xsm_error *err)
+{
+    char quotes[2][XSMI_QUOTE_SIZE];
+    size_t length, most;
+    uint32_t id;
+    uint64_t replaced = 0;
+    const char *const word = xsmi_dictionary_text(&r->dictionary, i, &length);
+    most = 3 * length + 1; /* text of a file that is three times as long was mended before */
+    char *copy = xsmi_allocate(r->context, most, 1);
+    if (!copy) {
+        return xsmi_fail_memory(err, most, "a label");
+    }
+    const xsm_status status =
+        xsmi_dictionary_word(mended, copy, xsmi_utf8_mend(word, length, copy, &replaced), &id, err);
+    xsmi_release(r->context, copy, most, 1);
+    XSMI_TRY(status);
+    if (id < i) {
+        const char *const other = xsmi_dictionary_text(&r->dictionary, id, &most);
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the labels %s and %s are one " REPLACED "; " ADVICE,
+                         r->source.name, xsmi_quote(quotes[0], other, most), xsmi_quote(quotes[1], word, length));
+    }
+    *changed += replaced > 0;
+    return XSM_OK;
+}
+
+/* Replaces bad bytes of labels. */
+static xsm_status mend_labels(xsmi_reader *r, xsm_error *err)
+{
+    xsmi_dictionary mended;
+    xsm_status status = XSM_OK;
+    uint32_t changed = 0;
+    xsmi_dictionary_start(&mended, r->context, true);
+    for (uint32_t i = 0; i < r->dictionary.count && status == XSM_OK; i++) {
+        status = add_mended(r, &mended, i, &changed, err);
+    }
+    if (status == XSM_OK) {
+        xsmi_log(r->context, XSM_LOG_WARNING, "%s: %u classes have names " REPLACED "; " ADVICE, r->source.name,
+                 changed);
+        const xsmi_dictionary bad = r->dictionary;
+        r->dictionary = mended;
+        mended = bad;
+    }
+    xsmi_dictionary_end(&mended);
+    return status;
+}
+
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
 {
+    XSMI_TRY(r->bad_labels ? mend_labels(r, err) : XSM_OK);
     uint32_t count = r->dictionary.count;
     uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
     int64_t *labels = xsmi_allocate(r->context, count, sizeof *labels);

@@ -194,8 +194,7 @@ static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *wor
                             xsm_error *err)
 {
     uint32_t id;
-    XSMI_TRY(
-        xsmi_reader_text(r, f->line, f->column + before + (f->quoted ? 1 : 0), " in a label", &word, &length, err));
+    XSMI_TRY(xsmi_reader_label(r, f->line, f->column + before + (f->quoted ? 1 : 0), word, length, err));
     if (memchr(word, '\n', length) || memchr(word, '\r', length)) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
                                 "a line end in a label; names of classes are of one line");

@@ -47,6 +47,15 @@ xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, cons
     return XSM_OK;
 }
 
+xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, const char *word, size_t length,
+                             xsm_error *err)
+{
+    const char *text = word;
+    XSMI_TRY(xsmi_reader_text(r, line, column, " in a label", &text, &length, err));
+    r->bad_labels |= text != word;
+    return XSM_OK;
+}
+
 /* An array of rows that has become too short. */
 typedef struct growth {
     size_t which; /* XSMI_READER_* */

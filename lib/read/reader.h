@@ -67,6 +67,7 @@ typedef struct xsmi_reader {
     xsmi_dictionary dictionary;
     uint64_t dropped;
     uint64_t replaced, replaced_line; /* bytes that are no UTF-8, and the line of the first */
+    bool bad_labels;                  /* some of them are in labels, which the dictionary has as they are */
     char *mended;                     /* text without them */
     size_t mended_capacity;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
@@ -84,6 +85,9 @@ xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status sta
  * which bad bytes are replaced (valid until the next call, a line end behind it). `where`: " in a label" or "". */
 xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, const char *where, const char **text,
                             size_t *length, xsm_error *err);
+/* Checks a label likewise, which stays as it is: those that are the same without bad bytes are told apart. */
+xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, const char *word, size_t length,
+                             xsm_error *err);
 /* Reserves `values` more values, `labels` more labels, and one more row. */
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
 /* Called by a pass over the arrays after so many more bytes. Now and then it releases pages of spooled arrays. */

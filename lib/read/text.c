@@ -285,7 +285,10 @@ static bool next_word(const char **at, const char *stop, size_t *length)
 xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err)
 {
     xsmi_reader *r = t->r;
-    XSMI_TRY(xsmi_reader_text(r, number, 1, "", &line, &length, err));
+    const bool bad = xsmi_utf8_prefix(line, length) < length;
+    if (bad && r->options.bad_bytes != XSM_BAD_BYTES_REPLACE) {
+        return xsmi_reader_text(r, number, 1, "", &line, &length, err);
+    }
     t->line = line;
     t->key_count = 0;
     t->window_length = 0;
@@ -296,9 +299,13 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
     const char *prefix = opens ? find_prefix(t, word, stop) : stop;
     for (size_t size; next_word(&word, stop, &size); word += size, opens = false) {
         if (prefix == word) {
+            XSMI_TRY(bad ? xsmi_reader_label(r, number, 1, word, size, err) : XSM_OK);
             XSMI_TRY(add_label(t, word, size, &first, err));
         } else {
-            XSMI_TRY(add_word(t, word, size, err));
+            const char *mended = word;
+            size_t mended_size = size;
+            XSMI_TRY(bad ? xsmi_reader_text(r, number, 1, "", &mended, &mended_size, err) : XSM_OK);
+            XSMI_TRY(add_word(t, mended, mended_size, err));
             if (prefix < word + size || (opens && is_misspelt(t, word, size))) {
                 count(&t->missed, number, word, size);
             }

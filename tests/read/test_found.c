@@ -182,8 +182,12 @@ static const good goods[] = {
      OPTIONS(.format = 0)},
     /* bytes that are no UTF-8, as Python replaces them */
     {TEXT("__label__a\xE9 x\n"), "1 1[a\xEF\xBF\xBD]: 0 0:1", "1 times, first in line 1", OPTIONS(REPLACE)},
-    {TEXT("__label__\xE2\x82\xE2 x\n__label__\xF0\x80 x\n"), "1 1[\xEF\xBF\xBD\xEF\xBF\xBD]: 0 0:1; 0 0:1", "4 times",
-     OPTIONS(REPLACE)},
+    {TEXT("__label__\xE2\x82\xE2 x\n__label__a\xF0\x80 x\xFF\n"),
+     "2 2[a\xEF\xBF\xBD\xEF\xBF\xBD,\xEF\xBF\xBD\xEF\xBF\xBD]: 1 0:1; 0 1:1", "5 times", OPTIONS(REPLACE)},
+    /* U+10000 is above U+FFFD, and F1 below E1 */
+    {TEXT("__label__\xF1 x\n__label__b x\n__label__\xE1\x80\x80 x\n__label__\xF0\x90\x80\x80 x\n__label__\xF1 x\n"),
+     "1 4[b,\xE1\x80\x80,\xEF\xBF\xBD,\xF0\x90\x80\x80]: 2 0:1; 0 0:1; 1 0:1; 3 0:1; 2 0:1",
+     "1 classes have names with U+FFFD in place", OPTIONS(REPLACE)},
     {TEXT("a,label\n1,x\xFF\n2,x\n"), "1 2[x,x\xEF\xBF\xBD]: 1 1; 0 2", "first in line 2", OPTIONS(REPLACE)},
     /* tables without a header line */
     {TEXT("5.1,3,setosa\n4,2,virginica\n"), "2 2[setosa,virginica]: 0 5.1 3; 1 4 2", "line 1 is read as a row",
@@ -295,6 +299,25 @@ static void what_others_write_is_read(void **state)
             xsm_dataset_free(d);
             xsm_context_free(context);
         }
+    }
+}
+
+/* Labels that only bad bytes tell apart stay apart, or are refused. */
+static void bad_bytes_do_not_join_labels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } files[] = {{"__label__caf\xE9 x\n__label__caf\xE8 y\n", "the labels 'caf\\xE9' and 'caf\\xE8' are one"},
+                 {"__label__caf\xEF\xBF\xBD x\n__label__caf\xE9 y\n", "and 'caf\\xE9' are one"},
+                 {"a,label\n1,\xE9\n2,x\n3,\xE8\n", "the labels '\\xE9' and '\\xE8' are one"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        const xsm_read_options options = OPTIONS(REPLACE);
+        assert_fails(read_bytes(NULL, files[i].text, strlen(files[i].text), 0, &options, &d, &err), XSM_ERROR_FORMAT,
+                     err);
+        assert_non_null(strstr(err.message, files[i].says));
     }
 }
 
@@ -750,7 +773,7 @@ int main(void)
         cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
         cmocka_unit_test(one_column_is_a_table),    cmocka_unit_test(quotes_between_tabs),
         cmocka_unit_test(spellings_of_numbers),     cmocka_unit_test(numbers_of_rows_are_no_labels),
-        cmocka_unit_test(labels_are_apart),
+        cmocka_unit_test(labels_are_apart),         cmocka_unit_test(bad_bytes_do_not_join_labels),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
