@@ -44,18 +44,39 @@ static int make_lookup(const xsm_model *model, lookup *l)
     return CLI_GO_ON;
 }
 
-/* The class that the data calls so; #XSM_NO_CLASS if there is none. 0 if it is no label at all. */
-static int find_class(const lookup *l, const char *text, uint32_t *class)
+/* Classes that the data calls so. */
+typedef struct found {
+    size_t count;
+    const named *names; /* [count], or NULL: `class` alone */
+    uint32_t class;
+} found;
+
+static found find_name(const lookup *l, const char *text)
 {
-    *class = XSM_NO_CLASS;
+    size_t low = 0, high = l->map.classes;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(l->names[middle].name, text) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; high < l->map.classes && strcmp(l->names[high].name, text) == 0; high++) {
+    }
+    return (found){high - low, l->names + low, XSM_NO_CLASS};
+}
+
+/* The classes that the data calls so. 0 if it is no label at all. */
+static int find_classes(const lookup *l, const char *text, found *f)
+{
     if (l->names) {
-        const named wanted = {text, 0};
-        const named *found = bsearch(&wanted, l->names, l->map.classes, sizeof *l->names, compare_names);
-        *class = found ? found->class : XSM_NO_CLASS;
+        *f = find_name(l, text);
         return 1;
     }
     char *end;
     errno = 0;
+    *f = (found){0, NULL, XSM_NO_CLASS};
     const long long label = strtoll(text, &end, 10);
     if (errno || end == text || *end) {
         return 0;
@@ -70,7 +91,7 @@ static int find_class(const lookup *l, const char *text, uint32_t *class)
         }
     }
     if (l->map.labels ? low < l->map.classes && l->map.labels[low] == label : label >= 0 && label < l->map.classes) {
-        *class = l->map.labels ? low : (uint32_t)label;
+        *f = (found){1, NULL, l->map.labels ? low : (uint32_t)label};
     }
     return 1;
 }
@@ -95,10 +116,10 @@ static void note_unknown(classes *c, const char *text)
     }
 }
 
-static int add_class(classes *c, uint32_t class)
+static int add_classes(classes *c, const found *f)
 {
-    if (c->count == c->room) {
-        const size_t room = c->room ? 2 * c->room : 256;
+    if (c->count + f->count > c->room) {
+        const size_t room = 2 * c->room + 256 + f->count;
         uint32_t *list = realloc(c->list, room * sizeof *list);
         if (!list) {
             return 0;
@@ -106,7 +127,9 @@ static int add_class(classes *c, uint32_t class)
         c->list = list;
         c->room = room;
     }
-    c->list[c->count++] = class;
+    for (size_t i = 0; i < f->count; i++) {
+        c->list[c->count++] = f->names ? f->names[i].class : f->class;
+    }
     return 1;
 }
 
@@ -125,15 +148,15 @@ static char *text_of(char *line, ssize_t *length, size_t number)
 }
 
 /* A label as it is there, or else without the blanks around it. */
-static int find_trimmed(const lookup *l, char *text, ssize_t length, uint32_t *class)
+static int find_trimmed(const lookup *l, char *text, ssize_t length, found *f)
 {
-    if (find_class(l, text, class) && *class != XSM_NO_CLASS) {
+    if (find_classes(l, text, f) && f->count > 0) {
         return 1;
     }
     while (length > 0 && strchr(" \t", text[length - 1])) {
         text[--length] = '\0';
     }
-    return find_class(l, text + strspn(text, " \t"), class);
+    return find_classes(l, text + strspn(text, " \t"), f);
 }
 
 /* Reads a label or name a line. */
@@ -143,17 +166,17 @@ static int read_lines(FILE *file, const char *path, const lookup *l, classes *c)
     size_t room = 0, number = 0;
     int code = CLI_GO_ON;
     for (ssize_t length; code == CLI_GO_ON && (length = getline(&line, &room, file)) >= 0;) {
-        uint32_t class;
+        found f;
         char *text = text_of(line, &length, ++number);
         if (number == 1 && strncmp(text, "\x1f\x8b", 2) == 0) {
             code = cli_fail("%s: is compressed; a list of labels is plain text", path);
         } else if (text[strspn(text, " \t")] == '\0') {
             continue;
-        } else if (!find_trimmed(l, text, length, &class)) {
+        } else if (!find_trimmed(l, text, length, &f)) {
             code = cli_fail("%s, line %zu: '%.40s' is no label; a whole number is, as in the data", path, number, text);
-        } else if (class == XSM_NO_CLASS) {
+        } else if (f.count == 0) {
             note_unknown(c, text);
-        } else if (!add_class(c, class)) {
+        } else if (!add_classes(c, &f)) {
             code = cli_fail("out of memory");
         }
     }
@@ -170,7 +193,8 @@ static void say_unknown(const classes *c, const char *path)
             c->unknown > NAMED ? ", ..." : "");
 }
 
-static int read_classes(const char *path, const lookup *l, classes *c)
+/* `may_be_empty`: a list of nothing is one. */
+static int read_classes(const char *path, const lookup *l, classes *c, int may_be_empty)
 {
     FILE *file = fopen(path, "r");
     if (!file) {
@@ -186,6 +210,10 @@ static int read_classes(const char *path, const lookup *l, classes *c)
             "%s: no label in it is one of the model's: %s%s; a line has a label, or a name if the model has "
             "names",
             path, c->first, c->unknown > NAMED ? ", ..." : "");
+    }
+    if (c->count == 0 && may_be_empty) {
+        fprintf(cli_messages(), "xsoftmax: note: %s: there is no label in it, so nothing is denied\n", path);
+        return CLI_GO_ON;
     }
     if (c->count == 0) {
         return cli_fail("%s: there is no label in it; a line has a label, or a name if the model has names", path);
@@ -214,9 +242,9 @@ static int share_classes(classes *c, int code)
 }
 
 /* The classes of a file, which rank 0 reads; NULL: of none. */
-static int get_classes(const char *path, const lookup *l, classes *c, int code)
+static int get_classes(const char *path, const lookup *l, classes *c, int may_be_empty, int code)
 {
-    code = code == CLI_GO_ON && path && cli_leads() ? read_classes(path, l, c) : code;
+    code = code == CLI_GO_ON && path && cli_leads() ? read_classes(path, l, c, may_be_empty) : code;
     return cli_group ? share_classes(c, code) : code;
 }
 
@@ -229,17 +257,18 @@ int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
     if (!f->allow && !f->deny) {
         return CLI_GO_ON;
     }
-    int code = get_classes(f->allow, &l, &allow, make_lookup(model, &l));
-    code = get_classes(f->deny, &l, &deny, code);
+    int code = get_classes(f->allow, &l, &allow, 0, make_lookup(model, &l));
+    code = get_classes(f->deny, &l, &deny, 1, code);
     wanted.classes = l.map.classes;
     wanted.allow = allow.list;
     wanted.allow_count = allow.count;
     wanted.deny = deny.list;
     wanted.deny_count = deny.count;
-    if (code == CLI_GO_ON && xsm_filter_new(context, &wanted, &f->filter, &err) != XSM_OK) {
+    const int any = allow.count + deny.count > 0;
+    if (code == CLI_GO_ON && any && xsm_filter_new(context, &wanted, &f->filter, &err) != XSM_OK) {
         code = cli_library_failed(&err);
     }
-    if (code == CLI_GO_ON && xsm_filter_left(f->filter) == 0) {
+    if (code == CLI_GO_ON && any && xsm_filter_left(f->filter) == 0) {
         code = cli_fail("--allow and --deny leave no class");
     }
     free(l.names);

@@ -3,7 +3,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
-#include "read/source.h"
+#include "read/reader.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -113,6 +113,43 @@ static xsm_status set_names(xsm_dataset *d, names *n, xsm_error *err)
     return XSM_OK;
 }
 
+xsm_status xsmi_repeated_names(const xsm_dataset *d, xsmi_repeated *r, xsm_error *err)
+{
+    xsmi_dictionary seen;
+    xsm_status status = XSM_OK;
+    *r = (xsmi_repeated){0, 0, 0};
+    xsmi_dictionary_start(&seen, d->context, true);
+    for (uint32_t k = 0; k < d->classes && status == XSM_OK; k++) {
+        const char *const name = d->map.names[k];
+        uint32_t id;
+        const uint32_t before = seen.count;
+        status = xsmi_dictionary_word(&seen, name, strlen(name), &id, err);
+        if (status == XSM_OK && seen.count > before) {
+            seen.entries[id].mark = k;
+        } else if (status == XSM_OK && r->count++ == 0) {
+            r->first = (uint32_t)seen.entries[id].mark;
+            r->second = k;
+        }
+    }
+    xsmi_dictionary_end(&seen);
+    return status;
+}
+
+static xsm_status tell_repeated(const xsm_dataset *d, const char *path, xsm_error *err)
+{
+    char quote[XSMI_QUOTE_SIZE];
+    xsmi_repeated r;
+    XSMI_TRY(xsmi_repeated_names(d, &r, err));
+    if (r.count > 0) {
+        const char *const name = d->map.names[r.first];
+        xsmi_log(d->context, XSM_LOG_WARNING,
+                 "%s: %u classes have the name of another one; the first are the labels %lld and %lld, both %s", path,
+                 r.count, (long long)label_of(d, r.first), (long long)label_of(d, r.second),
+                 xsmi_quote(quote, name, strlen(name)));
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -145,6 +182,7 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
         status = set_labels(d, err);
         status = status == XSM_OK ? set_names(d, &n, err) : status;
         xsmi_dataset_edited(d);
+        status = status == XSM_OK ? tell_repeated(d, path, err) : status;
     }
     xsmi_lines_end(&lines);
     xsmi_source_close(&source);

@@ -165,6 +165,12 @@ uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t l
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 
+/* Classes with the name of another one: how many, and the first two (names.c). */
+typedef struct xsmi_repeated {
+    uint32_t count, first, second;
+} xsmi_repeated;
+xsm_status xsmi_repeated_names(const xsm_dataset *d, xsmi_repeated *r, xsm_error *err);
+
 /* Gives a dataset the weights of a file (weights.c). */
 xsm_status xsmi_read_weights(xsm_dataset *d, const char *path, xsm_error *err);
 

@@ -2,6 +2,7 @@
 #include "read/format.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/utf8.h"
 #include "data/part.h"
 
 #include <string.h>
@@ -168,6 +169,20 @@ static xsm_status check_labels(const xsm_dataset *d, const xsmi_format *f, xsm_e
     return XSM_OK;
 }
 
+/* A format that calls classes by name tells them apart by it. */
+static xsm_status check_names(const xsm_dataset *d, xsm_error *err)
+{
+    char quote[XSMI_QUOTE_SIZE];
+    xsmi_repeated r;
+    XSMI_TRY(xsmi_repeated_names(d, &r, err));
+    const char *const name = r.count > 0 ? d->map.names[r.first] : NULL;
+    return name ? xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                            "the classes %u and %u (from 0) are both called %s, and would be one in this format; XC or "
+                            "LIBSVM with xsm_write_options.names_path, or a cache, tell them apart",
+                            r.first, r.second, xsmi_quote(quote, name, strlen(name)))
+                : XSM_OK;
+}
+
 /* Whether a format other than a cache can hold the rows. */
 static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const xsm_write_options *o, xsm_error *err)
 {
@@ -176,6 +191,7 @@ static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const x
                          "the classes have names, and this format has numbers; set xsm_write_options.names_path, or "
                          "write CSV, TSV or a cache");
     }
+    XSMI_TRY(d->map.names && f->named ? check_names(d, err) : XSM_OK);
     if (d->counted.unseen_labels > 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "%llu labels are not in the class map, so what the file called them is not known; only a "

@@ -407,5 +407,30 @@ run 0 convert --data second.txt --word-ngrams 2 --buckets 2 --to tsv --to-label-
 [ "$(head -n 1 second.tsv | tr '\t' '|')" = 'red|"""blue"""|green|green,|label|bucket 0 of 2|bucket 1 of 2|class' ] || wrong 'buckets as columns'
 run 0 convert --data first.txt --to xc --names-to names --output first.xc
 says stderr 'note: xc does not say which word a feature is; other files get the same features by --like'
+# --- two classes of one name
+for _ in 1 2 3; do printf '0 1:5\n1 2:5\n2 3:5\n'; done >twins.svm
+printf 'x\nx\ny\n' >twins
+echo x >x.list
+run 0 train --data twins.svm --label-names twins --estimator softmax --eta 1 --epochs 5 --model twins.model
+says stderr "note: twins: 1 classes have the name of another one; the first are the labels 0 and 1, both 'x'"
+run 0 predict --model twins.model --data twins.svm --deny x.list
+[ "$(cut -d: -f1 stdout | sort -u)" = y ] || wrong 'a class of a name that is denied'
+run 0 predict --model twins.model --data twins.svm --allow x.list --top 3
+[ "$(tr '\t' '\n' <stdout | cut -d: -f1 | sort | uniq -c | tr -s ' ')" = ' 18 x' ] || wrong 'not both classes of a name'
+: >none.list
+run 0 predict --model twins.model --data twins.svm --deny none.list --top 3
+says stderr 'note: none.list: there is no label in it, so nothing is denied'
+[ "$(tr '\t' '\n' <stdout | wc -l)" -eq 27 ] || wrong 'a class is missing'
+run 0 predict --model twins.model --data twins.svm --deny none.list --allow x.list
+[ "$(cut -d: -f1 stdout | sort -u)" = x ] || wrong '--allow beside an empty --deny'
+run 1 predict --model twins.model --data twins.svm --allow none.list
+says stderr 'none.list: there is no label in it'
+for to in csv tsv; do
+    run 1 convert --data twins.svm --label-names twins --to $to --output twins.out
+    says stderr "the classes 0 and 1 (from 0) are both called 'x', and would be one in this format"
+    says stderr 'with --names-to, or a cache'
+done
+run 0 convert --data twins.svm --label-names twins --to xc --names-to names --output twins.out
+[ "$(cut -d' ' -f1 twins.out | tail -n +2 | sort -u | tr '\n' ' ')" = '0 1 2 ' ] || wrong 'classes of one name are one'
 
 [ "$failures" -eq 0 ] || exit 1
