@@ -1260,6 +1260,19 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     }
 };
 
+/** The label of a class, as programs show it: its name, or its number; empty for a class that the map lacks. */
+inline std::string label(const xsm_class_map &map, std::uint32_t class_number)
+{
+    std::string text(xsm_class_map_label(&map, class_number, nullptr, 0), '\0');
+    xsm_class_map_label(&map, class_number, &text[0], text.size() + 1);
+    return text;
+}
+/** The first class with this label; #XSM_NO_CLASS where there is none. */
+inline std::uint32_t find_class(const xsm_class_map &map, cstring label) noexcept
+{
+    return xsm_class_map_find(&map, label.c_str());
+}
+
 /** Rows of a dataset: `count` from `first`. */
 inline xsm_batch batch(const dataset &of, std::uint64_t first, std::uint64_t count) noexcept
 {

@@ -77,21 +77,13 @@ static int find_classes(const lookup *l, const char *text, found *f)
     char *end;
     errno = 0;
     *f = (found){0, NULL, XSM_NO_CLASS};
-    const long long label = strtoll(text, &end, 10);
+    (void)strtoll(text, &end, 10);
     if (errno || end == text || *end) {
         return 0;
     }
-    uint32_t low = 0, high = l->map.classes; /* of the labels, which rise */
-    while (l->map.labels && low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (l->map.labels[middle] < label) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (l->map.labels ? low < l->map.classes && l->map.labels[low] == label : label >= 0 && label < l->map.classes) {
-        *f = (found){1, NULL, l->map.labels ? low : (uint32_t)label};
+    const uint32_t class = xsm_class_map_find(&l->map, text);
+    if (class != XSM_NO_CLASS) {
+        *f = (found){1, NULL, class};
     }
     return 1;
 }

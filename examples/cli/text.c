@@ -195,7 +195,9 @@ double cli_clock(void)
 void cli_write_class(FILE *out, const xsm_class_map *map, uint32_t class)
 {
     if (!map->names) {
-        fprintf(out, "%lld", map->labels ? (long long)map->labels[class] : (long long)class);
+        char number[24];
+        xsm_class_map_label(map, class, number, sizeof number);
+        fputs(number, out);
         return;
     }
     for (const char *c = map->names[class]; *c; c++) {

@@ -173,6 +173,10 @@ typedef struct xsm_class_map {
         sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0, 0, NULL                                 \
     }
 
+/** No class: behind the last one of a row that gets fewer predictions than were wanted, and of a label that a class map
+ *  lacks. */
+#define XSM_NO_CLASS UINT32_MAX
+
 /** Whether the first line of CSV and TSV has the names of the columns. */
 enum {
     /** As it looks: it has them if it has the name of the label column, or words in columns of features. If it is read
@@ -512,6 +516,13 @@ XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t inde
  *  its counts are those of the dataset's rows. O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
+/** The label of a class, as programs show it: its name where classes have names, else its number. Writes it with a
+ *  terminating zero to `buffer` [size], cut to `size` bytes (NULL with 0: not at all). O(1).
+ *  @return its length without the zero, in bytes, whatever `size` is; 0 for a class that the map lacks */
+XSM_API size_t xsm_class_map_label(const xsm_class_map *map, uint32_t class_number, char *buffer, size_t size);
+/** The first class with this label, as xsm_class_map_label() writes it; #XSM_NO_CLASS where there is none. O(log K) for
+ *  numbers; O(K) for names, of which a program that looks for many makes a table of its own. */
+XSM_API uint32_t xsm_class_map_find(const xsm_class_map *map, const char *label);
 
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
  *  name of the data file's label i.

@@ -39,9 +39,6 @@ typedef struct xsm_predictor xsm_predictor;
 /** Which classes may be predicted; opaque. See ext/filter.h. */
 typedef struct xsm_filter xsm_filter;
 
-/** Behind the last class of a row that gets fewer than `top`. */
-#define XSM_NO_CLASS UINT32_MAX
-
 /** Settings of a predictor. Start with #XSM_PREDICTOR_OPTIONS_INIT. */
 typedef struct xsm_predictor_options {
     size_t size;  /**< sizeof(xsm_predictor_options). */

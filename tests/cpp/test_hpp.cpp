@@ -972,7 +972,9 @@ void test_sources()
     std::FILE *file = std::fopen("test_hpp.names", "w");
     CHECK(file && std::fputs("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", file) >= 0 && std::fclose(file) == 0);
     rows.read_names("test_hpp.names");
-    CHECK(std::string(rows.class_map().names[0]) == "h" && std::string(rows.class_map().names[1]) == "j");
+    CHECK(xsoftmax::label(rows.class_map(), 0) == "h" && xsoftmax::label(rows.class_map(), 1) == "j");
+    CHECK(xsoftmax::find_class(rows.class_map(), "j") == 1);
+    CHECK(xsoftmax::find_class(rows.class_map(), "i") == XSM_NO_CLASS && xsoftmax::label(rows.class_map(), 2).empty());
     CHECK(std::remove("test_hpp.names") == 0);
     error_of(XSM_ERROR_IO, [&] { rows.read_names("test_hpp.names"); });
 }

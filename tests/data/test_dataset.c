@@ -981,9 +981,50 @@ static void memory_runs_out(void **state)
     }
 }
 
+/* The label that programs show, and the class that has it. */
+static void labels_of_classes(void **state)
+{
+    (void)state;
+    static const int64_t numbers[] = {-3, 0, 70000000000};
+    static const char *const names[] = {"tea", "red wine", "tea"};
+    char buffer[9] = "unchanged";
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = 3;
+    assert_int_equal(xsm_class_map_label(&map, 2, buffer, sizeof buffer), 1);
+    assert_string_equal(buffer, "2");
+    assert_int_equal(xsm_class_map_find(&map, "2"), 2);
+    assert_int_equal(xsm_class_map_find(&map, "3"), XSM_NO_CLASS);
+    assert_int_equal(xsm_class_map_find(&map, "-1"), XSM_NO_CLASS);
+    assert_int_equal(xsm_class_map_label(&map, 3, buffer, sizeof buffer), 0); /* there is none */
+    assert_string_equal(buffer, "");
+
+    map.labels = numbers;
+    assert_int_equal(xsm_class_map_label(&map, 2, buffer, sizeof buffer), 11);
+    assert_string_equal(buffer, "70000000"); /* cut */
+    assert_int_equal(xsm_class_map_label(&map, 2, NULL, 0), 11);
+    assert_int_equal(xsm_class_map_find(&map, "70000000000"), 2);
+    assert_int_equal(xsm_class_map_find(&map, "-3"), 0);
+    assert_int_equal(xsm_class_map_find(&map, "1"), XSM_NO_CLASS);
+    assert_int_equal(xsm_class_map_find(&map, "0x"), XSM_NO_CLASS);
+    assert_int_equal(xsm_class_map_find(&map, ""), XSM_NO_CLASS);
+
+    map.names = names;
+    assert_int_equal(xsm_class_map_label(&map, 1, buffer, sizeof buffer), 8);
+    assert_string_equal(buffer, "red wine");
+    assert_int_equal(xsm_class_map_find(&map, "tea"), 0); /* the first */
+    assert_int_equal(xsm_class_map_find(&map, "0"), XSM_NO_CLASS);
+
+    assert_int_equal(xsm_class_map_find(NULL, "tea"), XSM_NO_CLASS);
+    assert_int_equal(xsm_class_map_find(&map, NULL), XSM_NO_CLASS);
+    assert_int_equal(xsm_class_map_label(NULL, 0, buffer, sizeof buffer), 0);
+    map.size = 3; /* no map that this release knows */
+    assert_int_equal(xsm_class_map_find(&map, "tea"), XSM_NO_CLASS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_of_classes),
         cmocka_unit_test(views),
         cmocka_unit_test(view_errors),
         cmocka_unit_test(without_labels),
