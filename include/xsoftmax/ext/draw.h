@@ -45,8 +45,8 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for more distinct classes than
  *          there are, and for a host's table that draws what is no class, or a class with the probability 0, NaN or
- * more than 1; after that and #XSM_CANCELLED the arrays are undefined. O(n m) draws; with `distinct` and m close to K,
- * O(K log K) for each row. */
+ *          more than 1; after that and #XSM_CANCELLED the arrays are undefined. O(n m) draws; with `distinct` and m
+ *          close to K, O(K log K) for each row. */
 XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *draw, xsm_error *err);
 
 /** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
