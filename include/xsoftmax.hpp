@@ -1260,6 +1260,38 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     }
 };
 
+/** @cond */
+namespace detail
+{
+inline xsm_context *reference(const xsm_context *object) noexcept
+{
+    return xsm_context_ref(object);
+}
+inline xsm_dataset *reference(const xsm_dataset *object) noexcept
+{
+    return xsm_dataset_ref(object);
+}
+inline xsm_model *reference(const xsm_model *object) noexcept
+{
+    return xsm_model_ref(object);
+}
+inline xsm_sampler *reference(const xsm_sampler *object) noexcept
+{
+    return xsm_sampler_ref(object);
+}
+inline xsm_index *reference(const xsm_index *object) noexcept
+{
+    return xsm_index_ref(object);
+}
+} // namespace detail
+/** @endcond */
+
+/** Another owner of a context, dataset, model, sampler or index, which is released with the last one. */
+template <class Class> Class share(const Class &object) noexcept
+{
+    return Class(detail::reference(object.get()));
+}
+
 /** The label of a class, as programs show it: its name, or its number; empty for a class that the map lacks. */
 inline std::string label(const xsm_class_map &map, std::uint32_t class_number)
 {

@@ -251,6 +251,8 @@ XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t featur
 /** Gives up the caller's reference to a model; NULL is allowed. The model is released with the last one: estimators,
  *  optimizers, indexes, predictors and trainers keep references (@ref guide_errors). */
 XSM_API void xsm_model_free(xsm_model *model);
+/** Another reference to a model, or NULL for NULL: the caller's to give up with xsm_model_free(). Any thread. O(1). */
+XSM_API xsm_model *xsm_model_ref(const xsm_model *model);
 
 /** Fills `info` (start it with #XSM_MODEL_INFO_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */

@@ -121,6 +121,12 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     return XSM_OK;
 }
 
+xsm_context *xsm_context_ref(const xsm_context *context)
+{
+    xsm_context *own = (xsm_context *)(uintptr_t)context; /* the count is no part of the contents */
+    return own ? xsmi_context_retain(own) : NULL;
+}
+
 void xsm_context_free(xsm_context *ctx)
 {
     if (ctx && xsmi_holders_drop(&ctx->holders)) {

@@ -91,6 +91,11 @@ static void release_classes(xsm_context *ctx, const xsmi_dataset_map *map, uint3
     xsmi_release(ctx, map->text, map->text_size, 1);
 }
 
+xsm_dataset *xsm_dataset_ref(const xsm_dataset *dataset)
+{
+    return xsmi_dataset_retain(dataset);
+}
+
 void xsm_dataset_free(xsm_dataset *d)
 {
     if (!d || !xsmi_holders_drop(&d->holders)) {

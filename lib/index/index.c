@@ -113,6 +113,11 @@ void xsmi_index_clear(xsm_index *x)
     x->built = false;
 }
 
+xsm_index *xsm_index_ref(const xsm_index *index)
+{
+    return xsmi_index_retain(index);
+}
+
 void xsm_index_free(xsm_index *x)
 {
     if (x && xsmi_holders_drop(&x->holders)) {

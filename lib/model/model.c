@@ -209,6 +209,11 @@ void xsm_model_clear_correction(xsm_model *m)
     }
 }
 
+xsm_model *xsm_model_ref(const xsm_model *model)
+{
+    return xsmi_model_retain(model);
+}
+
 void xsm_model_free(xsm_model *m)
 {
     if (!m || !xsmi_holders_drop(&m->holders)) {

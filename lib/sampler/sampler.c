@@ -100,6 +100,11 @@ void xsmi_sampler_unbind(xsm_sampler *s)
     }
 }
 
+xsm_sampler *xsm_sampler_ref(const xsm_sampler *sampler)
+{
+    return xsmi_sampler_retain(sampler);
+}
+
 void xsm_sampler_free(xsm_sampler *s)
 {
     if (s && xsmi_holders_drop(&s->holders)) {

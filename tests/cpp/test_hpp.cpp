@@ -973,6 +973,13 @@ void test_sources()
     CHECK(file && std::fputs("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", file) >= 0 && std::fclose(file) == 0);
     rows.read_names("test_hpp.names");
     CHECK(xsoftmax::label(rows.class_map(), 0) == "h" && xsoftmax::label(rows.class_map(), 1) == "j");
+    xsoftmax::dataset kept;
+    {
+        const auto shared = xsoftmax::share(rows);
+        CHECK(shared.get() == rows.get());
+        kept = xsoftmax::share(shared);
+    }
+    CHECK(kept.info().rows == 2);
     CHECK(xsoftmax::find_class(rows.class_map(), "j") == 1);
     CHECK(xsoftmax::find_class(rows.class_map(), "i") == XSM_NO_CLASS && xsoftmax::label(rows.class_map(), 2).empty());
     CHECK(std::remove("test_hpp.names") == 0);

@@ -71,6 +71,48 @@ static void end(world *w)
     test_memory_end(w->memory, w->ctx);
 }
 
+/* A reference of the host's own outlives the first one, whatever kind it is of. */
+static void hosts_keep_all(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    world w = begin();
+    xsm_sampler *sampler = NULL;
+    xsm_index *index = NULL;
+    assert_ok(xsm_sampler_new(w.ctx, "uniform", &sampler, &err), err);
+    assert_ok(xsm_sampler_bind(sampler, w.data, &err), err);
+    assert_ok(xsm_index_new(w.ctx, "exact", &index, &err), err);
+    assert_ok(xsm_index_build_model(index, w.model, &err), err);
+    xsm_context *context = xsm_context_ref(w.ctx);
+    xsm_dataset *data = xsm_dataset_ref(w.data);
+    xsm_model *model = xsm_model_ref(w.model);
+    xsm_sampler *kept = xsm_sampler_ref(sampler);
+    xsm_index *searched = xsm_index_ref(index);
+    release(&w);
+    xsm_sampler_free(sampler);
+    xsm_index_free(index);
+    assert_true(context == w.ctx && kept == sampler && searched == index);
+    xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
+    xsm_sampler_info drawn = XSM_SAMPLER_INFO_INIT;
+    xsm_index_info built = XSM_INDEX_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(data, &rows, &err), err);
+    assert_int_equal(rows.rows, ROWS);
+    assert_int_equal(xsm_model_class_count(model), CLASSES);
+    assert_ok(xsm_sampler_get_info(kept, &drawn, &err), err);
+    assert_ok(xsm_index_get_info(searched, &built, &err), err);
+    xsm_dataset_free(data);
+    xsm_model_free(model);
+    xsm_sampler_free(kept);
+    xsm_index_free(searched);
+    xsm_context_free(context);
+    end(&w);
+    assert_null(xsm_context_ref(NULL));
+    assert_null(xsm_dataset_ref(NULL));
+    assert_null(xsm_model_ref(NULL));
+    assert_null(xsm_sampler_ref(NULL));
+    assert_null(xsm_index_ref(NULL));
+}
+
 /* -- trainers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct watched {
@@ -555,12 +597,19 @@ static void lent_to_another_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trainers_keep_all),   cmocka_unit_test(bindings_keep_model_and_sampler),
-        cmocka_unit_test(bindings_give_up),    cmocka_unit_test(predictors_keep_model_and_index),
-        cmocka_unit_test(indexes_keep_models), cmocka_unit_test(grown_models_stay_kept),
-        cmocka_unit_test(threads_share),       cmocka_unit_test(lent_to_nobody_else),
-        cmocka_unit_test(lent_as_csr),         cmocka_unit_test(lent_until_copied),
-        cmocka_unit_test(lent_to_a_trainer),   cmocka_unit_test(lent_to_another_thread),
+        cmocka_unit_test(hosts_keep_all),
+        cmocka_unit_test(trainers_keep_all),
+        cmocka_unit_test(bindings_keep_model_and_sampler),
+        cmocka_unit_test(bindings_give_up),
+        cmocka_unit_test(predictors_keep_model_and_index),
+        cmocka_unit_test(indexes_keep_models),
+        cmocka_unit_test(grown_models_stay_kept),
+        cmocka_unit_test(threads_share),
+        cmocka_unit_test(lent_to_nobody_else),
+        cmocka_unit_test(lent_as_csr),
+        cmocka_unit_test(lent_until_copied),
+        cmocka_unit_test(lent_to_a_trainer),
+        cmocka_unit_test(lent_to_another_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
