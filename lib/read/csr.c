@@ -14,7 +14,7 @@ typedef struct archive {
     xsmi_zip *zip;
     xsm_error failure; /* of the zip, behind an array's source */
     xsmi_csr *m;
-    bool has_shape;
+    bool has_shape, has_blocks; /* blocks: `data` is no vector, as in other formats than csr */
     char format[16];
     char names[120]; /* of other arrays, for messages */
 } archive;
@@ -37,10 +37,16 @@ typedef xsm_status (*taker)(archive *a, const xsmi_npy *n, const unsigned char *
 static xsm_status take_value(archive *a, const xsmi_npy *n, const unsigned char *p, uint64_t i, xsm_error *err)
 {
     xsmi_csr *m = a->m;
-    const float value = (float)xsmi_npy_number(n, p);
+    const double number = xsmi_npy_number(n, p);
+    const float value = (float)number;
     if (!isfinite(value)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: value %llu (from 0) of 'data' is not finite within float32",
                          a->file->name, (unsigned long long)i);
+    }
+    const uint64_t column = m->count < m->index_count ? m->index[m->count] : UINT64_MAX;
+    if ((value == 0 || fabs(number) >= XSMI_ROUNDING_LEAST) && n->size > (n->kind == 'f' ? sizeof(float) : 2) &&
+        xsmi_rounding_wants(&m->rounding, column)) {
+        XSMI_TRY(xsmi_rounding_number(&m->rounding, column, number, err));
     }
     XSMI_TRY(XSMI_GROW(m->context, m->values, m->value_capacity, m->count + 1, "values of a matrix", err));
     m->values[m->count++] = value;
@@ -103,6 +109,10 @@ static xsm_status read_numbers(archive *a, xsmi_source *s, const xsmi_npy *n, ta
 {
     unsigned char piece[4096];
     const size_t together = n->size > sizeof piece ? 0 : sizeof piece / n->size;
+    if (take == take_value && n->rank > 1) {
+        a->has_blocks = true; /* `format` may come later, and the rest is skipped */
+        return XSM_OK;
+    }
     if (n->rank > 1 || together == 0 || (take != take_format && (n->kind == 'U' || n->kind == 'S'))) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s is no vector of numbers", a->file->name, n->name);
     }
@@ -177,6 +187,9 @@ static xsm_status check(const archive *a, xsm_error *err)
                          "-c \"import numpy; numpy.save('rows.npy', numpy.load('FILE')['NAME'])\"",
                          a->file->name, a->names);
     }
+    if (a->has_blocks) {
+        return fail(a, "'data' is no vector of numbers", err);
+    }
     if (m->offset_count != m->rows + 1 || m->count != m->index_count || m->offsets[m->rows] != m->count) {
         return fail(a, "the arrays 'data', 'indices', 'indptr' and 'shape' contradict each other", err);
     }
@@ -191,7 +204,7 @@ static xsm_status check(const archive *a, xsm_error *err)
 xsm_status xsmi_csr_read(xsmi_source *file, xsmi_csr *m, xsm_error *err)
 {
     archive a = {.file = file, .m = m};
-    *m = (xsmi_csr){.context = file->context};
+    *m = (xsmi_csr){.context = file->context, .rounding = {.context = file->context}};
     XSMI_TRY(xsmi_zip_new(file, &a.zip, err));
     xsm_status status = read_entries(&a, err);
     xsmi_zip_free(a.zip);
@@ -200,6 +213,7 @@ xsm_status xsmi_csr_read(xsmi_source *file, xsmi_csr *m, xsm_error *err)
 
 void xsmi_csr_end(xsmi_csr *m)
 {
+    xsmi_rounding_end(&m->rounding);
     xsmi_release(m->context, m->values, m->value_capacity, sizeof *m->values);
     xsmi_release(m->context, m->index, m->index_capacity, sizeof *m->index);
     xsmi_release(m->context, m->offsets, m->offset_capacity, sizeof *m->offsets);

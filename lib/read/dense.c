@@ -297,6 +297,7 @@ static inline xsm_status read_feature(const xsmi_record *c, const table *t, size
     }
     float value;
     XSMI_TRY(read_value(c, t, column, f, &value, err));
+    XSMI_TRY(xsmi_rounding_see(&r->rounding, place, c->text + f->start, f->length, value, f->line, err));
     if (place < r->features) {
         row[place] = value;
     } else {

@@ -102,12 +102,16 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
 {
     float *row = r->entries.values + r->entries.count;
     uint32_t next = 0;
+    const bool wide =
+        n->size > (n->kind == 'f' ? sizeof(float) : 2) && !r->rounding.off &&
+        (r->rows == 0 || r->rounding.open > 0); /* more than float32 holds, and the columns may be close */
     for (uint64_t j = 0; j < n->columns; j++, bytes += n->size) {
         if (j == k->label) {
             XSMI_TRY(add_label(r, n, bytes, r->rows, err));
             continue;
         }
-        float value = (float)xsmi_npy_number(n, bytes);
+        const double number = xsmi_npy_number(n, bytes);
+        const float value = (float)number;
         if (!isfinite(value)) {
             return XSMI_NPY_FAIL(n, err, "row %llu, column %llu (both from 0): expected a finite number within float32",
                                  (unsigned long long)r->rows, (unsigned long long)j);
@@ -120,6 +124,9 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
             }
             r->weights[r->rows] = value;
         } else if (next < r->features) {
+            if (wide && xsmi_rounding_wants(&r->rounding, next)) {
+                XSMI_TRY(xsmi_rounding_number(&r->rounding, next, number, err));
+            }
             row[next++] = value;
         } else {
             r->dropped += value != 0;

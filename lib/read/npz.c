@@ -107,6 +107,11 @@ static xsm_status read_npz(xsmi_reader *r, xsm_error *err)
     xsm_status status = xsmi_csr_read(&r->source, &m, err);
     status = status == XSM_OK ? set_features(r, &m, &kept, err) : status;
     status = status == XSM_OK ? add_rows(r, &m, kept, err) : status;
+    if (!r->rounding.off) {
+        r->rounding = m.rounding;
+        m.rounding.columns = NULL;
+        m.rounding.capacity = 0;
+    }
     xsmi_csr_end(&m);
     return status;
 }

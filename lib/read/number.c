@@ -266,6 +266,27 @@ int xsmi_parse_float(const char *text, const char **end, float *value)
     return XSMI_NUMBER_OK;
 }
 
+double xsmi_rough_double(const char *text)
+{
+    decimal d;
+    const char *end;
+    while (*text == ' ' || *text == '\t') {
+        text++;
+    }
+    if (scan(text, &end, &d) != XSMI_NUMBER_OK || d.digits == 0) {
+        return 0;
+    }
+    double x = (double)d.digits;
+    int64_t up = d.exponent > 400 ? 400 : d.exponent, down = d.exponent < -400 ? 400 : -d.exponent;
+    for (; up > 0; up -= 22) {
+        x *= xsmi_powers_of_ten[up < 22 ? up : 22];
+    }
+    for (; down > 0; down -= 22) {
+        x /= xsmi_powers_of_ten[down < 22 ? down : 22];
+    }
+    return d.negative ? -x : x;
+}
+
 int xsmi_parse_integer(const char *text, const char **end, int64_t *value)
 {
     decimal d;

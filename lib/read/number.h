@@ -27,6 +27,9 @@ int xsmi_parse_float(const char *text, const char **end, float *value);
 /* The same, faster for the common numbers in files. */
 static inline int xsmi_parse_short_float(const char *text, const char **end, float *value);
 
+/* The same syntax behind blanks, to a few units in the last place; 0 where no number is. */
+double xsmi_rough_double(const char *text);
+
 /* The same syntax, for a value that is an integer ("3", "+3", "3.0", "3e0"). */
 int xsmi_parse_integer(const char *text, const char **end, int64_t *value);
 

@@ -323,6 +323,8 @@ static void tell(const xsmi_reader *r)
                  "%s: U+FFFD is in place of bytes that are no UTF-8, %llu times, first in line %llu", r->source.name,
                  (unsigned long long)r->replaced, (unsigned long long)r->replaced_line);
     }
+    const bool named = r->schema && r->schema->kind == XSMI_SCHEMA_COLUMNS;
+    xsmi_rounding_tell(&r->rounding, r->source.name, named ? r->schema->names : NULL);
 }
 
 /* Numbers in files mean the same as in those of the class map; but where these count from 0, as in files without
@@ -384,6 +386,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     XSMI_TRY(check_lost(r, r->source.name, err));
     XSMI_TRY(choose_base(r, err));
     r->sparse = r->format->sparse || r->options.text_column;
+    r->rounding = (xsmi_rounding){.context = r->context, .off = r->has_map};
     xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
     r->label.offsets[0] = 0;
@@ -425,6 +428,7 @@ static void end(xsmi_reader *r)
     xsmi_release(ctx, r->label.weights, r->label.weight_capacity, sizeof *r->label.weights);
     xsmi_release(ctx, r->weights, r->weight_capacity, sizeof *r->weights);
     xsmi_release(ctx, r->mended, r->mended_capacity, 1);
+    xsmi_rounding_end(&r->rounding);
     xsmi_release(ctx, r->label.offsets, r->label.offset_capacity, sizeof *r->label.offsets);
     xsmi_schema_release(r->wanted);
     xsmi_schema_release(r->schema);

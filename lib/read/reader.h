@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "data/dictionary.h"
 #include "data/schema.h"
+#include "read/rounding.h"
 #include "read/source.h"
 
 enum {
@@ -70,6 +71,7 @@ typedef struct xsmi_reader {
     bool bad_labels;                  /* some of them are in labels, which the dictionary has as they are */
     char *mended;                     /* text without them */
     size_t mended_capacity;
+    xsmi_rounding rounding;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
     size_t since;                          /* bytes of them touched since pages were last released */
     xsmi_schema *wanted;                   /* what the class map says of features, or NULL */

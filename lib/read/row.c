@@ -5,6 +5,7 @@
 #include "read/sparse.h"
 #include "read/text.h"
 
+#include <math.h>
 #include <string.h>
 
 struct xsmi_row_reader {
@@ -19,7 +20,8 @@ struct xsmi_row_reader {
 static xsm_status start(xsmi_row_reader *r, xsm_context *ctx, const xsmi_row_form *form, xsm_error *err)
 {
     const bool words = form->format == XSM_FORMAT_TEXT;
-    *r = (xsmi_row_reader){.reader = {.context = ctx, .sparse = true, .skips_labels = true, .has_map = true}};
+    *r = (xsmi_row_reader){
+        .reader = {.context = ctx, .sparse = true, .skips_labels = true, .has_map = true, .rounding = {.off = true}}};
     xsmi_reader *reader = &r->reader;
     reader->format = xsmi_format_of(form->format);
     reader->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
@@ -37,6 +39,7 @@ static xsm_status start(xsmi_row_reader *r, xsm_context *ctx, const xsmi_row_for
         .base = form->format == XSM_FORMAT_LIBSVM && form->index_base == XSM_INDEX_BASE_ONE,
         .limit = XSM_FEATURES_MAX,
         .line_number = 1,
+        .watched = INFINITY,
     };
     r->sparse.any_number = form->numbers != NULL;
     r->sparse.kept = form->numbers ? UINT64_MAX : form->features;

@@ -11,6 +11,7 @@
 #include "read/number.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <string.h>
 
 /* -- recognising --------------------------------------------------------------------------------------------------- */
@@ -349,6 +350,7 @@ static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *,
 {
     xsmi_reader *r = s->r;
     s->limit = XSM_FEATURES_MAX;
+    s->watched = r->rounding.off ? INFINITY : XSMI_ROUNDING_LEAST;
     xsmi_dictionary_start(&s->wide, r->context, false);
     xsm_status status = lines(s, err);
     xsmi_dictionary_end(&s->wide);

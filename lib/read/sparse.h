@@ -13,6 +13,7 @@ typedef struct xsmi_sparse {
     /* The line being read. */
     const char *line, *end;
     uint64_t line_number;
+    float watched; /* numbers of this size and more may be too close together */
     const char *features_start;
 
     uint64_t declared_rows; /* XC header; has_header */

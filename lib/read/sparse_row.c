@@ -361,6 +361,11 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
         if (!ends_token(s, p)) {
             return fail(s, p, XSM_ERROR_FORMAT, err, "expected a space after a value");
         }
+        if (value == 0 || (fabsf(value) >= s->watched && xsmi_rounding_wants(&r->rounding, feature))) {
+            s->watched = value != 0 ? 0 : s->watched; /* its column may have smaller ones */
+            XSMI_TRY(
+                xsmi_rounding_see(&r->rounding, feature, number, (size_t)(p - number), value, s->line_number, err));
+        }
         if (feature - s->plain_first >= s->plain_count) {
             XSMI_TRY(place_index(s, start, &feature, err));
         }

@@ -35,6 +35,14 @@ def refused(says, *arguments):
         sys.exit(f"{' '.join(arguments)}: {done.returncode}, {done.stderr.decode()}, not {says}")
 
 
+def noted(says, *arguments):
+    """A run that must say these words, or no note where there are none."""
+    done = subprocess.run([xsoftmax, *arguments], capture_output=True, input=b"")
+    text = done.stderr.decode()
+    if done.returncode or (says not in text if says else "float32" in text):
+        sys.exit(f"{' '.join(arguments)}: {done.returncode}, {text}, not {says}")
+
+
 def written(array, save=numpy.save, **options):
     """The bytes of a file of NumPy or SciPy."""
     file = io.BytesIO()
@@ -102,6 +110,18 @@ with tempfile.TemporaryDirectory() as work:
     numpy.save("short.npy", labels[:5])
     refused("short.npy has labels for 5 rows, and matrix.npy has 7 rows", "train", "--data", "matrix.npy",
             "--labels-from", "short.npy", "--eta", "1")
+    # what float32 does not tell apart: 10 seconds of Unix time, of which it has one number
+    close = 1.6e9 + numpy.column_stack([numpy.arange(10) * 1e9, numpy.arange(10)])
+    assert len(numpy.unique(close[:, 1].astype("f4"))) == 1
+    says = "differ by less than 1/4096 of their size, the first is 1: of its numbers from 1600000000 to 1600000009 at most 1"
+    for dtype in ("f8", ">f8", "i8", "u4"):
+        numpy.save("close.npy", (close[:2] if dtype == "u4" else close).astype(dtype))
+        noted(f"1 features {says if dtype != 'u4' else says[:70]}", "info", "close.npy")
+    for array in (close.astype("f4"), numpy.array([[7], [7]], "f8"), numpy.array([[0.1], [0.2]], "f8")):
+        numpy.save("close.npy", array)
+        noted(None, "info", "close.npy")
+    numpy.save("close.npy", numpy.array([[1, 1e-50], [2, -1e-60], [3, 1e-40]]))
+    noted("2 numbers are 0 in float32", "info", "close.npy")
     numpy.savez("two.npz", x=values, y=labels)
     refused("(x.npy, y.npy)", "info", "two.npz")
 
@@ -138,8 +158,14 @@ with tempfile.TemporaryDirectory() as work:
     convert("--data", "-", "--duplicates", "sum", "--to", "npy", "--output", "out.npy",
             given=written(matrix, scipy.sparse.save_npz))
     same("duplicates", matrix.toarray().astype(numpy.float32), numpy.load("out.npy"))
-    scipy.sparse.save_npz("csc.npz", matrix.tocsc())
-    refused("in the format csc; csr is read", "info", "csc.npz")
+    for other in ("csc", "bsr", "dia", "coo"):
+        scipy.sparse.save_npz("other.npz", matrix.asformat(other))
+        refused(f"in the format {other}; csr is read", "info", "other.npz")
+        refused(".tocsr()", "info", "other.npz")
+    scipy.sparse.save_npz("close.npz", scipy.sparse.csr_matrix(close))
+    noted(f"1 features {says}", "info", "close.npz")
+    scipy.sparse.save_npz("close.npz", scipy.sparse.csr_matrix(close.astype("f4")))
+    noted(None, "info", "close.npz")
     # another width than the model's
     subprocess.run([xsoftmax, "train", "--data", "x.npz", "--labels-from", "y.npy", "--estimator", "softmax", "--eta", "1",
                     "--epochs", "1", "--model", "sparse.model"], check=True, stdout=subprocess.DEVNULL)

@@ -343,6 +343,64 @@ static void labels_are_apart(void **state)
     }
 }
 
+/* Numbers that float32 does not tell apart, or makes zero. Counts are those of numpy.unique(x.astype('f4')), at most.
+ */
+static void rounding_is_told(void **state)
+{
+    (void)state;
+    static const good files[] = {
+        {TEXT("label,t\na,123456.789\nb,123456.790\n"), NULL,
+         "1 features differ by less than 1/4096 of their size, the first is 't': of its numbers from 123456.789 to "
+         "123456.79 at most 1 are different",
+         OPTIONS(.format = 0)},
+        {TEXT("label,x,t\na,5,1600000000\nb,6,1600000256\na,7,1600000100\n"), NULL,
+         "'t': of its numbers from "
+         "1600000000 to 1600000256 at most 3 are different",
+         OPTIONS(.format = 0)},
+        {TEXT("label,x,t\na,1,16777216\nb,2,16777217\na,3,0\n"), NULL, "1 features differ by less",
+         OPTIONS(.format = 0)},
+        {TEXT("label,t,u\na,-1600000000,1600000000\nb,-1600000001,1600000001\n"), NULL, "2 features differ by less",
+         OPTIONS(.format = 0)},
+        {TEXT("5,1600000000,1\n6,1600000001,2\n"), NULL, "the first is 1: of its",
+         OPTIONS(.label_column = "2", .header = XSM_HEADER_NO)},
+        {TEXT("1 1:1600000000 2:1\n2 1:1600000001 2:2\n"), NULL, "the first is 1: of its", OPTIONS(.format = 0)},
+        {TEXT("1 1:3 2:1\n2 1:123456.789 2:2\n1 2:3\n1 1:123456.790\n"), NULL, "the first is 1: of its",
+         OPTIONS(.format = 0)},
+        {TEXT("2 3 2\n0 1:1600000000\n1 1:1600000001\n"), NULL, "the first is 1: of its", OPTIONS(.format = 0)},
+        /* nothing is lost */
+        {TEXT("label,t,u\na,1.50,0.1\nb,1.5,0.10\na,15e-1,1e-1\n"), NULL, NULL, OPTIONS(.format = 0)},
+        {TEXT("label,t,u\na,1600000000,5000\nb,1600000000,5002\na,1,5003\n"), NULL, NULL, OPTIONS(.format = 0)},
+        {TEXT("label,t\na,123456.789\nb,-123456.789\na,0\n"), NULL, NULL, OPTIONS(.format = 0)},
+        {TEXT("label,t\na,0.123456789012345678\nb,0.12345678901234567890\n"), NULL, NULL, OPTIONS(.format = 0)},
+        {TEXT("1 1:5000 2:1\n2 1:5000 2:2\n1 1:5002 2:1e-3\n"), NULL, NULL, OPTIONS(.format = 0)},
+        /* numbers that become zero */
+        {TEXT("label,t\na,1e-46\nb,-3.5E-60\na,0e-50\nb,-0.0\nb,1\n"), NULL,
+         "2 numbers are 0 in float32, whose least is "
+         "1.4e-45, the first in line 2",
+         OPTIONS(.format = 0)},
+        {TEXT("label,t\na,1\nb,0.0000000000000000000000000000000000000000000000001\n"), NULL, "the first in line 3",
+         OPTIONS(.format = 0)},
+        {TEXT("1 1:2\n2 1:1e-50 2:1\n3 2:0\n"), NULL,
+         "1 numbers are 0 in float32, whose least is 1.4e-45, the first in line 2", OPTIONS(.format = 0)},
+        {TEXT("label,t\na,1e-45\nb,0.000\nb,-0\n"), NULL, NULL, OPTIONS(.format = 0)},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const good *g = &files[i];
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        notes n = {""};
+        xsm_context *context = noting(&n);
+        xsm_read_options options = g->options;
+        options.index_base = strstr(g->text, "label") || g->options.header ? 0 : XSM_INDEX_BASE_ONE;
+        assert_ok(read_bytes(context, g->text, g->size, 0, &options, &d, &err), err);
+        if (g->note ? !strstr(n.text, g->note) : n.text[0] != '\0') {
+            fail_msg("file %zu: '%s' is noted, not '%s'", i, n.text, g->note ? g->note : "");
+        }
+        xsm_dataset_free(d);
+        xsm_context_free(context);
+    }
+}
+
 /* -- labels in another file ---------------------------------------------------------------------------------------- */
 
 #define ROWS "3 5\n0:1 4:2\n\n1:.5\n"
@@ -766,14 +824,23 @@ static void spellings_of_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_named),          cmocka_unit_test(commands_name_the_file),
-        cmocka_unit_test(text_may_begin_so),        cmocka_unit_test(what_others_write_is_read),
-        cmocka_unit_test(labels_from_another_file), cmocka_unit_test(rows_meet_text),
-        cmocka_unit_test(no_first_row_is_lost),     cmocka_unit_test(names_that_are_numbers),
-        cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
-        cmocka_unit_test(one_column_is_a_table),    cmocka_unit_test(quotes_between_tabs),
-        cmocka_unit_test(spellings_of_numbers),     cmocka_unit_test(numbers_of_rows_are_no_labels),
-        cmocka_unit_test(labels_are_apart),         cmocka_unit_test(bad_bytes_do_not_join_labels),
+        cmocka_unit_test(kinds_are_named),
+        cmocka_unit_test(commands_name_the_file),
+        cmocka_unit_test(text_may_begin_so),
+        cmocka_unit_test(what_others_write_is_read),
+        cmocka_unit_test(labels_from_another_file),
+        cmocka_unit_test(rows_meet_text),
+        cmocka_unit_test(no_first_row_is_lost),
+        cmocka_unit_test(names_that_are_numbers),
+        cmocka_unit_test(separators_are_asked_for),
+        cmocka_unit_test(bases_are_said),
+        cmocka_unit_test(one_column_is_a_table),
+        cmocka_unit_test(quotes_between_tabs),
+        cmocka_unit_test(spellings_of_numbers),
+        cmocka_unit_test(numbers_of_rows_are_no_labels),
+        cmocka_unit_test(rounding_is_told),
+        cmocka_unit_test(labels_are_apart),
+        cmocka_unit_test(bad_bytes_do_not_join_labels),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
