@@ -72,7 +72,6 @@ static const fuzz_contents *know(size_t which)
         fuzz_contents_read(ctx, &saved, &all[which]);
         free(bytes);
         xsm_dataset_free(rows);
-        xsm_context_free(ctx);
     }
     return &all[which];
 }
@@ -222,7 +221,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xsm_dataset_free(d);
         fuzz_file_free(&file);
     }
-    xsm_context_free(ctx);
     return 0;
 }
 

@@ -148,7 +148,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_file(&kinds[which], k, &file);
         fuzz_file_free(&file);
     }
-    xsm_context_free(ctx);
     return 0;
 }
 

@@ -1,9 +1,8 @@
 /*
  * Fuzzing of files of indexes. The input is the file; the index is loaded over the model of restored.h.
  */
-#include "fuzz.h"
-
 #include "restored.h"
+#include "rig.h"
 
 #include <xsoftmax/ext/storage.h>
 
@@ -29,13 +28,6 @@ static void use(const xsm_index *x)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = 1;
-    xsm_context *ctx = NULL;
-    restored r;
-    if (xsm_context_new(&options, &ctx, NULL) != XSM_OK || !restored_begin(&r, ctx)) {
-        abort();
-    }
     fuzz_bytes given = {data, size, 1 + size / 3};
     const xsm_source source = fuzz_source(&given);
     xsm_storage from = XSM_STORAGE_INIT;
@@ -43,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     xsm_index *x = NULL;
     from.name = "input";
     from.source = &source;
-    const xsm_status status = xsm_index_load_from(ctx, &from, NULL, r.model, &x, &err);
+    const xsm_status status = xsm_index_load_from(fuzz_context(), &from, NULL, fuzz_restored()->model, &x, &err);
     if (status == XSM_OK) {
         use(x);
         xsm_index_free(x);
@@ -52,8 +44,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_require(strstr(err.message, "input") != NULL || status == XSM_ERROR_MEMORY, "the storage's name");
         fuzz_require(!x, "no index");
     }
-    restored_end(&r);
-    xsm_context_free(ctx);
     return 0;
 }
 

@@ -509,7 +509,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xsm_model_free(m);
         fuzz_file_free(&file);
     }
-    xsm_context_free(ctx);
     return 0;
 }
 

@@ -4,8 +4,8 @@
  * one was saved as. What is accepted must work, what is refused must say why. Built without a fuzzer it goes through
  * inputs of its own, too, the same ones each time.
  */
-#include "fuzz.h"
 #include "restored.h"
+#include "rig.h"
 
 #include "sampler/arrays.h"
 
@@ -32,17 +32,15 @@ static void check(xsm_status status, const xsm_error *err, bool works)
     }
 }
 
-static void try_index(xsm_context *ctx, const uint8_t *data, size_t size)
+static void try_index(const uint8_t *data, size_t size)
 {
-    restored r;
+    restored *r = fuzz_restored();
+    uint32_t numbers[RESTORED_NUMBERS];
     xsm_error err = XSM_ERROR_INIT;
-    if (!restored_begin(&r, ctx)) {
-        abort();
-    }
-    patch((unsigned char *)r.numbers, sizeof r.numbers, data, size);
-    xsm_status status = restored_from(&r, r.numbers, &err);
-    check(status, &err, status == XSM_OK && restored_works(&r));
-    restored_end(&r);
+    memcpy(numbers, r->numbers, sizeof numbers);
+    patch((unsigned char *)numbers, sizeof numbers, data, size);
+    xsm_status status = restored_from(r, numbers, &err);
+    check(status, &err, status == XSM_OK && restored_works(r));
 }
 
 /* -- samplers ------------------------------------------------------------------------------------------------------ */
@@ -107,70 +105,79 @@ static bool sampler_works(const xsm_sampler *s, const xsm_dataset *rows)
     return true;
 }
 
-static void try_sampler(xsm_context *ctx, const char *name, const uint8_t *data, size_t size)
+/* What a sampler that was bound to the rows saves. */
+typedef struct saved {
+    xsm_dataset *rows;
+    xsm_sampler *sampler;
+    xsm_array_writer arrays;
+} saved;
+
+static const saved *know(const char *name, saved *s)
 {
-    xsm_dataset *rows = make_rows(ctx);
-    xsm_sampler *from = NULL, *to = NULL;
-    xsm_array_writer w = {.context = ctx};
-    xsm_error err = XSM_ERROR_INIT;
-    if (xsm_sampler_new(ctx, name, &from, NULL) != XSM_OK || xsm_sampler_bind(from, rows, NULL) != XSM_OK ||
-        xsm_sampler_new(ctx, name, &to, NULL) != XSM_OK || xsmi_sampler_arrays(from, &w, NULL) != XSM_OK ||
-        w.count > ARRAYS) {
-        abort();
+    xsm_context *ctx = fuzz_context();
+    if (!s->rows) {
+        s->rows = make_rows(ctx);
+        s->arrays.context = ctx;
+        if (xsm_sampler_new(ctx, name, &s->sampler, NULL) != XSM_OK ||
+            xsm_sampler_bind(s->sampler, s->rows, NULL) != XSM_OK ||
+            xsmi_sampler_arrays(s->sampler, &s->arrays, NULL) != XSM_OK || s->arrays.count > ARRAYS) {
+            abort();
+        }
     }
+    return s;
+}
+
+static void try_sampler(const saved *from, const uint8_t *data, size_t size)
+{
+    const size_t count = from->arrays.count;
+    xsm_sampler *to = NULL;
+    xsmi_tensor tensors[ARRAYS];
+    xsm_error err = XSM_ERROR_INIT;
     size_t room = 0, at = 0;
-    for (size_t i = 0; i < w.count; i++) {
-        room += (w.tensors[i].size + 7) / 8 * 8;
+    memcpy(tensors, from->arrays.tensors, count * sizeof *tensors);
+    for (size_t i = 0; i < count; i++) {
+        room += (tensors[i].size + 7) / 8 * 8;
     }
     unsigned char *bytes = calloc(room + 8, 1);
-    if (!bytes) {
+    if (!bytes || xsm_sampler_new(fuzz_context(), from->sampler->ops.name, &to, NULL) != XSM_OK) {
         abort();
     }
-    for (size_t i = 0; i < w.count; i++) {
-        memcpy(bytes + at, w.tensors[i].data, w.tensors[i].size);
-        w.tensors[i].data = bytes + at;
-        at += (w.tensors[i].size + 7) / 8 * 8;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(bytes + at, tensors[i].data, tensors[i].size);
+        tensors[i].data = bytes + at;
+        at += (tensors[i].size + 7) / 8 * 8;
     }
     if (size > 0 && data[0] % 4 == 3) { /* another shape: fewer lines than there are */
-        xsmi_tensor *t = &w.tensors[data[0] / 4 % w.count];
+        xsmi_tensor *t = &tensors[data[0] / 4 % count];
         if (t->shape[0] > 0) {
             t->size -= t->size / t->shape[0];
             t->shape[0]--;
         }
     }
     patch(bytes, room, data + (size > 0), size - (size > 0));
-    const xsm_array_reader reader = {w.tensors, w.count, "input", NULL};
+    const xsm_array_reader reader = {tensors, count, "input", NULL};
     xsm_status status = xsmi_sampler_restore(to, &reader, CLASSES, FEATURES, &err);
-    check(status, &err, status == XSM_OK && sampler_works(to, rows));
+    check(status, &err, status == XSM_OK && sampler_works(to, from->rows));
     free(bytes);
-    xsmi_array_writer_clear(&w);
-    xsm_sampler_free(from);
     xsm_sampler_free(to);
-    xsm_dataset_free(rows);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = 1;
-    xsm_context *ctx = NULL;
-    if (xsm_context_new(&options, &ctx, NULL) != XSM_OK) {
-        abort();
-    }
+    static saved frequency, tree;
     if (size > 0) {
         switch (data[0] % 3) {
         case 0:
-            try_index(ctx, data + 1, size - 1);
+            try_index(data + 1, size - 1);
             break;
         case 1:
-            try_sampler(ctx, "frequency", data + 1, size - 1);
+            try_sampler(know("frequency", &frequency), data + 1, size - 1);
             break;
         default:
-            try_sampler(ctx, "tree", data + 1, size - 1);
+            try_sampler(know("tree", &tree), data + 1, size - 1);
             break;
         }
     }
-    xsm_context_free(ctx);
     return 0;
 }
 

@@ -1,15 +1,23 @@
 #include "rig.h"
+#include "restored.h"
 
 #include <string.h>
 
 xsm_context *fuzz_context(void)
 {
+    static xsm_context *context;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_context *context = NULL;
     options.threads = 1;
-    fuzz_require(xsm_context_new(&options, &context, &err) == XSM_OK, err.message);
+    fuzz_require(context || xsm_context_new(&options, &context, &err) == XSM_OK, err.message);
     return context;
+}
+
+struct restored *fuzz_restored(void)
+{
+    static restored r;
+    fuzz_require(r.index || restored_begin(&r, fuzz_context()), "an index");
+    return &r;
 }
 
 static int32_t on_progress(void *user, const xsm_progress *progress)
@@ -115,5 +123,4 @@ void fuzz_rig_end(fuzz_rig *r)
     xsm_estimator_free(r->estimator);
     xsm_model_free(r->model);
     xsm_dataset_free(r->rows);
-    xsm_context_free(r->context);
 }

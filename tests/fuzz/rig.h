@@ -25,8 +25,9 @@ typedef struct fuzz_rig {
     uint64_t calls, stop_at; /* calls of the callback, and the one that stops; 0 = none */
 } fuzz_rig;
 
-/* A context with one thread; the caller's to free. */
+/* The context of all inputs, with one thread, and the index of restored.h over its model: made once, never released. */
 xsm_context *fuzz_context(void);
+struct restored *fuzz_restored(void);
 xsm_dataset *fuzz_rows(xsm_context *context, bool sparse);
 void fuzz_rig_begin(fuzz_rig *r, const fuzz_run *k);
 void fuzz_rig_end(fuzz_rig *r);

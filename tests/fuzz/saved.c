@@ -59,15 +59,12 @@ static void save_index(xsm_context *ctx, const char *name, fuzz_contents *c)
     xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = NULL;
     xsm_buffer *buffer;
-    restored r;
-    fuzz_require(restored_begin(&r, ctx), "a model");
     fuzz_require(xsm_index_new(ctx, name, &x, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_index_build_model(x, r.model, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_index_build_model(x, fuzz_restored()->model, &err) == XSM_OK, err.message);
     const xsm_storage storage = begin_save(ctx, &buffer);
     fuzz_require(xsm_index_save_to(x, &storage, &err) == XSM_OK, err.message);
     end_save(ctx, buffer, c);
     xsm_index_free(x);
-    restored_end(&r);
 }
 
 static xsm_label_tree_options tree_options(const char *name)
@@ -130,6 +127,13 @@ static void save_fit(xsm_context *unused, const char *name, fuzz_contents *c)
 /* -- what is done with them -------------------------------------------------------------------------------------------
  */
 
+static const xsm_dataset *some_rows(void)
+{
+    static xsm_dataset *rows;
+    rows = rows ? rows : fuzz_rows(fuzz_context(), true);
+    return rows;
+}
+
 static void use_sampler(xsm_context *ctx, const xsm_storage *from, const char *name)
 {
     (void)name;
@@ -141,11 +145,10 @@ static void use_sampler(xsm_context *ctx, const xsm_storage *from, const char *n
     if (status != XSM_OK) {
         return;
     }
-    xsm_dataset *rows = fuzz_rows(ctx, true);
     uint32_t classes[DRAWS];
     double log_q[DRAWS];
     fuzz_require(xsm_sampler_get_info(s, &info, &err) == XSM_OK, err.message);
-    const xsm_batch batch = xsm_batch_range(rows, 0, 1);
+    const xsm_batch batch = xsm_batch_range(some_rows(), 0, 1);
     const xsm_draw draw = {.size = sizeof draw,
                            .batch = &batch,
                            .seed = 9,
@@ -168,7 +171,6 @@ static void use_sampler(xsm_context *ctx, const xsm_storage *from, const char *n
                          "draws have the probabilities that they say");
         }
     }
-    xsm_dataset_free(rows);
     xsm_sampler_free(s);
 }
 
@@ -176,10 +178,8 @@ static void use_index(xsm_context *ctx, const xsm_storage *from, const char *nam
 {
     (void)name;
     xsm_error err = XSM_ERROR_INIT;
-    restored r;
-    fuzz_require(restored_begin(&r, ctx), "a model");
     xsm_index *x = NULL;
-    const xsm_status status = xsm_index_load_from(ctx, from, NULL, r.model, &x, &err);
+    const xsm_status status = xsm_index_load_from(ctx, from, NULL, fuzz_restored()->model, &x, &err);
     fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
         const float query[RESTORED_WIDTH] = {1, -2, 3};
@@ -202,7 +202,6 @@ static void use_index(xsm_context *ctx, const xsm_storage *from, const char *nam
         }
         xsm_index_free(x);
     }
-    restored_end(&r);
 }
 
 static void use_fit(xsm_context *ctx, const xsm_storage *from, const char *name)
@@ -210,13 +209,11 @@ static void use_fit(xsm_context *ctx, const xsm_storage *from, const char *name)
     xsm_error err = XSM_ERROR_INIT;
     xsm_label_tree_options options = tree_options(name);
     xsm_model *m = NULL;
-    xsm_dataset *rows = fuzz_rows(ctx, true);
     options.resume_storage = from;
-    const xsm_status status = xsm_fit_label_tree(ctx, rows, &options, &m, NULL, &err);
+    const xsm_status status = xsm_fit_label_tree(ctx, some_rows(), &options, &m, NULL, &err);
     fuzz_require_reason(status, &err);
     fuzz_require((status == XSM_OK) == (m != NULL), "a model or an error");
     xsm_model_free(m);
-    xsm_dataset_free(rows);
 }
 
 static const struct {
@@ -248,7 +245,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         kinds[which].use(ctx, &from, kinds[which].name);
         fuzz_file_free(&file);
     }
-    xsm_context_free(ctx);
     return 0;
 }
 

@@ -37,7 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     xsm_model_free(again);
     xsm_model_free(m);
-    xsm_context_free(ctx);
     return 0;
 }
 
