@@ -743,14 +743,16 @@ void cli_output_free(void);
  * nothing if this state is already set. */
 void cli_stop_install(void);
 int cli_stop_requested(void);
+/* The exit code of a command that ended with this one: of one that was stopped, 128 and the signal. */
+int cli_stop_code(int code);
 /* What was requested has happened: training has ended. From now on the request cancels nothing. */
 void cli_stop_taken(void);
 /* From now on a request cancels again: a model is written to a pipe, whose reader may never come. */
 void cli_stop_again(void);
 /* Whether a request is still to be followed. */
 int cli_stop_waits(void);
-/* From now on Ctrl-C keeps the complete outputs, writes the two texts and ends the process with exit code 0. The texts
- * must remain valid. */
+/* From now on Ctrl-C keeps the complete outputs, writes the two texts and ends the process. The texts must remain
+ * valid. */
 void cli_stop_finishes(const char *output, const char *message);
 /* Ctrl-C does nothing while the outputs are renamed. */
 void cli_stop_hold(void);

@@ -90,7 +90,7 @@ static int run(int argc, char **argv)
         print_help();
         return CLI_DONE;
     }
-    if (alone && strcmp(name, "--version") == 0) {
+    if (alone && (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)) {
         printf("xsoftmax %s\n", xsm_version_string());
         return CLI_DONE;
     }
@@ -112,5 +112,5 @@ int cli_main(int argc, char **argv)
         cli_fail("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
         return code == CLI_USAGE ? code : CLI_FAILED;
     }
-    return code;
+    return cli_stop_code(code);
 }

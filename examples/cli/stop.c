@@ -1,6 +1,7 @@
 /*
  * Ctrl-C. It only sets a flag that the context's hook and the progress callbacks read. Once the model is written and
- * only the evaluation remains, it ends the process at once and keeps the model.
+ * only the evaluation remains, it ends the process at once and keeps the model. The exit code is a shell's: 128 and the
+ * signal.
  */
 #include "cli.h"
 
@@ -13,6 +14,7 @@ enum { SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
 
 static int installed;
 static volatile sig_atomic_t requested;
+static volatile sig_atomic_t received; /* the first signal that was not blocked, or 0 */
 static volatile sig_atomic_t blocked;
 static int taken;
 static const char *volatile finish_output;
@@ -37,6 +39,7 @@ static void handle(int signal_number)
     if (blocked) {
         return;
     }
+    received = received ? received : signal_number;
     if (finish_message) {
         int failure = cli_output_commit();
         cli_output_discard();
@@ -45,7 +48,7 @@ static void handle(int signal_number)
         if (!failure) {
             write_text(STDOUT_FILENO, finish_output);
         }
-        _exit(failure ? CLI_FAILED : CLI_DONE);
+        _exit(failure ? CLI_FAILED : 128 + signal_number);
     }
     if (requested) {
         cli_output_discard();
@@ -79,6 +82,11 @@ void cli_stop_install(void)
             sigaction(stop_signals[i], &action, NULL);
         }
     }
+}
+
+int cli_stop_code(int code)
+{
+    return received && code != CLI_USAGE ? 128 + (int)received : code;
 }
 
 int cli_stop_requested(void)

@@ -1738,7 +1738,7 @@ for signal in INT TERM; do
     kill -s "$signal" "$process"
     code=0
     wait "$process" || code=$?
-    expect "stopped by $signal: exit code $code" test "$code" -eq 0
+    expect "stopped by $signal: exit code $code" test "$code" -eq "$([ "$signal" = INT ] && echo 130 || echo 143)"
     says stderr 'xsoftmax: stopped after '
     says stdout '"stopped":"training","train":'
     # Null, unless the signal came just as an evaluation had ended.
@@ -1901,7 +1901,7 @@ done
 kill -s INT "$process"
 code=0
 wait "$process" || code=$?
-expect "stopped with a checkpoint: exit code $code" test "$code" -eq 0
+expect "stopped with a checkpoint: exit code $code" test "$code" -eq 130
 says stderr 'the same command goes on with --resume stop.checkpoint'
 run 0 info stop.checkpoint
 rm -f ./*.checkpoint whole.model part.model resumed.model
@@ -2122,7 +2122,7 @@ sleep 1
 kill -s INT "$process"
 code=0
 wait "$process" || code=$?
-expect "stopped while choosing: exit code $code" test "$code" -eq 1
+expect "stopped while choosing: exit code $code" test "$code" -eq 130
 says stderr 'stopped while choosing a learning rate; no model was trained'
 expect 'the file that was there stays' test "$(cat stop.model)" = old
 expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0

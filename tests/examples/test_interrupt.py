@@ -25,6 +25,7 @@ import time
 CLASSES, FEATURES, EACH = 20000, 1500, 12
 PATIENCE = 100  # seconds
 OLD = b"what was there"
+STOPPED = 128 + signal.SIGINT
 
 
 def fail(text):
@@ -99,7 +100,7 @@ class Tests:
             fail(f"{' '.join(done.args)}: {done.stderr}")
         return done.stdout
 
-    def interrupted(self, phase, code, message, *arguments, kept=()):
+    def interrupted(self, phase, message, *arguments, kept=()):
         """Interrupts a command in a phase. Files in the folder are as before, but for those of `kept`."""
         before = {f: f.read_bytes() for f in self.folder.iterdir() if f.is_file() and f.stat().st_size < 1000}
         names = set(self.folder.iterdir())
@@ -107,8 +108,8 @@ class Tests:
             terminal = Terminal([self.xsoftmax, *arguments], output)
             terminal.read(phase)
             found, seconds = terminal.interrupt()
-        if found != code or message not in terminal.shown:
-            fail(f"{terminal.command}: interrupted at {phase!r} it ended with {found}, not {code}; it showed\n"
+        if found != STOPPED or message not in terminal.shown:
+            fail(f"{terminal.command}: interrupted at {phase!r} it ended with {found}, not {STOPPED}; it showed\n"
                  f"{terminal.shown[-600:]}")
         if set(self.folder.iterdir()) - names - set(kept):
             fail(f"{terminal.command}: leaves {set(self.folder.iterdir()) - names - set(kept)}")
@@ -167,42 +168,42 @@ def main():
         pipe = folder / "pipe"
         os.mkfifo(pipe)
         feed(pipe, text)
-        t.interrupted("reading", 1, "cancelled while reading", *train(pipe))
-        t.interrupted("choosing: ", 1, "stopped while choosing how to train; no model was trained", *train(many))
-        t.interrupted("choosing", 1, "stopped while choosing a learning rate; no model was trained",
+        t.interrupted("reading", "cancelled while reading", *train(pipe))
+        t.interrupted("choosing: ", "stopped while choosing how to train; no model was trained", *train(many))
+        t.interrupted("choosing", "stopped while choosing a learning rate; no model was trained",
                       *train(many, "--estimator", "implicit"))
         for phase in ("finding principal components", "fitting a tree"):
-            t.interrupted(phase, 1, f"cancelled while {phase}",
+            t.interrupted(phase, f"cancelled while {phase}",
                           *train(many, "--estimator", "negative-sampling", "--set", "sampler=tree", "--eta", "0.1"))
         forever = ("--estimator", "implicit", "--eta", "0.01", "--epochs", "1000000", "--schedule", "constant")
-        t.interrupted("epoch 1", 0, "stopped after", *train(small, *forever, "--checkpoint", checkpoint),
+        t.interrupted("epoch 1", "stopped after", *train(small, *forever, "--checkpoint", checkpoint),
                       kept=(model, checkpoint))
         t.run("evaluate", "--model", model, "--data", small, "--format", "libsvm")
         model.write_bytes(OLD)
         before = checkpoint.read_bytes()
-        t.interrupted("epoch 1", 0, "stopped after", *train(small, *forever, "--resume", checkpoint, "--checkpoint", checkpoint),
+        t.interrupted("epoch 1", "stopped after", *train(small, *forever, "--resume", checkpoint, "--checkpoint", checkpoint),
                       kept=(model, checkpoint))
         if checkpoint.read_bytes() == before:
             fail("the run that was resumed did not save how far it came")
         model.write_bytes(OLD)
-        t.interrupted("evaluating", 0, "stopped while evaluating; the trained model is in",
+        t.interrupted("evaluating", "stopped while evaluating; the trained model is in",
                       *train(wide, "--estimator", "implicit", "--eta", "0.1", "--epochs", "1", "--test", many), kept=(model,))
         if model.read_bytes() != wide_model.read_bytes():
             fail("a run that was stopped while evaluating saved another model")
         if not options.no_lbfgs:
             model.write_bytes(OLD)
-            t.interrupted("iteration", 0, "stopped after",
+            t.interrupted("iteration", "stopped after",
                           *train(small, "--estimator", "softmax", "--optimizer", "lbfgs", "--iterations", "1000000",
                                  "--tolerance", "0"), kept=(model,))
             t.run("evaluate", "--model", model, "--data", small, "--format", "libsvm")
         rows_of = ("--model", wide_model, "--data", many, "--format", "libsvm", "--threads", "1")
-        t.interrupted("evaluating", 1, "cancelled while evaluating", "evaluate", *rows_of)
-        t.interrupted("predicting", 1, "cancelled while predicting", "predict", *rows_of)
+        t.interrupted("evaluating", "cancelled while evaluating", "evaluate", *rows_of)
+        t.interrupted("predicting", "cancelled while predicting", "predict", *rows_of)
         if (folder.parent / "output").read_bytes()[-1:] not in (b"", b"\n"):
             fail("a prediction that was stopped ends within a line")
-        t.interrupted("evaluating", 1, "cancelled while evaluating", "evaluate", *rows_of, "--ranks")
-        t.interrupted("building", 1, "cancelled while", "predict", *rows_of, "--index", "spherical")
-        t.interrupted("writing", 1, "cancelled while writing", "convert", "--data", many, "--format", "libsvm",
+        t.interrupted("evaluating", "cancelled while evaluating", "evaluate", *rows_of, "--ranks")
+        t.interrupted("building", "cancelled while", "predict", *rows_of, "--index", "spherical")
+        t.interrupted("writing", "cancelled while writing", "convert", "--data", many, "--format", "libsvm",
                       "--to", "csv", "--output", folder / "many.csv")
         print(f"{t.count} runs interrupted; the slowest took {t.slowest[0]:.2f} s to end, at {t.slowest[1]!r}")
 
