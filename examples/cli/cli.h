@@ -162,7 +162,7 @@ typedef struct cli_data {
     int duplicates, bad_bytes;    /* XSM_DUPLICATES_*, XSM_BAD_BYTES_* */
     int header;                   /* XSM_HEADER_*; of tables, like the following */
     const char *separator, *ignore_columns, *label_separator, *text_column;
-    int or_text; /* what is said of tables is what the model's were (cli_recall_table()) */
+    int recalled; /* XSM_RECALLED_*: what the model's table had (cli_recall_table()) */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
@@ -383,8 +383,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
 /* The labels kept of a row (XSM_LABELS_*): `given`, or, if that is below 0, those that the model was trained with; -1 =
  * unknown. */
 int cli_labels_kept(const xsm_model *model, int given);
-/* Keeps in a model what flags say of tables with a column of text, or of labels with something between them, and
- * whether the rows' format had tabs. */
+/* Keeps in a model what flags say of tables, and of one with a column of text whether its format had tabs. */
 xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format, xsm_error *err);
 /* Whether a model's entry is one of these. */
 int cli_is_of_table(const char *key);

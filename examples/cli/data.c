@@ -269,7 +269,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.ignore_columns = data->ignore_columns;
     options.label_separator = separator_of(data->label_separator);
     options.text_column = data->text_column;
-    options.or_text = data->or_text;
+    options.recalled = data->recalled;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     if (read_text_flags(data, classes ? classes->vocabulary : NULL, &text) != CLI_GO_ON) {
         return CLI_USAGE;
@@ -325,10 +325,15 @@ int cli_labels_kept(const xsm_model *model, int given)
 static const struct {
     const char *key;
     size_t offset;
-} table_texts[] = {{"training.text_column", offsetof(cli_data, text_column)},
-                   {"training.label_column", offsetof(cli_data, label_column)},
-                   {"training.separator", offsetof(cli_data, separator)},
-                   {"training.label_separator", offsetof(cli_data, label_separator)}};
+    int bit;
+} table_texts[] = {
+    {"training.text_column", offsetof(cli_data, text_column), XSM_RECALLED_TEXT_COLUMN},
+    {"training.label_column", offsetof(cli_data, label_column), XSM_RECALLED_LABEL_COLUMN},
+    {"training.weights_column", offsetof(cli_data, weights_column), XSM_RECALLED_WEIGHTS_COLUMN},
+    {"training.ignore_columns", offsetof(cli_data, ignore_columns), XSM_RECALLED_IGNORE_COLUMNS},
+    {"training.separator", offsetof(cli_data, separator), XSM_RECALLED_SEPARATOR},
+    {"training.label_separator", offsetof(cli_data, label_separator), XSM_RECALLED_LABEL_SEPARATOR},
+};
 
 static const char **text_of(cli_data *data, size_t i)
 {
@@ -348,10 +353,9 @@ xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format
 {
     cli_data noted = *data;
     xsm_status status = XSM_OK;
-    noted.separator = format == XSM_FORMAT_TSV ? "tab" : data->separator;
+    noted.separator = format == XSM_FORMAT_TSV && data->text_column ? "tab" : data->separator;
     for (size_t i = 0; i < sizeof table_texts / sizeof *table_texts && status == XSM_OK; i++) {
-        const int kept = data->text_column || text_of(&noted, i) == &noted.label_separator;
-        if (kept && *text_of(&noted, i)) {
+        if (*text_of(&noted, i)) {
             status = xsm_model_set_metadata(model, table_texts[i].key, *text_of(&noted, i), err);
         }
     }
@@ -359,30 +363,49 @@ xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format
     if (status == XSM_OK && data->label_weights && format == XSM_FORMAT_TEXT) {
         status = xsm_model_set_metadata(model, KEY_LABEL_WEIGHTS, "yes", err);
     }
-    return status == XSM_OK && data->text_column && data->header != XSM_HEADER_AUTO
+    return status == XSM_OK && data->header != XSM_HEADER_AUTO
                ? xsm_model_set_metadata(model, KEY_HEADER, cli_header_words[data->header], err)
                : status;
+}
+
+/* What a model keeps of tables, where it holds for the format and other flags say nothing of it. */
+static const char *kept_text(const xsm_model *model, const cli_data *data, size_t i)
+{
+    const int bit = table_texts[i].bit;
+    const int elsewhere =
+        (bit == XSM_RECALLED_SEPARATOR && data->format == XSM_FORMAT_TSV) ||
+        (bit == XSM_RECALLED_LABEL_COLUMN && data->labels_from) ||
+        (bit == XSM_RECALLED_WEIGHTS_COLUMN && data->weights) ||
+        (bit != XSM_RECALLED_LABEL_COLUMN && bit != XSM_RECALLED_WEIGHTS_COLUMN && data->format == XSM_FORMAT_NPY);
+    return elsewhere ? NULL : xsm_model_get_metadata(model, table_texts[i].key);
 }
 
 void cli_recall_table(const xsm_model *model, cli_data *data)
 {
     const int asked = data->label_column || data->header != XSM_HEADER_AUTO || data->separator ||
                       data->ignore_columns || data->label_separator || data->text_column;
-    const char *header = xsm_model_get_metadata(model, KEY_HEADER);
-    const int text = (data->format == XSM_FORMAT_AUTO && !data->text_column) || data->format == XSM_FORMAT_TEXT;
+    const int open = data->format == XSM_FORMAT_AUTO,
+              table = open || data->format == XSM_FORMAT_CSV || data->format == XSM_FORMAT_TSV;
+    const char *header = table ? xsm_model_get_metadata(model, KEY_HEADER) : NULL;
+    const int text = (open && !data->text_column) || data->format == XSM_FORMAT_TEXT;
     data->label_weights |= text && xsm_model_get_metadata(model, KEY_LABEL_WEIGHTS) != NULL;
-    if (data->format != XSM_FORMAT_AUTO && data->format != XSM_FORMAT_CSV && data->format != XSM_FORMAT_TSV) {
-        return;
-    }
-    for (size_t i = 0; i < sizeof table_texts / sizeof *table_texts; i++) {
-        const int tabs = data->format == XSM_FORMAT_TSV && text_of(data, i) == &data->separator;
-        const char *kept = tabs ? NULL : xsm_model_get_metadata(model, table_texts[i].key);
-        *text_of(data, i) = *text_of(data, i) ? *text_of(data, i) : kept;
+    for (size_t i = 0; i < sizeof table_texts / sizeof *table_texts && (table || data->format == XSM_FORMAT_NPY); i++) {
+        const char *kept = *text_of(data, i) ? NULL : kept_text(model, data, i);
+        if (kept) {
+            *text_of(data, i) = kept;
+            data->recalled |= table_texts[i].bit;
+        }
     }
     for (int i = 0; header && data->header == XSM_HEADER_AUTO && cli_header_words[i]; i++) {
-        data->header = strcmp(header, cli_header_words[i]) == 0 ? i : data->header;
+        if (strcmp(header, cli_header_words[i]) == 0) {
+            data->header = i;
+            data->recalled |= XSM_RECALLED_HEADER;
+            break;
+        }
     }
-    data->or_text = !asked && data->format == XSM_FORMAT_AUTO && data->text_column;
+    if (asked || !open) {
+        data->recalled &= ~XSM_RECALLED_TEXT_COLUMN; /* a table, and no text */
+    }
 }
 
 int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,

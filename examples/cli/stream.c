@@ -139,7 +139,7 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
                         memchr(s->bytes, ';', length) || memchr(s->bytes, '|', length);
     s->table = data->format == XSM_FORMAT_CSV || data->format == XSM_FORMAT_TSV || data->text_column ||
                data->header != XSM_HEADER_AUTO || data->separator || data->ignore_columns || data->label_separator ||
-               (open && columns && !memchr(s->bytes, ':', length)) ||
+               (open && s->separator) || (open && columns && !memchr(s->bytes, ':', length)) ||
                (data->format == XSM_FORMAT_AUTO && column && memmem(s->bytes, length, column, strlen(column)));
     s->quotes = s->table && (data->separator || !memchr(s->bytes, '\t', length)) && !has_tabs(s, data);
     if (open && !s->table && map->index_base != XSM_INDEX_BASE_AUTO) {

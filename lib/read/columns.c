@@ -133,6 +133,24 @@ static bool is_known(const xsmi_reader *r, const xsmi_part *part)
     return false;
 }
 
+/* How many features the caller or the class map has, also where the file may have new ones. */
+static uint32_t known_features(const xsmi_reader *r)
+{
+    return r->options.features ? r->options.features : r->map.features;
+}
+
+/* How many columns the table of the class map had, if it had the columns of the options and labels. */
+static size_t all_columns(const xsmi_reader *r)
+{
+    const xsm_read_options *o = &r->options;
+    size_t count = (size_t)known_features(r) + 1 + (o->weights_column != NULL);
+    for (const char *list = o->ignore_columns; list && *list; list += *list == ',') {
+        list += strcspn(list, ",");
+        count++;
+    }
+    return count;
+}
+
 /* The fields of a line. */
 static split split_line(const xsmi_reader *r, const char *line, size_t length, char separator)
 {
@@ -152,27 +170,40 @@ static split split_line(const xsmi_reader *r, const char *line, size_t length, c
 
 bool xsmi_columns_asked_for(const xsm_read_options *o)
 {
-    return o->header != XSM_HEADER_AUTO || o->separator || o->ignore_columns || o->label_separator || o->text_column;
+    const int32_t asked =
+        (o->header != XSM_HEADER_AUTO ? XSM_RECALLED_HEADER : 0) | (o->separator ? XSM_RECALLED_SEPARATOR : 0) |
+        (o->ignore_columns ? XSM_RECALLED_IGNORE_COLUMNS : 0) | (o->label_separator ? XSM_RECALLED_LABEL_SEPARATOR : 0);
+    return o->text_column || (asked & ~o->recalled) != 0;
 }
 
-/* How well a line is split, but for the number of fields: at known names, and where quotes end. What is between labels
- * divides columns, too, where nothing else does, for fields in quotes may hold it. */
+/* The separator that the file must have, or NULL. */
+static const char *given_separator(const xsmi_reader *r)
+{
+    return xsmi_reader_recalled(r, XSM_RECALLED_SEPARATOR) ? NULL : r->options.separator;
+}
+
+/* How well a line is split, but for the number of fields: at known names, as the class map's table, and where quotes
+ * end. What is between labels divides columns, too, where nothing else does, for fields in quotes may hold it. */
 static int rank(const xsm_read_options *o, const split *s)
 {
-    return 4 * s->named + 2 * !s->broken + !(o->label_separator && s->separator == o->label_separator[0]);
+    return 8 * s->named + 4 * (o->separator && s->separator == o->separator[0]) + 2 * !s->broken +
+           !(o->label_separator && s->separator == o->label_separator[0]);
 }
 
 /* The fields of a line where it is split best; *other: where another separator does as well, or else of no fields. */
 static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, split *other)
 {
     const xsm_read_options *o = &r->options;
-    const char *candidates = o->separator ? o->separator : format == XSM_FORMAT_TSV ? "\t" : ",;|";
+    const char *const given = given_separator(r), *const usual = format == XSM_FORMAT_TSV ? "\t" : ",;|";
+    const bool recalled = o->separator && (*o->separator == '\t') == (format == XSM_FORMAT_TSV);
+    char candidates[8];
+    snprintf(candidates, sizeof candidates, "%s%s", given || recalled ? o->separator : "", given ? "" : usual);
     split best = {.fields = 1};
     int reached = -1;
     *other = (split){.fields = 0};
     for (const char *p = candidates; *p; p++) {
         const split s = split_line(r, line, length, *p);
-        if (s.fields == 1) {
+        if (s.fields == 1 || (p > candidates && *p == *candidates)) {
             continue;
         }
         const int now = rank(o, &s);
@@ -190,7 +221,7 @@ char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *li
 {
     split other;
     const split best = best_split(r, format, line, length, &other);
-    return r->options.separator ? r->options.separator[0] : best.separator;
+    return given_separator(r) ? *given_separator(r) : best.separator;
 }
 
 static const char *between(char separator)
@@ -243,10 +274,13 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
     if (s.fields == 1 && format == XSM_FORMAT_CSV && match_only_column(r, line, length) != XSMI_TABLE_NO) {
         return match_only_column(r, line, length);
     }
-    if (s.separator == '\0' || (!o->separator && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
+    const bool known = o->separator && s.separator == o->separator[0];
+    if (s.separator == '\0' || (!known && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
         return XSMI_TABLE_NO; /* commas between words, where tabs divide columns */
     }
-    if (s.named || xsmi_columns_asked_for(o)) {
+    const size_t all = all_columns(r);
+    if (s.named || xsmi_columns_asked_for(o) ||
+        (known && (s.fields == all || s.fields == all - 1 || s.fields == known_features(r)))) {
         return XSMI_TABLE_SURE;
     }
     const bool by_number = o->label_column && xsmi_columns_is_whole(o->label_column, strlen(o->label_column), &number);
@@ -299,9 +333,53 @@ static void list_names(const xsmi_record *c, xsmi_columns *k)
     }
 }
 
+static size_t place(size_t count, int64_t number)
+{
+    number += number < 0 ? (int64_t)count : 0;
+    return number >= 0 && number < (int64_t)count ? (size_t)number : NO_COLUMN;
+}
+
+size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bool label)
+{
+    const xsm_read_options *o = &r->options;
+    int64_t of_labels;
+    const size_t whole = all_columns(r);
+    if (!xsmi_reader_recalled(r, XSM_RECALLED_LABEL_COLUMN) || o->text_column || count >= whole ||
+        !xsmi_columns_is_whole(o->label_column, strlen(o->label_column), &of_labels)) {
+        return place(count, number);
+    }
+    if (label || count < whole - 1) {
+        return !label && count != known_features(r) ? place(count, number) : NO_COLUMN;
+    }
+    const size_t found = place(whole, number), skipped = place(whole, of_labels);
+    return found == NO_COLUMN || found < skipped ? found : found - 1; /* as if the labels were there */
+}
+
+/* Whether the class map has a feature of that column's name. */
+static bool is_feature(const xsmi_record *c, size_t column)
+{
+    size_t length;
+    const char *name = name_of(c, column, &length);
+    const xsm_class_map *map = &c->r->map;
+    for (uint32_t j = 0; j < map->features && map->feature_names; j++) {
+        if (is(name, length, map->feature_names[j])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A column that an option names. */
+typedef struct special {
+    xsmi_role role;
+    int32_t recalled; /* XSM_RECALLED_*: the bit of the option, without which the file must have it; labels need not be
+                         there */
+    const char *option, *what;
+} special;
+
 /* The column that an option names: by its name, else by its number. NO_COLUMN: there is none. */
 static xsm_status find_column(const xsmi_record *c, const xsmi_columns *k, const char *wanted, size_t size,
-                              const char *what, size_t *column, xsm_error *err)
+                              const special *s, size_t *column, xsm_error *err)
 {
     int64_t number;
     *column = NO_COLUMN;
@@ -313,50 +391,55 @@ static xsm_status find_column(const xsmi_record *c, const xsmi_columns *k, const
         }
         if (*column != NO_COLUMN) {
             return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[i].line, c->fields[i].column,
-                                    "a second column '%.*s'; one column of %s is accepted", (int)size, wanted, what);
+                                    "a second column '%.*s'; one column of %s is accepted", (int)size, wanted, s->what);
         }
         *column = i;
     }
     if (*column == NO_COLUMN && xsmi_columns_is_whole(wanted, size, &number)) {
-        number += number < 0 || wanted[0] == '-' ? (int64_t)k->count : 0;
-        *column = number >= 0 && number < (int64_t)k->count ? (size_t)number : NO_COLUMN;
+        *column = k->header ? place(k->count, number)
+                            : xsmi_columns_place(c->r, k->count, number, s->role == XSMI_COLUMN_LABEL);
+        if (k->header && xsmi_reader_recalled(c->r, s->recalled) && *column != NO_COLUMN && is_feature(c, *column)) {
+            *column = NO_COLUMN;
+        }
     }
     return XSM_OK;
 }
 
-/* Gives the column of an option its role; `needed`: the file must have it. */
-static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *wanted, size_t size, xsmi_role role,
-                            const char *option, const char *what, bool needed, xsm_error *err)
+/* Gives the column of an option its role. */
+static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *wanted, size_t size, const special *s,
+                            xsm_error *err)
 {
     size_t column;
-    XSMI_TRY(find_column(c, k, wanted, size, what, &column, err));
+    XSMI_TRY(find_column(c, k, wanted, size, s, &column, err));
     if (k->trying && (column == NO_COLUMN || k->roles[column] != XSMI_COLUMN_FEATURE)) {
         return XSM_OK;
     }
     if (column == NO_COLUMN) {
-        return !needed ? XSM_OK
-                       : xsmi_reader_fail(
-                             c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
-                             "no column '%.*s' (xsm_read_options.%s); the columns are %s; by number they are 0 to %zu, "
-                             "or -1 to -%zu from the end",
-                             (int)size, wanted, option, k->found, k->count - 1, k->count);
+        return s->role == XSMI_COLUMN_LABEL || xsmi_reader_recalled(c->r, s->recalled)
+                   ? XSM_OK
+                   : xsmi_reader_fail(
+                         c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
+                         "no column '%.*s' (xsm_read_options.%s); the columns are %s; by number they are 0 to %zu, "
+                         "or -1 to -%zu from the end",
+                         (int)size, wanted, s->option, k->found, k->count - 1, k->count);
     }
     if (k->roles[column] != XSMI_COLUMN_FEATURE) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "%s: the column '%.*s' has another use; another is accepted as xsm_read_options.%s",
-                         c->r->source.name, (int)size, wanted, option);
+                         c->r->source.name, (int)size, wanted, s->option);
     }
-    k->roles[column] = (unsigned char)role;
+    k->roles[column] = (unsigned char)s->role;
     return XSM_OK;
 }
 
 /* The columns that ignore_columns lists. */
 static xsm_status leave_out(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
+    static const special left_out = {XSMI_COLUMN_LEFT_OUT, XSM_RECALLED_IGNORE_COLUMNS, "ignore_columns", "that name"};
     const char *list = c->r->options.ignore_columns;
     while (list && *list) {
         const size_t length = strcspn(list, ",");
-        XSMI_TRY(give_role(c, k, list, length, XSMI_COLUMN_LEFT_OUT, "ignore_columns", "that name", true, err));
+        XSMI_TRY(give_role(c, k, list, length, &left_out, err));
         list += length + (list[length] == ',');
     }
     return XSM_OK;
@@ -364,16 +447,15 @@ static xsm_status leave_out(const xsmi_record *c, xsmi_columns *k, xsm_error *er
 
 static xsm_status give_roles(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
+    static const special roles[] = {{XSMI_COLUMN_LABEL, XSM_RECALLED_LABEL_COLUMN, "label_column", "labels"},
+                                    {XSMI_COLUMN_WEIGHT, XSM_RECALLED_WEIGHTS_COLUMN, "weights_column", "weights"},
+                                    {XSMI_COLUMN_TEXT, 0, "text_column", "text"}};
     const xsm_read_options *o = &c->r->options;
-    const char *label = xsmi_reader_label_column(c->r);
+    const char *const wanted[] = {xsmi_reader_label_column(c->r), o->weights_column, o->text_column};
     memset(k->roles, XSMI_COLUMN_FEATURE, k->count);
-    XSMI_TRY(give_role(c, k, label, strlen(label), XSMI_COLUMN_LABEL, "label_column", "labels", false, err));
-    XSMI_TRY(o->weights_column ? give_role(c, k, o->weights_column, strlen(o->weights_column), XSMI_COLUMN_WEIGHT,
-                                           "weights_column", "weights", true, err)
-                               : XSM_OK);
-    XSMI_TRY(o->text_column ? give_role(c, k, o->text_column, strlen(o->text_column), XSMI_COLUMN_TEXT, "text_column",
-                                        "text", true, err)
-                            : XSM_OK);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        XSMI_TRY(wanted[i] ? give_role(c, k, wanted[i], strlen(wanted[i]), &roles[i], err) : XSM_OK);
+    }
     return leave_out(c, k, err);
 }
 
@@ -557,17 +639,15 @@ static xsm_status keep_names(const xsmi_record *c, xsmi_columns *k, xsm_error *e
 /* Whether the rows may be without labels: they are read against a class map, with its columns. */
 static bool may_lack_labels(const xsmi_record *c, const xsmi_columns *k)
 {
-    bool drops;
     const xsmi_reader *r = c->r;
-    return r->has_map && (r->options.text_column || (k->header && r->map.feature_names) ||
-                          k->features == xsmi_reader_features(r, &drops));
+    return r->has_map &&
+           (r->options.text_column || (k->header && r->map.feature_names) || k->features == known_features(r));
 }
 
 static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_error *err)
 {
     const char *wanted = xsmi_reader_label_column(c->r);
     const uint64_t line = c->fields[0].line;
-    bool drops;
     if (memchr(k->roles, XSMI_COLUMN_LABEL, k->count) || may_lack_labels(c, k)) {
         return XSM_OK;
     }
@@ -575,8 +655,7 @@ static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, line, 1,
                                 "no column '%s' (xsm_read_options.label_column), and the class map has %u features, "
                                 "the file %zu column%s: %s",
-                                wanted, (unsigned)xsmi_reader_features(c->r, &drops), k->count,
-                                k->count == 1 ? "" : "s", k->found);
+                                wanted, (unsigned)known_features(c->r), k->count, k->count == 1 ? "" : "s", k->found);
     }
     if (k->header) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, line, 1,
@@ -593,6 +672,22 @@ static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_
                             "no column '%s'; without a header line columns have numbers, from 0 to %zu, or from -1 "
                             "at the end: give the label's as xsm_read_options.label_column; the first row is %s",
                             wanted, k->count - 1, k->found);
+}
+
+/* Rows may be without the weights that those of the class map had. */
+static void forget_weights(const xsmi_record *c, const xsmi_columns *k)
+{
+    xsmi_reader *r = c->r;
+    if (!r->options.weights_column || memchr(k->roles, XSMI_COLUMN_WEIGHT, k->count)) {
+        return;
+    }
+    if (memchr(k->roles, XSMI_COLUMN_LABEL, k->count)) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: no column '%s' of weights, as the rows of the class map had; each row has the weight 1 "
+                 "(xsm_read_options.weights_column)",
+                 r->source.name, r->options.weights_column);
+    }
+    xsmi_reader_forget_weights(r);
 }
 
 static void tell_header(const xsmi_record *c, const xsmi_columns *k)
@@ -614,6 +709,7 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
     k->header = o->header == XSM_HEADER_YES;
     XSMI_TRY(o->header == XSM_HEADER_AUTO ? decide_header(c, k, err) : XSM_OK);
     XSMI_TRY(give_roles(c, k, err));
+    forget_weights(c, k);
     find_row_names(c, k);
     if (o->text_column) {
         leave_numbers_out(c, k);

@@ -18,7 +18,7 @@
 
 static xsmi_match match_table(const xsmi_reader *r, const xsmi_early_line *line, int32_t format)
 {
-    const char *given = r->options.separator;
+    const char *given = xsmi_reader_recalled(r, XSM_RECALLED_SEPARATOR) ? NULL : r->options.separator;
     if (!line->first || line->length == 0 || (given && (given[0] == '\t') != (format == XSM_FORMAT_TSV))) {
         return XSMI_MATCH_NO;
     }
@@ -86,12 +86,12 @@ static xsm_status count_features(const xsmi_record *c, size_t features, uint64_t
     xsmi_reader *r = c->r;
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
-    if (drops && features != wanted) {
+    if (r->has_map && r->options.features == 0 && features != r->map.features) {
         return xsmi_reader_fail(
             r, err, XSM_ERROR_FORMAT, line, 1,
             "the class map has %u features, the file %zu column%s of features; columns without names are "
             "known by their places (xsm_read_options.ignore_columns leaves some out)",
-            wanted, features, features == 1 ? "" : "s");
+            r->map.features, features, features == 1 ? "" : "s");
     }
     if (wanted > 0 && !drops && features != wanted) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,

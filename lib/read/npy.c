@@ -5,6 +5,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/utf8.h"
+#include "read/columns.h"
 #include "read/format.h"
 #include "read/npy_array.h"
 #include "read/number.h"
@@ -62,11 +63,30 @@ static xsm_status parse_column(const xsmi_npy *n, const char *text, const char *
     return XSM_OK;
 }
 
-static xsm_status find_columns(const xsmi_reader *r, const xsmi_npy *n, special_columns *k, xsm_error *err)
+/* The same where the column is that of the class map's table, which the matrix may lack, if it has a number. */
+static xsm_status find_column(const xsmi_reader *r, const xsmi_npy *n, const char *text, bool label, uint64_t *column,
+                              xsm_error *err)
 {
-    XSMI_TRY(parse_column(n, r->options.label_column, "label", &k->label, err));
-    XSMI_TRY(parse_column(n, r->options.weights_column, "weights", &k->weight, err));
-    if (r->options.label_column && r->options.labels_path) {
+    int64_t number;
+    if (!xsmi_reader_recalled(r, label ? XSM_RECALLED_LABEL_COLUMN : XSM_RECALLED_WEIGHTS_COLUMN)) {
+        return parse_column(n, text, label ? "label" : "weights", column, err);
+    }
+    const size_t found = xsmi_columns_is_whole(text, strlen(text), &number) && !(label && r->options.labels_path)
+                             ? xsmi_columns_place(r, (size_t)n->columns, number, label)
+                             : SIZE_MAX;
+    *column = found == SIZE_MAX ? UINT64_MAX : found;
+    return XSM_OK;
+}
+
+static xsm_status find_columns(xsmi_reader *r, const xsmi_npy *n, special_columns *k, xsm_error *err)
+{
+    r->options.ignore_columns = NULL; /* of tables */
+    XSMI_TRY(find_column(r, n, r->options.label_column, true, &k->label, err));
+    XSMI_TRY(find_column(r, n, r->options.weights_column, false, &k->weight, err));
+    if (k->weight == UINT64_MAX) {
+        xsmi_reader_forget_weights(r);
+    }
+    if (k->label != UINT64_MAX && r->options.labels_path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "%s: labels are in the column %s or in a file of their own; one of them is accepted", n->name,
                          r->options.label_column);
@@ -84,13 +104,14 @@ static xsm_status set_features(xsmi_reader *r, const xsmi_npy *n, uint64_t featu
 {
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
+    wanted = wanted == 0 && r->has_map ? r->map.features : wanted; /* columns are known by their places */
     if (features == 0 || features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu columns of features; 1 to %u are supported", n->name,
                          (unsigned long long)features, (unsigned)XSM_FEATURES_MAX);
     }
     if (wanted > 0 && features != wanted) {
         return XSMI_NPY_FAIL(n, err, "%llu columns of features; %u are expected (%s)", (unsigned long long)features,
-                             wanted, drops ? "those of the class map" : "xsm_read_options.features");
+                             wanted, r->options.features == 0 ? "those of the class map" : "xsm_read_options.features");
     }
     r->features = wanted ? wanted : (uint32_t)features;
     r->stride = xsmi_dataset_stride(r->features);

@@ -128,6 +128,22 @@ static xsm_status check_choices(const xsm_read_options *o, xsm_error *err)
     return XSM_OK;
 }
 
+/* What is recalled is set, and of a class map. */
+static xsm_status check_recalled(const xsm_read_options *o, xsm_error *err)
+{
+    const int32_t set =
+        (o->label_column ? XSM_RECALLED_LABEL_COLUMN : 0) | (o->weights_column ? XSM_RECALLED_WEIGHTS_COLUMN : 0) |
+        (o->ignore_columns ? XSM_RECALLED_IGNORE_COLUMNS : 0) | (o->separator ? XSM_RECALLED_SEPARATOR : 0) |
+        (o->label_separator ? XSM_RECALLED_LABEL_SEPARATOR : 0) |
+        (o->header != XSM_HEADER_AUTO ? XSM_RECALLED_HEADER : 0) | (o->text_column ? XSM_RECALLED_TEXT_COLUMN : 0);
+    return (o->recalled & ~set) == 0 && (o->recalled == 0 || o->classes)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                           "xsm_read_options.recalled is %d; the XSM_RECALLED_* bits of options that are set are "
+                           "accepted, %d here, with a class map",
+                           (int)o->recalled, (int)set);
+}
+
 /* A separator is a character that is part of no number. */
 static xsm_status check_separators(const xsm_read_options *o, xsm_error *err)
 {
@@ -172,14 +188,11 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     }
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, label_weights, err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, or_text, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_features, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_labels, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
     XSMI_TRY(check_format(r, sets_text(r->options.text, &r->text), err));
-    if (r->options.or_text && !r->options.text_column) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_read_options.or_text is set, and no text_column");
-    }
+    XSMI_TRY(check_recalled(&r->options, err));
     if (!r->options.classes && (r->options.new_features || r->options.new_labels)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "xsm_read_options.%s is set, and no class map that a feature or label could be new to",
@@ -284,9 +297,13 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     return XSM_OK;
 }
 
-/* Refuses options without which labels or weights would be lost. */
-static xsm_status check_lost(const xsmi_reader *r, const char *name, xsm_error *err)
+/* Refuses options without which labels or weights would be lost. What the class map's table had, others need not have.
+ */
+static xsm_status check_lost(xsmi_reader *r, const char *name, xsm_error *err)
 {
+    if (!(r->format->accepts & XSMI_ACCEPTS_COLUMNS) && xsmi_reader_recalled(r, XSM_RECALLED_WEIGHTS_COLUMN)) {
+        r->options.weights_column = NULL;
+    }
     if (r->options.weights_column && !(r->format->accepts & XSMI_ACCEPTS_COLUMNS)) {
         return xsmi_fail(
             err, XSM_ERROR_ARGUMENT,
@@ -364,11 +381,13 @@ static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
 static xsm_status choose_text(xsmi_reader *r, xsm_error *err)
 {
     bool table = r->options.text_column != NULL;
-    XSMI_TRY(table && r->options.or_text ? xsmi_detect_text_table(r, &table, err) : XSM_OK);
+    XSMI_TRY(table && xsmi_reader_recalled(r, XSM_RECALLED_TEXT_COLUMN) ? xsmi_detect_text_table(r, &table, err)
+                                                                        : XSM_OK);
     if (!table) {
         int64_t number;
         const char *const label = xsmi_reader_label_column(r);
         r->options.text_column = r->options.separator = NULL; /* any table is none that they speak of */
+        r->options.recalled &= ~(XSM_RECALLED_TEXT_COLUMN | XSM_RECALLED_SEPARATOR);
         r->options.label_column = xsmi_columns_is_whole(label, strlen(label), &number) ? NULL : r->options.label_column;
         XSMI_TRY(xsmi_detect_no_text(r, err));
         r->format = &xsmi_text_format;

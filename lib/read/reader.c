@@ -136,6 +136,14 @@ xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm
     return GROW(r, LABEL_OFFSETS, r->label.offsets, r->label.offset_capacity, r->rows, row_total, "rows", err);
 }
 
+void xsmi_reader_forget_weights(xsmi_reader *r)
+{
+    xsmi_release(r->context, r->weights, r->weight_capacity, sizeof *r->weights);
+    r->weights = NULL;
+    r->weight_capacity = 0;
+    r->options.weights_column = NULL;
+}
+
 void xsmi_reader_end_row(xsmi_reader *r)
 {
     uint64_t before = r->sparse ? r->entries.offsets[r->rows] : r->entries.count - r->stride;

@@ -102,6 +102,8 @@ static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
         }
     }
 }
+/* From now on rows have no weights. */
+void xsmi_reader_forget_weights(xsmi_reader *r);
 /* Ends a row: the values and labels since the last one. Its memory was reserved before. */
 void xsmi_reader_end_row(xsmi_reader *r);
 /* Adds a label to the current row unless the row has it already. Its memory was reserved before. */
@@ -153,6 +155,11 @@ static inline xsm_status xsmi_row_labels_end(const xsmi_row_labels *l, xsm_error
     return XSM_OK;
 }
 
+/* Whether an option, an XSM_RECALLED_* bit, says what the class map's table had. */
+static inline bool xsmi_reader_recalled(const xsmi_reader *r, int32_t option)
+{
+    return (r->options.recalled & option) != 0;
+}
 /* Name of the label column in CSV and TSV files. */
 const char *xsmi_reader_label_column(const xsmi_reader *r);
 /* The D requested by the caller, from `features` or the class map unless its features grow; 0 = none. *drops: larger

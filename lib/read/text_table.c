@@ -96,6 +96,20 @@ static xsmi_match match(const xsmi_reader *r, const first_line *line)
                : XSMI_MATCH_OPEN;
 }
 
+/* What divides the columns of a first line: as in the class map's table if that does, or must, as no name shows a
+ * table; else tabs if there are any. */
+static char separator_of(const xsmi_reader *r, const char *text, size_t length)
+{
+    int64_t number;
+    const char *const wanted = r->options.text_column;
+    if (r->options.separator && xsmi_columns_is_whole(wanted, strlen(wanted), &number)) {
+        return *r->options.separator;
+    }
+    const char found = xsmi_columns_separator(r, XSM_FORMAT_CSV, text, length);
+    const bool known = r->options.separator && *r->options.separator == found;
+    return !known && memchr(text, '\t', length) ? '\t' : found;
+}
+
 xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err)
 {
     char *text;
@@ -104,11 +118,7 @@ xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err)
     do {
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     } while (text && length == 0);
-    const bool tabs = text && !r->options.separator && memchr(text, '\t', length);
-    const first_line line = {text, length,
-                             !text  ? '\0'
-                             : tabs ? '\t'
-                                    : xsmi_columns_separator(r, XSM_FORMAT_CSV, text, length)};
+    const first_line line = {text, length, text ? separator_of(r, text, length) : '\0'};
     const xsmi_match found = text ? match(r, &line) : XSMI_MATCH_NO;
     char quote[XSMI_QUOTE_SIZE];
     const xsm_status status =

@@ -187,7 +187,7 @@ says stdout '3 classes'
 printf 'body\ncall later\nfree, "win\n' | sed 's/, "/ /' >in
 run 0 predict --model mail.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'a table of nothing but texts'
-(printf 'id,body,tags\n'; sleep 0.3; printf '1,call later,x\n'; sleep 0.3; printf '2,win,\n') |
+(printf 'id,body,tags,on\n'; sleep 0.3; printf '1,call later,x,\n'; sleep 0.3; printf '2,win,,\n') |
     "$xsoftmax" predict --model mail.model --data - >stdout 2>stderr
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'rows of a known table as they come'
 [ "$(grep -c 'left out' stderr)" -eq 1 ] || wrong 'a note for each piece of a pipe'
@@ -198,7 +198,7 @@ run 1 predict --model mail.model --data rows.svm
 says stderr 'rows of LIBSVM'
 # the same where columns and the labels of a field have one separator, labels being in quotes
 for between in ',' ';' '|'; do
-    for header in 'tags,title' '"tags","title"' ''; do
+    for header in 'tags,title' ''; do
         column='--label-column tags --text-column title'
         [ "$header" ] || column='--label-column 0 --text-column 1 --header no'
         rows='"fin,mon",bank shares\nsoc,"school; a | child, too"\n"fin,soc",tax school\n'
@@ -236,6 +236,108 @@ printf 'c, d\n' >in
 run 0 predict --model news.model --data -
 run 0 evaluate --model sms.model --data sms.tsv
 says stdout 'error      0.00 %'
+# --- a model of a table of numbers knows it: each command does the same without the flags as with them
+# table FLAGS: the rows 'id label weight a b' of `rows`, with blanks between, are table.csv; bare is it without labels, and
+# features nothing else.
+same() {
+    run 0 "$@" $flags
+    sed 's/"[a-z_]*\(seconds\|peak_bytes\)":[^,]*,//g' stdout >with
+    run 0 "$@"
+    sed 's/"[a-z_]*\(seconds\|peak_bytes\)":[^,]*,//g' stdout | cmp -s with - || wrong "another answer without the flags $flags: $*"
+}
+knows() {
+    flags=$1
+    run 0 train --data table.csv $flags --estimator softmax --eta 0.1 --epochs 30 --model table.model
+    for data in table.csv -; do
+        cp table.csv in
+        same evaluate --model table.model --data $data --json --no-f1
+        same predict --model table.model --data $data
+        same predict --model table.model --data $data --exclude known
+    done
+    for other in bare.csv features.csv; do
+        run 0 predict --model table.model --data table.csv
+        cp stdout wanted
+        run 0 predict --model table.model --data $other
+        cmp -s wanted stdout || wrong "$flags: other answers without the labels of $other"
+    done
+    for to in '' given; do
+        to=${to:+$flags}
+        run 0 convert --data table.csv --like table.model $to --to npy --output x.npy --labels-to y.npy --names-to names \
+            --weights-to weights
+        cat x.npy y.npy names weights >"converted${to:+.flags}"
+        run 0 calibrate --model table.model --data table.csv $to --output "calibrated${to:+.flags}"
+        run 0 train --data table.csv --warm-start table.model --test table.csv $to --estimator softmax --eta 0.1 --epochs 3 \
+            --model "warm${to:+.flags}"
+        says stdout 'with 0 new classes'
+    done
+    for made in converted calibrated warm; do
+        cmp -s $made $made.flags || wrong "$flags: another $made without the flags"
+    done
+    run 0 train --data table.csv --warm-start warm --estimator softmax --eta 0.1 --epochs 3 --model warmer
+    says stdout 'with 0 new classes'
+    grep -q 'new features' stdout && wrong "$flags: new features of a model that was trained on"
+}
+printf '%s\n' 'id label weight a b' '17 x 1 5 0.5' '18 y 2 0.5 5' '19 x 1 4 1' '20 y 0 1 4' '21 y 1 3.5 1.5' '22 x 1 1 3' >rows
+# make SEPARATOR FIRST-ROW COLUMN...: the three tables, of these columns in this order
+make() {
+    separator=$1 first=$2
+    shift 2
+    for made in table bare features; do
+        columns=
+        for column; do
+            case $made,$column in bare,2 | features,[123]) ;; *) columns="$columns,\$$column" ;; esac
+        done
+        awk -v OFS="$separator" "NR >= $first { print ${columns#,} }" rows >$made.csv
+    done
+}
+make ';' 1 1 2 3 4 5
+knows '--ignore-columns id --weights-column weight --separator ;'
+make '	' 1 4 3 1 5 2
+sed -i 's/label/kind/' table.csv
+knows '--ignore-columns id --weights-column weight --label-column kind'
+make ' ' 2 1 2 3 4 5
+knows '--ignore-columns 0 --weights-column 2 --label-column 1 --header no --separator space'
+make ':' 2 4 3 5 2 1
+knows '--ignore-columns -1 --weights-column 1 --label-column -2 --header no --separator :'
+# what the user names again counts, and columns that were never features stay none
+sed 's/ /,/g' rows >table.csv
+run 0 train --data table.csv --ignore-columns id,weight --estimator softmax --eta 0.1 --model table.model
+run 0 train --data table.csv --warm-start table.model --ignore-columns weight --estimator softmax --eta 0.1 --model other.model
+says stdout 'with 0 new classes and 1 new features'
+run 0 train --data table.csv --weights-column weight --ignore-columns id --estimator softmax --eta 0.1 --model table.model
+cut -d, -f1,2,4,5 table.csv >light.csv
+run 0 evaluate --model table.model --data light.csv
+says stderr "light.csv: no column 'weight' of weights, as the rows of the model had; each row has the weight 1 (--weights-column)"
+# columns without names are known by their places
+printf '5,0.5,x\n0.5,5,y\n' >rows.csv
+run 0 train --data rows.csv --label-column -1 --estimator softmax --eta 0.1 --epochs 3 --model places.model
+for more in 's/^/7,/' 's/,[xy]/,7&/' 's/^[^,]*,//' '1s/.*/a,b,c,label\n1,&/;2s/^/1,/'; do
+    sed "$more" rows.csv >more.csv
+    label='--label-column -1'
+    for command in 'evaluate --model places.model' 'train --warm-start places.model --estimator softmax --eta 0.1 --model other'; do
+        run 1 $command --data more.csv $label
+        says stderr 'the model has 2 features, the file'
+        says stderr 'columns without names are known by their places'
+    done
+done
+python3 - <<'EOF' 2>/dev/null || echo 'no NumPy' >no.numpy
+import numpy
+numpy.save('joined.npy', numpy.array([[5, 0.5, 0], [0.5, 5, 1], [4, 1, 0]]))
+numpy.save('alone.npy', numpy.array([[5, 0.5], [0.5, 5], [4, 1]]))
+numpy.save('wide.npy', numpy.array([[7, 5, 0.5, 0], [7, 0.5, 5, 1]]))
+EOF
+if [ ! -e no.numpy ]; then
+    run 0 train --data joined.npy --label-column -1 --estimator softmax --eta 0.1 --epochs 3 --model joined.model
+    run 0 predict --model joined.model --data alone.npy
+    cp stdout wanted
+    run 0 predict --model joined.model --data joined.npy
+    cmp -s wanted stdout || wrong 'the column of labels of a matrix is a feature'
+    run 0 train --data joined.npy --warm-start joined.model --estimator softmax --eta 0.1 --epochs 3 --model other
+    says stdout 'with 0 new classes'
+    grep -q 'new features' stdout && wrong 'the column of labels of a matrix is a new feature'
+    run 1 train --data wide.npy --warm-start joined.model --estimator softmax --eta 0.1 --model other
+    says stderr '3 columns of features; 2 are expected (those of the model)'
+fi
 # --- the command that ARFF is answered with
 printf '%% a comment\n@RELATION r\n @attribute x numeric\n@attribute c {a,b}\n@DATA\n1,a\n\n%% another\n2,b\n' >r.arff
 run 1 info r.arff

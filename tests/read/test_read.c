@@ -509,6 +509,9 @@ static void refuses_options_of_other_formats(void **state)
         {OPTIONS(.format = XSM_FORMAT_CACHE, .text = &often), "the format is XSM_FORMAT_CACHE"},
         {OPTIONS(.labels_path = "y.npy"), "and XC text alone"},
         {OPTIONS(.classes = &from_one, .index_base = XSM_INDEX_BASE_ZERO), "are numbered from 1"},
+        {OPTIONS(.header = XSM_HEADER_NO, .recalled = XSM_RECALLED_HEADER), "recalled is 32; "},
+        {OPTIONS(.classes = &from_one, .separator = ";", .recalled = XSM_RECALLED_TEXT_COLUMN), "8 here"},
+        {OPTIONS(.recalled = -1), "recalled is -1; "},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         xsm_error err = XSM_ERROR_INIT;

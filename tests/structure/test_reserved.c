@@ -82,7 +82,6 @@ static void data_is_refused(void **state)
     REFUSES(xsm_read_options, read, label_weights, xsm_dataset_read(NULL, path, &read, &d, &err));
     REFUSES(xsm_read_options, read, skip_verify, xsm_dataset_read(NULL, path, &read, &d, &err));
     REFUSES(xsm_read_options, read, new_features, xsm_dataset_read(NULL, path, &read, &d, &err));
-    REFUSES(xsm_read_options, read, or_text, xsm_dataset_read(NULL, path, &read, &d, &err));
     REFUSES(xsm_read_options, read, new_labels, xsm_dataset_read(NULL, path, &read, &d, &err));
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     read.format = XSM_FORMAT_TEXT;
