@@ -84,8 +84,9 @@ static int note_new(const conversion *c)
     return CLI_GO_ON;
 }
 
-/* Says that files of words that are converted apart have other features, where they do not say which. */
-static int note_words(const conversion *c)
+/* Says that files of words, or of classes with names, that are converted apart have other numbers for them, where they
+ * do not say which. */
+static int note_numbers(const conversion *c)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -100,6 +101,12 @@ static int note_words(const conversion *c)
         fprintf(stderr,
                 "xsoftmax: note: %s does not say which word a feature is; other files get the same features by --like "
                 "with a cache (--to cache) or model of this one\n",
+                to_words[c->to]);
+    }
+    if (map.names || c->label_names) {
+        fprintf(stderr,
+                "xsoftmax: note: %s numbers the classes, whose names go to --names-to, as they are in this file; other "
+                "files get the same numbers by --like with a cache (--to cache) or model of this one\n",
                 to_words[c->to]);
     }
     return CLI_GO_ON;
@@ -123,7 +130,7 @@ static int read_rows(conversion *c)
     if (code != CLI_GO_ON) {
         return code;
     }
-    code = c->like ? note_new(c) : note_words(c);
+    code = c->like ? note_new(c) : note_numbers(c);
     if (code != CLI_GO_ON) {
         return code;
     }
