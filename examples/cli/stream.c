@@ -8,6 +8,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ static size_t complete(const cli_stream *s, uint64_t most, uint64_t *lines)
     return end;
 }
 
-/* Whether a line is three numbers, with which XC begins: rows, features and labels. */
+/* Whether a line is three numbers, with which XC begins: rows, features and labels; or two, where labels are in another
+ * file. */
 static int is_xc_header(const char *line, size_t length, unsigned long long n[3])
 {
     char copy[80];
@@ -95,9 +97,10 @@ static int is_xc_header(const char *line, size_t length, unsigned long long n[3]
     }
     memcpy(copy, line, length);
     copy[length] = '\0';
-    int end = 0;
+    unsigned long long more = ULLONG_MAX;
+    n[2] = ULLONG_MAX;
     return strspn(copy, "0123456789 \t\r\n") == length &&
-           sscanf(copy, "%llu %llu %llu %n", &n[0], &n[1], &n[2], &end) == 3 && copy[end] == '\0';
+           sscanf(copy, "%llu %llu %llu %llu", &n[0], &n[1], &n[2], &more) >= 2 && more == ULLONG_MAX;
 }
 
 static void drop(cli_stream *s, size_t size)
@@ -123,7 +126,7 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
     unsigned long long n[3];
     uint64_t lines;
     const size_t length = complete(s, 1, &lines);
-    const int open = data->format == XSM_FORMAT_AUTO && !map->vocabulary;
+    const int open = data->format == XSM_FORMAT_AUTO && !map->vocabulary && !data->separator;
     s->looked = 1;
     if ((open || data->format == XSM_FORMAT_XC) && is_xc_header(s->bytes, length, n)) {
         data->format = XSM_FORMAT_XC;
@@ -257,10 +260,11 @@ static int settle(cli_stream *s, cli_data *data, const xsm_class_map *map, const
 static int read_piece(cli_stream *s, xsm_context *context, cli_data *data, const xsm_model *model, size_t size,
                       uint64_t lines, xsm_dataset **rows)
 {
-    char *header = s->header ? cli_format("%s", s->header)
-                   : s->announced != UINT64_MAX
-                       ? cli_format("%llu %llu %llu\n", (unsigned long long)lines, s->features, s->labels)
-                       : NULL;
+    char *header = s->header                    ? cli_format("%s", s->header)
+                   : s->announced == UINT64_MAX ? NULL
+                   : s->labels == ULLONG_MAX
+                       ? cli_format("%llu %llu\n", (unsigned long long)lines, s->features)
+                       : cli_format("%llu %llu %llu\n", (unsigned long long)lines, s->features, s->labels);
     const cli_ahead ahead = {
         {header ? header : "", s->bytes}, {header ? strlen(header) : 0, size}, !s->whole, s->lines - (header ? 1 : 0)};
     cli_read_ahead(&ahead);

@@ -39,6 +39,9 @@ static int next_line(lines *l)
         l->text[--length] = '\0';
     }
     l->number += length >= 0;
+    if (l->number == 1 && length >= 3 && memcmp(l->text, "\xEF\xBB\xBF", 3) == 0) {
+        memmove(l->text, l->text + 3, (size_t)length - 2); /* a byte order mark is no part of a word */
+    }
     return length >= 0;
 }
 

@@ -50,6 +50,7 @@ typedef struct table {
     xsmi_text text;              /* with a column of text */
     xsmi_field words;            /* of it */
     uint64_t commas, comma_line; /* labels with a comma in them, and the first of them */
+    uint64_t lists, list_line;   /* fields of labels in brackets */
     uint64_t missing, missing_line; /* labels that stand for a missing one elsewhere */
 } table;
 
@@ -262,6 +263,9 @@ static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f
     if (length == 0) {
         return XSM_OK; /* a row without a label */
     }
+    if (word[0] == '[' && word[length - 1] == ']' && t->lists++ == 0) {
+        t->list_line = f->line;
+    }
     if (separator) {
         return read_labels(c, f, separator[0], err);
     }
@@ -443,6 +447,12 @@ static xsm_status end_table(const xsmi_reader *r, table *t, xsm_error *err)
                  "%s: %llu labels are NA, '-' or the like, first in line %llu, and make classes like other words; rows "
                  "without a label have an empty field",
                  r->source.name, (unsigned long long)t->missing, (unsigned long long)t->missing_line);
+    }
+    if (t->lists > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: %llu fields of labels are lists in brackets, as Python and JSON write them, first in line %llu; "
+                 "brackets and quotes are parts of the names: write a,b in place of ['a', 'b']",
+                 r->source.name, (unsigned long long)t->lists, (unsigned long long)t->list_line);
     }
     return r->options.text_column ? xsmi_text_finish(&t->text, err) : XSM_OK;
 }

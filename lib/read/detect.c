@@ -97,7 +97,7 @@ static xsm_status guess(xsmi_reader *r, const xsmi_early_line *line, xsm_error *
 {
     char quote[XSMI_QUOTE_SIZE], known[400];
     const char *shown = xsmi_quote(quote, line->text, line->length);
-    XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, line->text, line->length, err));
+    XSMI_TRY(xsmi_foreign_refuse_text(&r->source, line->text, line->length, err));
     if (line->sizes) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
                                 "after a line of two numbers %s is no row 'f:v f:v' of XC text; if these are word "
@@ -109,7 +109,8 @@ static xsm_status guess(xsmi_reader *r, const xsmi_early_line *line, xsm_error *
     return r->format ? XSM_OK
                      : xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
                                         "the format cannot be recognised from %s; known are %s; a header line has a "
-                                        "column %s; columns with blanks between need xsm_read_options.separator",
+                                        "column %s; columns with blanks between need xsm_read_options.separator, "
+                                        "other text xsm_read_options.format = XSM_FORMAT_TEXT",
                                         shown, known_forms(known, sizeof known), xsmi_reader_label_column(r));
 }
 
@@ -146,14 +147,14 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
         xsmi_early_line line = {text, length, r->lines.line == 1, first, sizes};
         r->format = best_of(r, &line, &match);
         if (match == XSMI_MATCH_NO && is_comment(&line)) {
-            XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
+            XSMI_TRY(xsmi_foreign_refuse_text(&r->source, text, length, err));
             match = XSMI_MATCH_OPEN;
         } else if (match == XSMI_MATCH_NO && fallback) {
             r->format = fallback;
         } else if (match == XSMI_MATCH_NO) {
             XSMI_TRY(guess(r, &line, err));
         } else if (match == XSMI_MATCH_MAYBE) {
-            XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
+            XSMI_TRY(xsmi_foreign_refuse_text(&r->source, text, length, err));
         }
         if (first && length > 0) {
             fallback = best_with(r, &line, XSMI_ACCEPTS_TABLE, &table);
@@ -180,7 +181,7 @@ static xsm_status look_at(xsmi_reader *r, const char *text, size_t length, first
 {
     if (f->count == 0) {
         const size_t integers = xsmi_count_integers(text, length);
-        XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
+        XSMI_TRY(xsmi_foreign_refuse_text(&r->source, text, length, err));
         if (text[0] == '%') {
             return XSM_OK; /* a comment of ARFF, or not */
         }

@@ -40,7 +40,6 @@ static const kind kinds[] = {
     {STARTS(ZIP), "a zip archive", "unzip -p FILE >rows.txt"},
     {STARTS("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"), "an Office document", "libreoffice --headless --convert-to csv FILE"},
     {BYTES(""), 257, BYTES("ustar"), "a tar archive", "tar -xOf FILE >rows.txt"},
-    {STARTS("PAR1\x15"), "Apache Parquet", PANDAS("read_parquet('FILE')")},
     {STARTS("ARROW1\0"), "Apache Arrow (Feather)", PANDAS("read_feather('FILE')")},
     {STARTS("\xFF\xFF\xFF\xFF"), "a stream of Apache Arrow",
      "python3 -c \"import pyarrow; pyarrow.ipc.open_stream('FILE').read_pandas().to_csv('rows.csv', index=False)\""},
@@ -65,6 +64,7 @@ static const kind kinds[] = {
     {STARTS("\0\0\x08\x03"), "images in the format of MNIST (IDX)",
      NUMPY("", "numpy.fromfile('FILE', 'u1')[16:].reshape(-1, 784)")},
     {STARTS("\xBA\x16\x4F\x2F"), "a model of fastText", NULL},
+    {STARTS("{\\rtf"), "an RTF document", "libreoffice --headless --convert-to txt:Text FILE"},
     {STARTS("%PDF-"), "a PDF document", "pdftotext -layout FILE rows.txt"},
     {STARTS("\x89PNG\r\n\x1A\n"), "an image (PNG)",
      NUMPY(", PIL.Image", "numpy.array(PIL.Image.open('FILE')).reshape(1, -1)")},
@@ -134,21 +134,45 @@ static bool matches(const kind *k, const unsigned char *bytes, size_t count, boo
     return whole && inner;
 }
 
-/* Text in UTF-16 without a mark. */
+/* What more than fixed bytes shows. */
 static const kind wide = {STARTS(""), "text in UTF-16", "iconv -f UTF-16LE -t UTF-8 FILE >rows.txt"};
+static const kind parquet = {STARTS("PAR1"), "Apache Parquet", PANDAS("read_parquet('FILE')")};
+static const kind torch = {STARTS(ZIP), "a file of PyTorch", NUMPY(", torch", "torch.load('FILE')['NAME'].numpy()")};
 
+/* Text in UTF-16 without a mark. */
 static bool is_wide(const unsigned char *bytes, size_t count)
 {
     return count >= 4 && bytes[0] > ' ' && bytes[0] < 0x7F && bytes[1] == 0 && bytes[2] >= ' ' && bytes[2] < 0x7F &&
            bytes[3] == 0;
 }
 
+/* Behind the four bytes is no text. */
+static bool is_parquet(const unsigned char *bytes, size_t count)
+{
+    return count >= 5 && memcmp(bytes, "PAR1", 4) == 0 && (bytes[4] < '\t' || (bytes[4] > '\r' && bytes[4] < ' '));
+}
+
+/* The first entry of a zip file is FOLDER/data.pkl. */
+static bool is_torch(const unsigned char *bytes, size_t count)
+{
+    static const char name[] = "/data.pkl";
+    bool found = false;
+    for (size_t at = 30; at < 160 && at + sizeof name - 1 <= count && !found; at++) {
+        found = memcmp(bytes + at, name, sizeof name - 1) == 0;
+    }
+    return found && memcmp(bytes, ZIP, sizeof ZIP - 1) == 0;
+}
+
 const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bool *open)
 {
-    bool is_zip;
-    *open = agrees(bytes, count, 0, BYTES(ZIP), &is_zip); /* its first entry may be long */
+    bool is_zip, is_par;
+    *open = agrees(bytes, count, 0, BYTES(ZIP), &is_zip) ||                 /* its first entry may be long */
+            (agrees(bytes, count, 0, BYTES("PAR1"), &is_par) && count < 5); /* the next byte shows it */
     if (xsmi_is_npz(bytes, count) || xsmi_is_safetensors(bytes, count)) {
         return NULL;
+    }
+    if (is_parquet(bytes, count) || is_torch(bytes, count)) {
+        return is_parquet(bytes, count) ? &parquet : &torch;
     }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (matches(&kinds[i], bytes, count, open)) {
@@ -166,25 +190,29 @@ static bool is_plain(const char *path)
            path[0] != '-';
 }
 
-/* The advice with the file in place of FILE. */
-static xsm_status refuse(const char *path, bool is_file, const char *name, const char *advice, xsm_error *err)
+/* The advice with the file in place of FILE; of a compressed one, with what gzip makes of it. */
+static xsm_status refuse(const xsmi_source *s, const char *name, const char *advice, xsm_error *err)
 {
-    char command[320] = "";
-    const char *file = is_file && is_plain(path) ? path : "FILE";
+    char command[400] = "";
+    const char *const path = s->fd >= 0 && is_plain(s->name) ? s->name : "FILE";
+    const char *const file = s->gunzip ? "rows.unpacked" : path;
     if (!advice) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: %s; rows of data are wanted here", path, name);
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: %s; rows of data are wanted here", s->name, name);
+    }
+    if (s->gunzip) {
+        snprintf(command, sizeof command, "gzip -dc %s >%s; ", path, file);
     }
     for (const char *at; (at = strstr(advice, "FILE")) != NULL; advice = at + 4) {
-        snprintf(command + strlen(command), sizeof command - strlen(command), "%.*s%s", (int)(at - advice), advice,
-                 file);
+        const size_t used = strlen(command);
+        snprintf(command + used, sizeof command - used, "%.*s%s", (int)(at - advice), advice, file);
     }
-    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: %s, which is not read; this makes it readable: %s%s", path, name,
-                     command, advice);
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: %s, which is not read; this makes it readable: %s%s", s->name,
+                     name, command, advice);
 }
 
-xsm_status xsmi_foreign_refuse(const char *name, bool is_file, const xsmi_foreign *found, xsm_error *err)
+xsm_status xsmi_foreign_refuse(const xsmi_source *s, const xsmi_foreign *found, xsm_error *err)
 {
-    return refuse(name, is_file, found->name, found->advice, err);
+    return refuse(s, found->name, found->advice, err);
 }
 
 static bool begins_with(const char *text, size_t length, const char *start)
@@ -199,7 +227,7 @@ static bool begins_with(const char *text, size_t length, const char *start)
     return start[i] == '\0';
 }
 
-xsm_status xsmi_foreign_refuse_text(const char *name, bool is_file, const char *line, size_t length, xsm_error *err)
+xsm_status xsmi_foreign_refuse_text(const xsmi_source *s, const char *line, size_t length, xsm_error *err)
 {
     while (length > 0 && xsmi_is_space(*line)) {
         line++;
@@ -208,7 +236,7 @@ xsm_status xsmi_foreign_refuse_text(const char *name, bool is_file, const char *
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const bool link = strcmp(texts[i].start, "[[") == 0 && length > 2 && !strchr(" \"[-.0123456789", line[2]);
         if (!link && begins_with(line, length, texts[i].start)) {
-            return refuse(name, is_file, texts[i].name, texts[i].advice, err);
+            return refuse(s, texts[i].name, texts[i].advice, err);
         }
     }
     return XSM_OK;

@@ -110,7 +110,7 @@ static xsm_status check_kind(xsmi_source *s, xsm_error *err)
         XSMI_TRY(xsmi_source_peek(s, before + 1, &bytes, &count, err));
         const xsmi_foreign *kind = xsmi_foreign_of(bytes, count, &open);
         if (!open || count == before || count >= XSMI_PEEK) {
-            return kind ? xsmi_foreign_refuse(s->name, s->fd >= 0, kind, err) : XSM_OK;
+            return kind ? xsmi_foreign_refuse(s, kind, err) : XSM_OK;
         }
         before = count;
     }

@@ -588,21 +588,26 @@ static xsm_status read_text(xsmi_reader *r, xsm_error *err)
     return status;
 }
 
-/* A line that starts with a label. */
+/* A line that starts with a label; or one that has a label, as where labels are last. */
 static xsmi_match match(const xsmi_reader *r, const xsmi_early_line *line)
 {
-    const char *prefix = r->text.label_prefix;
-    size_t at = 0, size = strlen(prefix);
-    while (at < line->length && xsmi_is_space(line->text[at])) {
-        at++;
+    const char *const prefix = r->text.label_prefix, *word = line->text;
+    const size_t size = strlen(prefix);
+    size_t length;
+    xsmi_match found = XSMI_MATCH_SURE;
+    for (; next_word(&word, line->text + line->length, &length); word += length) {
+        if (length >= size && memcmp(word, prefix, size) == 0) {
+            return found;
+        }
+        found = size > 2 ? XSMI_MATCH_MAYBE : XSMI_MATCH_NO; /* # may be anything */
     }
-    return line->length - at >= size && memcmp(line->text + at, prefix, size) == 0 ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
+    return XSMI_MATCH_NO;
 }
 
 const xsmi_format xsmi_text_format = {
     .id = XSM_FORMAT_TEXT,
     .name = "TEXT",
-    .form = "text (lines that start with " XSMI_LABEL_PREFIX ", or xsm_text_options.label_prefix)",
+    .form = "text (a word starts with " XSMI_LABEL_PREFIX ", or xsm_text_options.label_prefix)",
     .accepts = XSMI_ACCEPTS_TEXT | XSMI_ACCEPTS_LABEL_WEIGHTS | XSMI_ACCEPTS_BAD_BYTES,
     .labels = XSMI_LABELS_NAMES,
     .sparse = true,

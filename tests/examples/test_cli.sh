@@ -999,6 +999,11 @@ EOF
 printf 'x 0.5 -1.5\ny 2 3\n' >bare.vec
 run 0 train --data labels.txt --vectors bare.vec --epochs 1 --eta 1e-9 --json
 says stdout '"vectors_found":2,'
+for file in words bare; do
+    (printf '\357\273\277'; cat $file.vec) >marked.vec
+    run 0 train --data labels.txt --vectors marked.vec --epochs 1 --eta 1e-9 --json
+    says stdout '"vectors_found":2,'
+done
 run 2 train --data labels.txt --vectors words.vec --hidden 3 --eta 1
 says stderr '--hidden 3: the vectors of words.vec have a length of 2'
 printf '2 2\nx 0.5 one\n' >bad.vec

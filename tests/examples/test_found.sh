@@ -534,5 +534,35 @@ for to in csv tsv; do
 done
 run 0 convert --data twins.svm --label-names twins --to xc --names-to names --output twins.out
 [ "$(cut -d' ' -f1 twins.out | tail -n +2 | sort -u | tr '\n' ' ')" = '0 1 2 ' ] || wrong 'classes of one name are one'
+# --- classes with names have other numbers in files that are converted apart
+printf '__label__z x\n__label__b y\n__label__m x\n' >first.txt
+printf '__label__b y\n__label__z x\n' >second.txt
+for to in xc libsvm 'npy --labels-to y.npy'; do
+    run 0 convert --data first.txt --to $to --names-to names --output first.out
+    says stderr "note: ${to%% *} numbers the classes, whose names go to --names-to, as they are in this file"
+done
+run 0 convert --data twins.svm --label-names twins --to libsvm --names-to names --output twins.out
+says stderr 'note: libsvm numbers the classes'
+run 0 convert --data first.txt --to cache --output first.cache
+run 0 convert --data second.txt --like first.cache --to xc --names-to names --output second.out
+grep -q 'numbers the classes' stderr && wrong 'a note of numbers that are those of --like'
+[ "$(sed 1d second.out | cut -d' ' -f1 | tr '\n' ' ')" = '0 2 ' ] || wrong 'numbers of --like' # of b, m, z
+for to in csv cache; do
+    run 0 convert --data first.txt --to $to --output first.out
+    grep -q 'numbers the classes' stderr && wrong "a note of numbers in $to"
+done
+run 0 convert --data rows.svm --to xc --output rows.out
+grep -q 'numbers the classes' stderr && wrong 'a note of numbers that stay'
+# --- rows of XC text whose labels are elsewhere, as they come
+printf '2 2\n0:2\n1:2\n' >bare.xc
+run 0 predict --model zero.model --data bare.xc
+mv stdout right
+[ "$(cut -d: -f1 right | tr '\n' ' ')" = '0 1 ' ] || wrong 'rows of XC text without labels'
+({ printf '2 2\n0:2\n'; sleep 0.3; printf '1:2\n'; } >pipe &)
+"$xsoftmax" predict --model zero.model --data - <pipe >stdout 2>stderr || wrong 'a pipe of XC text without labels'
+cmp -s right stdout || wrong 'answers to a pipe of XC text without labels'
+({ printf '2 2\n0:2\n'; } >pipe &)
+"$xsoftmax" predict --model zero.model --data - <pipe >stdout 2>stderr && wrong 'a pipe of XC text cut short'
+says stderr '1 rows, and its first line says 2'
 
 [ "$failures" -eq 0 ] || exit 1

@@ -43,6 +43,9 @@ static const foreign kinds[] = {
     {TEXT("PK\x03\x04\x14\0\0\0\x08\0" NUL10 "\0\0\0\0\0\0\x13\0\0\0[Content_Types].xml"), "libreoffice"},
     {TEXT(TAR_NAME TEN(NUL10) TEN(NUL10) NUL10 NUL10 NUL10 NUL10 "\0\0\0\0\0\0\0ustar  \0"), "tar -xOf FILE"},
     {TEXT("PAR1\x15\x04"), "read_parquet('FILE')"},
+    {TEXT("PAR1\0\0\0\0"), "read_parquet('FILE')"},
+    {TEXT("PK\x03\x04\0\0\0\0\0\0" NUL10 "\0\0\0\0\0\0\x0E\0\0\0model/data.pkl"), "torch.load('FILE')"},
+    {TEXT("{\\rtf1\\ansi x\n"), "an RTF document"},
     {TEXT("ARROW1\0\0"), "read_feather('FILE')"},
     {TEXT("\x89HDF\r\n\x1A\n"), "h5py.File('FILE')"},
     {TEXT("MATLAB 5.0 MAT-file, Platform: GLNXA64"), "scipy.io.loadmat('FILE')"},
@@ -67,6 +70,13 @@ static const foreign kinds[] = {
     {TEXT("[{\"a\": 1, \"label\": \"x\"}]\n"), "read_json('FILE')"},
     {TEXT("% 1. Title\n%\n\n @relation iris\n"), "ARFF"},
     {TEXT("@RELATION iris\n"), "/d; /^%/d; /^[[:space:]]*$/d' FILE >rows.csv (a table"},
+#ifdef TEST_ZLIB
+    {TEXT("\037\213\010\000\000\000\000\000\002\003\373\377\317\220\101\201\001\000\065\137\021\177\006\000\000\000"),
+     "gzip -dc FILE >rows.unpacked; iconv -f UTF-16 -t UTF-8 rows.unpacked >rows.txt"},
+    {TEXT("\037\213\010\000\000\000\000\000\002\003\253\126\112\124\262\122\060\254\345\002\000\372\241\107\134\011\000"
+          "\000\000"),
+     "gzip -dc FILE >rows.unpacked; python3 -c \"import pandas; pandas.read_json('rows.unpacked'"},
+#endif
     {TEXT("%%MatrixMarket matrix coordinate real general\n"), "scipy.io.mmread('FILE')"},
 };
 
@@ -110,8 +120,15 @@ static void text_may_begin_so(void **state)
 {
     (void)state;
     static const foreign texts[] = {
-        {TEXT("BZh label\n"), ""},       {TEXT("PK 1 __label__x\n"), ""}, {TEXT("MATLAB is __label__x\n"), ""},
-        {TEXT("{\"a __label__x\n"), ""}, {TEXT("%PDF __label__x\n"), ""}, {TEXT("P"), ""},
+        {TEXT("BZh label\n"), ""},
+        {TEXT("PK 1 __label__x\n"), ""},
+        {TEXT("MATLAB is __label__x\n"), ""},
+        {TEXT("{\"a __label__x\n"), ""},
+        {TEXT("%PDF __label__x\n"), ""},
+        {TEXT("PAR1 __label__x\n"), ""},
+        {TEXT("{\\r __label__x\n"), ""},
+        {TEXT("PAR1"), ""},
+        {TEXT("P"), ""},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         for (size_t step = 0; step < 2; step++) {
@@ -160,6 +177,10 @@ static const good goods[] = {
     {TEXT("#c# x\n"), "1 1[c#]: 0 0:1", NULL,
      OPTIONS(.format = XSM_FORMAT_TEXT,
              .text = &(xsm_text_options){.size = sizeof(xsm_text_options), .label_prefix = "#"})},
+    /* labels at the end */
+    {TEXT("x y __label__a\ny z, t __label__b __label__c\n"), "4 3[a,b,c]: 0 0:1 2:1; 1,2 0:1 1:1 3:1", NULL,
+     OPTIONS(.format = 0)},
+    {TEXT("x, y; __label__a\n"), "2 1[a]: 0 0:1 1:1", NULL, OPTIONS(.format = 0)},
     /* what looks like a label, but is none */
     {TEXT("__label__a x\n\"__label__b x, y\"\n"), "4 1[a]: 0 1:1;  0:1 2:1 3:1",
      "1 words look like labels, which begin with __label__ (xsm_text_options.label_prefix), and are words, the first "
@@ -239,6 +260,11 @@ static const good goods[] = {
     /* several labels in a field */
     {TEXT("a,label\n1,\"x, y\"\n2,y\n3,\n"), "1 2[x,y]: 0,1 1; 1 2;  3", NULL, OPTIONS(.label_separator = ",")},
     {TEXT("a,label\n1,9|10\n"), "1 2[9,10]: 0,1 1", NULL, OPTIONS(.label_separator = "|")},
+    {TEXT("a,label\n0,b\n1,\"['a', 'b']\"\n2, [] \n"), "1 4['b'],['a',[],b]: 3 0; 1,0 1; 2 2",
+     "2 fields of labels are lists in brackets, as Python and JSON write them, first in line 3",
+     OPTIONS(.label_separator = ",")},
+    {TEXT("a,label\n1,\"[\"\"a\"\"]\"\n"), "1 1[[\"a\"]]: 0 1", "1 fields of labels are lists", OPTIONS(.format = 0)},
+    {TEXT("a,label\n1,[a\n2,b]\n"), "1 2[[a,b]]: 0 1; 1 2", NULL, OPTIONS(.format = 0)},
     {TEXT("a,label\n1,9|10\n"), "1 2[9,10]: 0 1", NULL, OPTIONS(.label_separator = "|", .labels = XSM_LABELS_SMALLEST)},
     {TEXT("a,label\n1,z b\n"), "1 2[b,z]: 0 1", NULL, OPTIONS(.label_separator = " ", .labels = XSM_LABELS_SMALLEST)},
     {TEXT("a,label\n1,z b\n"), "1 1[z]: 0 1", NULL, OPTIONS(.label_separator = " ", .labels = XSM_LABELS_FIRST)},

@@ -47,7 +47,7 @@ static const bad cases[] = {
     {TEXT("1 2\n"), FORMAT, 1, 1, "XC text", AUTO},
     {TEXT("1 2 3 4\n"), FORMAT, 1, 1, "LIBSVM", AUTO},
     {TEXT("1 2 -3\n"), FORMAT, 1, 1, "'1 2 -3'", AUTO},
-    {TEXT("\n__label_a some words\n"), FORMAT, 2, 1, "lines that start with __label__", AUTO},
+    {TEXT("\n__label_a some words\n"), FORMAT, 2, 1, "a word starts with __label__", AUTO},
     {TEXT("a,b,c\n1,2,3\n"), FORMAT, 1, 1, "no column 'label'", AUTO},
     {TEXT("1.5 2:3\n"), FORMAT, 1, 1, "format", AUTO},
     {TEXT("1\n2\n3\n"), FORMAT, 1, 1, "no line has a feature", AUTO},
