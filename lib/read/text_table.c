@@ -110,6 +110,139 @@ static char separator_of(const xsmi_reader *r, const char *text, size_t length)
     return !known && memchr(text, '\t', length) ? '\t' : found;
 }
 
+/* -- tables of other columns --------------------------------------------------------------------------------------- */
+
+/* So many lines are looked at. */
+#define LINES 8
+
+/* How a separator divides the first lines. */
+typedef struct division {
+    char separator; /* '\0': nothing does */
+    size_t lines, fields;
+    uint64_t top; /* number of the first of these lines */
+    char quote[XSMI_QUOTE_SIZE];
+    bool words;  /* its fields are a word each */
+    bool named;  /* one of them is called as the class map's column of text, but for the case of letters */
+    bool both;   /* and another as that of labels */
+    bool spaced; /* blanks are behind separators, as between words */
+    bool unlike; /* a line has more fields or fewer */
+    bool open;   /* the last line ends in a quoted field */
+} division;
+
+static char small(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool is_called(const xsmi_part *part, const char *name)
+{
+    size_t i = 0;
+    while (i < part->length && name[i] && small(part->text[i]) == small(name[i])) {
+        i++;
+    }
+    return i == part->length && name[i] == '\0';
+}
+
+static bool is_word(const xsmi_part *part)
+{
+    return part->length > 0 && !memchr(part->text, ' ', part->length) &&
+           !xsmi_columns_is_number(part->text, part->length);
+}
+
+/* A line by itself. */
+static division divide(const xsmi_reader *r, const char *text, size_t length, char separator)
+{
+    division d = {.separator = separator, .lines = 1, .top = r->lines.line, .words = true};
+    bool labels = false;
+    xsmi_part part;
+    for (size_t at = 0; xsmi_columns_next(text, length, separator, &at, &part); d.fields++) {
+        d.words &= is_word(&part);
+        d.named |= is_called(&part, r->options.text_column);
+        labels |= is_called(&part, xsmi_reader_label_column(r));
+        d.spaced |= d.fields > 0 && part.spaced && !part.quoted;
+        d.unlike |= part.broken;
+        d.open |= part.open;
+    }
+    d.both = d.named && labels;
+    xsmi_quote(d.quote, text, length);
+    return d;
+}
+
+/* Lines before the first one that is divided, or that has the names, are a title or the like. */
+static void add_line(division *all, const division *line)
+{
+    const bool like = line->fields == all->fields || (line->open && line->fields < all->fields);
+    if (all->lines == 0 || (line->fields > 1 && !like && !all->named && (line->named || all->fields == 1))) {
+        *all = *line;
+    } else if (!all->open) {
+        all->lines++;
+        all->spaced |= line->spaced;
+        all->unlike |= !like || line->unlike;
+        all->open = line->open;
+    }
+}
+
+/* Whether the lines are rows of a table. Prose has blanks behind commas, and not as many in each line. */
+static bool is_divided(const division *d, uint64_t first)
+{
+    if (d->unlike || (d->named && (d->both || d->lines > 1))) {
+        return !d->unlike;
+    }
+    return d->fields > 1 &&
+           (d->spaced ? d->fields > 2 && d->lines > 3 : d->lines > 2 || (d->lines == 2 && d->words && d->top == first));
+}
+
+static bool is_remark(const char *text, size_t length)
+{
+    return text[0] == '#' || (length > 4 && memcmp(text, "sep=", 4) == 0);
+}
+
+static xsm_status fail_divided(const xsmi_reader *r, const division *d, xsm_error *err)
+{
+    static const char advice[] =
+        "if this is text: xsm_read_options.format = XSM_FORMAT_TEXT; if one of its columns is: "
+        "xsm_read_options.text_column";
+    const char *const wanted = r->options.text_column;
+    int64_t number;
+    if (d->named && d->top > 1) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, d->top, 1,
+                                "%s: names of columns, '%s' among them, which are accepted in line 1: leave out the "
+                                "lines before; %s",
+                                d->quote, wanted, advice);
+    }
+    return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, d->top, 1,
+                            "%s: %zu column%s of a table, as in the next lines, and %s%s%s; %s", d->quote, d->fields,
+                            d->fields == 1 ? "" : "s",
+                            xsmi_columns_is_whole(wanted, strlen(wanted), &number)
+                                ? "the class map's is divided otherwise, its column of text being "
+                                : "none is '",
+                            wanted, xsmi_columns_is_whole(wanted, strlen(wanted), &number) ? "" : "'", advice);
+}
+
+/* Fails if lines without the class map's column of text are a table all the same: of other columns, or with lines
+ * before their names. */
+static xsm_status refuse_other_table(xsmi_reader *r, xsm_error *err)
+{
+    static const char separators[] = {'\0', ',', ';', '|', '\t'};
+    division all[sizeof separators] = {{.lines = 0}};
+    char *text;
+    size_t length, lines = 0;
+    xsmi_lines_hold(&r->lines);
+    do {
+        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+        for (size_t i = 0; i < sizeof separators && text && length > 0 && !is_remark(text, length); i++) {
+            const division line = divide(r, text, length, separators[i]);
+            add_line(&all[i], &line);
+        }
+        lines += text && length > 0;
+    } while (text && lines < LINES);
+    xsmi_lines_rewind(&r->lines);
+    for (size_t i = 0; i < sizeof separators; i++) {
+        XSMI_TRY(is_divided(&all[i], all->top) ? fail_divided(r, &all[i], err) : XSM_OK);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err)
 {
     char *text;
@@ -131,5 +264,5 @@ xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err)
             : XSM_OK;
     xsmi_lines_rewind(&r->lines);
     *table = found == XSMI_MATCH_SURE;
-    return status;
+    return found == XSMI_MATCH_NO ? refuse_other_table(r, err) : status;
 }

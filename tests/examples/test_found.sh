@@ -236,6 +236,30 @@ printf 'c, d\n' >in
 run 0 predict --model news.model --data -
 run 0 evaluate --model sms.model --data sms.tsv
 says stdout 'error      0.00 %'
+# a table of other columns is no text; lines with a comma each, or that speak of labels and text, are
+printf 'label,text\nfin,bank shares\nsoc,school child\n' >train.csv
+run 0 train --data train.csv --text-column text --estimator softmax --eta 1 --epochs 3 --model text.model
+rows='fin,bank shares\nsoc,"school, child"\n'
+for table in "# export\nlabel,text\n$rows" "sep=,\nlabel,text\n$rows" "Export of today\n\nlabel,text\n$rows" "Label,Text\n$rows" \
+    "title,body\n$rows" "id,title,body\n1,a,b c\n2,c,d\n" 'id;title\n1;a\n2;b c\n' 'id\ttitle\n1\ta\n2\tb c\n' 'Text\nbank\nschool\n' \
+    "$rows$rows" 'Label,TEXT\n' 'title,body\nfin,"bank\nshares"\n' '# export\ntitle|body\na|b c\nc|d\n' 'a,id,Text\nb,1,c d\n' \
+    'id, title, body\n1, a, b c\n2, c, d\n3, e, f g\n' '"the title","the body"\n"a","b, c"\n"c","d"\n'; do
+    printf "$table" >other.csv
+    cp other.csv in
+    for command in 'predict --model text.model --data other.csv' 'predict --model text.model --data -' \
+        'convert --like text.model --to xc --output rows.xc --data other.csv'; do
+        run 1 $command
+        says stderr 'if this is text: --format text; if one of its columns is: --text-column'
+    done
+    run 0 predict --model text.model --data other.csv --format text
+done
+for text in 'Hello, you\nGood morning, child\nSchool, then\nShares, too\n' 'bank,shares\n' 'Text, please\n' 'a text\nand, a label\n' \
+    'one\ntwo, text\nthree\n' '# a tag, and\nanother, one\nand, on\n' 'a,b\nc\nd,e\n' 'no; yes\nyes; no\n' 'text of a title\nbank\n' \
+    '"Well", he said\n"No", she said\n"Yes", he said\n' '1,000 died\nof 5,000\n'; do
+    printf "$text" >in
+    run 0 predict --model text.model --data -
+    [ "$(wc -l <stdout)" -eq "$(wc -l <in)" ] || wrong "an answer to each line of $text"
+done
 # --- a model of a table of numbers knows it: each command does the same without the flags as with them
 # table FLAGS: the rows 'id label weight a b' of `rows`, with blanks between, are table.csv; bare is it without labels, and
 # features nothing else.
