@@ -193,7 +193,7 @@ enum {
     XSM_DUPLICATES_SUM = 1   /**< Its values are added. */
 };
 
-/** What happens to bytes that are no UTF-8, and to NUL, in text and labels. */
+/** What happens to bytes that are no UTF-8, and to NUL, in text, labels and names of columns. */
 enum {
     XSM_BAD_BYTES_FAIL = 0,   /**< They are an error. */
     XSM_BAD_BYTES_REPLACE = 1 /**< U+FFFD replaces them, as Python's errors='replace' does; a warning is logged. */

@@ -570,7 +570,9 @@ static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error
     if (!k->header && (fields == 0 || counts_up(c, k))) {
         return ask_for_header(c, k, err);
     }
-    k->guessed = true;
+    k->reason = !k->header  ? "its features are numbers"
+                : words > 0 ? "its fields are words"
+                            : "its fields count up, and the labels' is among them";
     return XSM_OK;
 }
 
@@ -611,6 +613,60 @@ static void leave_numbers_out(const xsmi_record *c, xsmi_columns *k)
     }
 }
 
+bool xsmi_columns_is_name(const xsmi_record *c, const xsmi_columns *k, const xsmi_field *f)
+{
+    const char *text = c->text + f->start;
+    size_t length = f->length;
+    if (!f->quoted) {
+        xsmi_columns_trim(&text, &length);
+    }
+    for (size_t i = 0; i < k->count; i++) {
+        if (c->fields[i].length == length && memcmp(k->head + c->fields[i].start, text, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keeps all names as they are in the file, to know them where they are repeated. */
+static xsm_status keep_head(xsmi_record *c, xsmi_columns *k, xsm_error *err)
+{
+    const size_t size = c->length + 1;
+    XSMI_TRY(XSMI_GROW(c->r->context, k->head, k->head_capacity, size, "the names of columns", err));
+    memcpy(k->head, c->text, c->length);
+    for (size_t i = 0; i < k->count; i++) {
+        const char *name = name_of(c, i, &c->fields[i].length);
+        c->fields[i].start = (size_t)(name - c->text);
+    }
+    return XSM_OK;
+}
+
+/* Of equal names a program that looks for one may find the other. */
+static xsm_status tell_equal_names(const xsmi_record *c, const xsmi_columns *k, xsm_error *err)
+{
+    xsmi_dictionary seen;
+    xsm_status status = XSM_OK;
+    uint32_t id;
+    const char *first = NULL;
+    size_t equal = 0;
+    xsmi_dictionary_start(&seen, c->r->context, true);
+    for (const char *name = k->text; status == XSM_OK && name < k->text + k->text_size; name += strlen(name) + 1) {
+        const uint32_t before = seen.count;
+        status = xsmi_dictionary_word(&seen, name, strlen(name), &id, err);
+        equal += status == XSM_OK && id < before;
+        first = equal == 1 && !first ? name : first;
+    }
+    xsmi_dictionary_end(&seen);
+    if (status == XSM_OK && equal > 0) {
+        char quote[XSMI_QUOTE_SIZE];
+        xsmi_log(c->r->context, XSM_LOG_WARNING,
+                 "%s: columns with a name that another has: %zu, the first is %s; they are told apart by their order "
+                 "alone",
+                 c->r->source.name, equal, xsmi_quote(quote, first, strlen(first)));
+    }
+    return status;
+}
+
 static xsm_status keep_names(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
     for (size_t i = 0; i < k->count; i++) {
@@ -623,17 +679,15 @@ static xsm_status keep_names(const xsmi_record *c, xsmi_columns *k, xsm_error *e
         if (!k->header) {
             continue;
         }
-        if (memchr(name, '\0', length)) {
-            return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[i].line, c->fields[i].column,
-                                    "a byte of 0 in the name of a column; names without are accepted");
-        }
+        XSMI_TRY(xsmi_reader_text(c->r, c->fields[i].line, c->fields[i].column + (c->fields[i].quoted ? 1 : 0),
+                                  " in the name of a column", &name, &length, err));
         XSMI_TRY(XSMI_GROW(c->r->context, k->text, k->text_capacity, k->text_size + length + 1, "the names of columns",
                            err));
         memcpy(k->text + k->text_size, name, length);
         k->text_size += length;
         k->text[k->text_size++] = '\0';
     }
-    return XSM_OK;
+    return k->header && !c->r->has_map ? tell_equal_names(c, k, err) : XSM_OK;
 }
 
 /* Whether the rows may be without labels: they are read against a class map, with its columns. */
@@ -692,12 +746,9 @@ static void forget_weights(const xsmi_record *c, const xsmi_columns *k)
 
 static void tell_header(const xsmi_record *c, const xsmi_columns *k)
 {
-    xsmi_log(c->r->context, XSM_LOG_WARNING,
-             k->header ? "%s: line %llu is read as names of columns, not as a row, for its fields are words "
-                         "(xsm_read_options.header)"
-                       : "%s: line %llu is read as a row, not as names of columns, for its fields are numbers "
-                         "(xsm_read_options.header)",
-             c->r->source.name, (unsigned long long)c->fields[0].line);
+    xsmi_log(c->r->context, XSM_LOG_WARNING, "%s: line %llu is read as %s, for %s (xsm_read_options.header)",
+             c->r->source.name, (unsigned long long)c->fields[0].line,
+             k->header ? "names of columns, not as a row" : "a row, not as names of columns", k->reason);
 }
 
 xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
@@ -715,13 +766,14 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
         leave_numbers_out(c, k);
     }
     XSMI_TRY(keep_names(c, k, err));
+    XSMI_TRY(k->header ? keep_head(c, k, err) : XSM_OK);
     XSMI_TRY(check_labels(c, k, err));
     if (k->features == 0 && !o->text_column) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
                                 "no column beside %s; at least one column of features is needed (separated by %s)",
                                 k->found, between(c->separator));
     }
-    if (k->guessed) {
+    if (k->reason) {
         tell_header(c, k);
     }
     return XSM_OK;
@@ -755,4 +807,5 @@ void xsmi_columns_end(xsmi_columns *k, xsm_context *ctx)
 {
     xsmi_release(ctx, k->roles, k->capacity, 1);
     xsmi_release(ctx, k->text, k->text_capacity, 1);
+    xsmi_release(ctx, k->head, k->head_capacity, 1);
 }

@@ -18,12 +18,14 @@ typedef struct xsmi_columns {
     unsigned char *roles; /* [count] XSMI_COLUMN_* */
     size_t capacity;
     bool header;     /* the first record has their names */
-    bool guessed;    /* by its fields alone */
     bool trying;     /* they are looked for, and need not be there */
     size_t features; /* columns of them */
     char *text;      /* with a header: their names, each terminated */
     size_t text_size, text_capacity;
-    char found[160]; /* all names, for messages */
+    char *head; /* with a header: the text of the first record, in which its fields stay */
+    size_t head_capacity;
+    const char *reason; /* why the first record has names or not, if its fields alone decide */
+    char found[160];    /* all names, for messages */
 } xsmi_columns;
 
 /* A field of a line, without blanks and quotes around it. */
@@ -66,6 +68,8 @@ bool xsmi_columns_is_number(const char *text, size_t length);
 /* Finds the columns from the first record, whose fields were split. The caller releases with xsmi_columns_end(), after
  * a failure too. */
 xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err);
+/* Whether a field of a record is the name of a column. */
+bool xsmi_columns_is_name(const xsmi_record *c, const xsmi_columns *k, const xsmi_field *f);
 /* Fails at a field that is no number, from `at` on. */
 xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,
                              const char *at, const char *expected, xsm_error *err);

@@ -346,9 +346,11 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     xsmi_reader *r = c->r;
     const xsmi_columns *k = &t->k;
     const char *like = k->header ? "the header line has" : "the first row has";
+    const uint64_t line = c->line;
     XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
     float *row = r->stride > 0 ? r->entries.values + r->entries.count : NULL; /* none in a table of text */
     uint32_t next = 0;
+    size_t names = 0;
     for (size_t i = 0; i < k->count; i++) {
         if (c->done) {
             size_t at = c->at - 1;
@@ -360,12 +362,18 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
         }
         xsmi_field f;
         XSMI_TRY(xsmi_record_next(c, &f, err));
+        names += k->header && names == i && xsmi_columns_is_name(c, k, &f);
         XSMI_TRY(k->roles[i] == XSMI_COLUMN_FEATURE ? read_feature(c, t, i, next++, &f, row, err)
                                                     : read_other(c, t, i, &f, err));
     }
     if (!c->done) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
                                 "more than %zu fields; %s %zu", k->count, like, k->count);
+    }
+    if (names == k->count && names > 1) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,
+                                "the names of columns again, as where files follow one another; a row is accepted: "
+                                "leave this line out");
     }
     return end_record(c, t, err);
 }

@@ -16,6 +16,12 @@ static xsm_status write_field(xsmi_output *o, const char *text, char separator, 
 {
     char special[] = {'"', '\n', '\r', separator, '\0'};
     const size_t length = strlen(text);
+    if (separator == '\t' && strpbrk(text, "\r\n")) {
+        char quote[XSMI_QUOTE_SIZE];
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a line end in the name %s, and TSV has a row in each line; XSM_FORMAT_CSV can hold it",
+                         xsmi_quote(quote, text, length));
+    }
     const bool blank = length > 0 && (xsmi_is_space(text[0]) || xsmi_is_space(text[length - 1]));
     if (!blank && !strpbrk(text, special)) {
         return xsmi_output_bytes(o, text, length, err);
@@ -74,6 +80,12 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
 {
     const char *label = o->options->label_column, *weights = o->options->weights_column;
     const char *const *names = names_of(o->d);
+    if (names && o->d->features > 0 && (names[0][0] == '\0' || strcmp(names[0], "Unnamed: 0") == 0)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the first column of features, %s, would be read as numbers of rows; one with a name is "
+                         "accepted",
+                         names[0][0] == '\0' ? "which has no name" : "'Unnamed: 0'");
+    }
     const xsm_vocabulary *words = words_of(o->d);
     const int64_t *numbers = xsmi_output_numbers(o);
     XSMI_TRY(check_name(o->d, "label_column", label, err));

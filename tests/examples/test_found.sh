@@ -260,6 +260,46 @@ for text in 'Hello, you\nGood morning, child\nSchool, then\nShares, too\n' 'bank
     run 0 predict --model text.model --data -
     [ "$(wc -l <stdout)" -eq "$(wc -l <in)" ] || wrong "an answer to each line of $text"
 done
+# --- a header line in the middle, as cat makes it
+for table in 'label,text\na,x y\nlabel,text\nb,z\n' 'label,text\na,"x\ny"\n"label", "text"\r\nb,z\n' 'text,label\nx,a\nlabel,text\nb,z\n' \
+    'label;text;id\na;x;1\nlabel;text;id\nb;z;2\n' 'label\ttext\na\tx\nlabel\ttext\nb\tz\n' 'label,0,text\na,1,x\nlabel,0,text\n'; do
+    printf "$table" >in
+    run 1 info - --text-column text
+    says stderr ', column 1: the names of columns again, as where files follow one another; a row is accepted: leave this line out'
+done
+printf 'label,text,note\ntext,1,2\nnote,3,4\n' >head.csv
+printf 'label,0,1\na,5,2\nlabel,0,1\n' >in
+run 1 info -
+says stderr 'line 3, column 1: the names of columns again'
+reads 'text,note,label\n1,2,text\n3,4,note' --data head.csv
+printf 'text\ntext\nlabel\n' >in
+run 0 predict --model text.model --data -
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'a text of one word, the column'"'"'s name'
+# --- names of columns
+printf 'label,caf\351,b\nx,1,2\n' >in
+run 1 info -
+says stderr 'line 1, column 10: byte 0xE9 in the name of a column'
+reads 'caf\357\277\275,b,label\n1,2,x' --data - --bad-bytes replace
+printf 'label,"a\nb",c\nx,1,2\n' >in
+run 1 convert --data - --to tsv --output rows.tsv
+says stderr 'and TSV has a row in each line; csv can hold it'
+reads '"a\nb",c,label\n1,2,x' --data -
+for name in '' 'Unnamed: 0'; do
+    printf "label,$name,c\nx,1,2\n" >in
+    run 1 convert --data - --to csv --output rows.csv
+    says stderr 'would be read as numbers of rows'
+done
+printf 'label,a,,c\nx,1,3,2\n' >in
+reads 'a,,c,label\n1,3,2,x' --data -
+printf 'label,a,b,a\nx,1,2,3\ny,4,5,6\n' >in
+run 0 train --data - --estimator softmax --eta 1 --epochs 2 --model equal.model
+says stderr "columns with a name that another has: 1, the first is 'a'"
+printf '0,1,2\n5,4,x\n' >in
+run 0 info - --label-column 2
+says stderr 'names of columns, not as a row, for its fields count up'
+printf 'a,0\nb,1\n' >in
+run 0 info - --label-column 0
+says stderr 'a row, not as names of columns, for its features are numbers'
 # --- a model of a table of numbers knows it: each command does the same without the flags as with them
 # table FLAGS: the rows 'id label weight a b' of `rows`, with blanks between, are table.csv; bare is it without labels, and
 # features nothing else.
