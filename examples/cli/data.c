@@ -375,7 +375,6 @@ static const char *kept_text(const xsm_model *model, const cli_data *data, size_
     const int elsewhere =
         (bit == XSM_RECALLED_SEPARATOR && data->format == XSM_FORMAT_TSV) ||
         (bit == XSM_RECALLED_LABEL_COLUMN && data->labels_from) ||
-        (bit == XSM_RECALLED_WEIGHTS_COLUMN && data->weights) ||
         (bit != XSM_RECALLED_LABEL_COLUMN && bit != XSM_RECALLED_WEIGHTS_COLUMN && data->format == XSM_FORMAT_NPY);
     return elsewhere ? NULL : xsm_model_get_metadata(model, table_texts[i].key);
 }

@@ -258,7 +258,8 @@ typedef struct xsm_read_options {
     int32_t recalled;      /**< XSM_RECALLED_* bits of the options that say what the table of the class map had: the
                                 file may be no table, or lack these columns (a warning is logged where it has labels
                                 and no weights) and that separator. Columns without names may be all of that table,
-                                all but labels, or its features alone. With #XSM_RECALLED_TEXT_COLUMN the file may be
+                                all but labels, or its features alone; with names a number is that of a column where
+                                there are as many and it is none of the features. `weights_path` comes first. With #XSM_RECALLED_TEXT_COLUMN the file may be
                                 text, where the map has a vocabulary and `format` is AUTO: it is, unless line 1 has
                                 the column's name or, if it is a number, a label of the map in the label's column or
                                 tabs; another line with as many columns is an error. */

@@ -355,10 +355,22 @@ size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bo
     return found == NO_COLUMN || found < skipped ? found : found - 1; /* as if the labels were there */
 }
 
-/* Whether the class map has a feature of that column's name. */
-static bool is_feature(const xsmi_record *c, size_t column)
+/* pandas and R write the rows' numbers or names in a first column without a name, which pandas then calls so. */
+static bool names_rows(const xsmi_record *c)
 {
     size_t length;
+    const char *name = name_of(c, 0, &length);
+    return length == 0 || is(name, length, "Unnamed: 0");
+}
+
+/* Whether the class map's table had another column with that number: there are fewer or more, or its name is that of a
+ * feature. */
+static bool is_elsewhere(const xsmi_record *c, const xsmi_columns *k, size_t column)
+{
+    size_t length;
+    if (!c->r->options.text_column && k->count - names_rows(c) != all_columns(c->r)) {
+        return true;
+    }
     const char *name = name_of(c, column, &length);
     const xsm_class_map *map = &c->r->map;
     for (uint32_t j = 0; j < map->features && map->feature_names; j++) {
@@ -398,7 +410,8 @@ static xsm_status find_column(const xsmi_record *c, const xsmi_columns *k, const
     if (*column == NO_COLUMN && xsmi_columns_is_whole(wanted, size, &number)) {
         *column = k->header ? place(k->count, number)
                             : xsmi_columns_place(c->r, k->count, number, s->role == XSMI_COLUMN_LABEL);
-        if (k->header && xsmi_reader_recalled(c->r, s->recalled) && *column != NO_COLUMN && is_feature(c, *column)) {
+        if (k->header && xsmi_reader_recalled(c->r, s->recalled) && *column != NO_COLUMN &&
+            is_elsewhere(c, k, *column)) {
             *column = NO_COLUMN;
         }
     }
@@ -423,7 +436,14 @@ static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *w
                          "or -1 to -%zu from the end",
                          (int)size, wanted, s->option, k->found, k->count - 1, k->count);
     }
-    if (k->roles[column] != XSMI_COLUMN_FEATURE) {
+    const unsigned char role = k->roles[column];
+    if (role != XSMI_COLUMN_FEATURE && xsmi_reader_recalled(c->r, s->recalled)) {
+        return XSM_OK; /* what the caller names counts */
+    }
+    if (role != XSMI_COLUMN_FEATURE &&
+        !xsmi_reader_recalled(c->r, role == XSMI_COLUMN_LABEL    ? XSM_RECALLED_LABEL_COLUMN
+                                    : role == XSMI_COLUMN_WEIGHT ? XSM_RECALLED_WEIGHTS_COLUMN
+                                                                 : 0)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "%s: the column '%.*s' has another use; another is accepted as xsm_read_options.%s",
                          c->r->source.name, (int)size, wanted, s->option);
@@ -578,13 +598,11 @@ static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error
 
 /* -- what is there ------------------------------------------------------------------------------------------------- */
 
-/* pandas and R write the rows' numbers or names in a first column without a name, which pandas then calls so. */
 static void find_row_names(const xsmi_record *c, xsmi_columns *k)
 {
     size_t length;
-    const char *name = name_of(c, 0, &length);
-    if (k->header && k->count > 1 && k->roles[0] == XSMI_COLUMN_FEATURE &&
-        (length == 0 || is(name, length, "Unnamed: 0"))) {
+    name_of(c, 0, &length);
+    if (k->header && k->count > 1 && k->roles[0] == XSMI_COLUMN_FEATURE && names_rows(c)) {
         k->roles[0] = XSMI_COLUMN_ROW;
         xsmi_log(c->r->context, XSM_LOG_WARNING,
                  "%s: the first column, %s, is left out, for it numbers or names the rows", c->r->source.name,
@@ -728,14 +746,17 @@ static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_
                             wanted, k->count - 1, k->found);
 }
 
-/* Rows may be without the weights that those of the class map had. */
+/* Rows may be without the weights that those of the class map had, or have others in a file. */
 static void forget_weights(const xsmi_record *c, const xsmi_columns *k)
 {
     xsmi_reader *r = c->r;
-    if (!r->options.weights_column || memchr(k->roles, XSMI_COLUMN_WEIGHT, k->count)) {
+    unsigned char *const found = memchr(k->roles, XSMI_COLUMN_WEIGHT, k->count);
+    if (!r->options.weights_column || (found && !r->options.weights_path)) {
         return;
     }
-    if (memchr(k->roles, XSMI_COLUMN_LABEL, k->count)) {
+    if (found) {
+        *found = XSMI_COLUMN_LEFT_OUT;
+    } else if (!r->options.weights_path && memchr(k->roles, XSMI_COLUMN_LABEL, k->count)) {
         xsmi_log(r->context, XSM_LOG_WARNING,
                  "%s: no column '%s' of weights, as the rows of the class map had; each row has the weight 1 "
                  "(xsm_read_options.weights_column)",

@@ -83,7 +83,7 @@ static xsm_status find_columns(xsmi_reader *r, const xsmi_npy *n, special_column
     r->options.ignore_columns = NULL; /* of tables */
     XSMI_TRY(find_column(r, n, r->options.label_column, true, &k->label, err));
     XSMI_TRY(find_column(r, n, r->options.weights_column, false, &k->weight, err));
-    if (k->weight == UINT64_MAX) {
+    if (k->weight == UINT64_MAX || r->options.weights_path) {
         xsmi_reader_forget_weights(r);
     }
     if (k->label != UINT64_MAX && r->options.labels_path) {
@@ -143,7 +143,9 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
                                      "row %llu, column %llu (both from 0): %g is no weight; 0 or more is accepted",
                                      (unsigned long long)r->rows, (unsigned long long)j, (double)value);
             }
-            r->weights[r->rows] = value;
+            if (r->weights) {
+                r->weights[r->rows] = value;
+            }
         } else if (next < r->features) {
             if (wide && xsmi_rounding_wants(&r->rounding, next)) {
                 XSMI_TRY(xsmi_rounding_number(&r->rounding, next, number, err));

@@ -181,7 +181,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
                          r->options.features, (unsigned)XSM_FEATURES_MAX);
     }
-    if (r->options.weights_column && r->options.weights_path) {
+    if (r->options.weights_column && r->options.weights_path && !xsmi_reader_recalled(r, XSM_RECALLED_WEIGHTS_COLUMN)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "weights of rows are in a column (xsm_read_options.weights_column) or in a file of their own "
                          "(xsm_read_options.weights_path); one of them is accepted");

@@ -372,6 +372,29 @@ run 0 train --data table.csv --weights-column weight --ignore-columns id --estim
 cut -d, -f1,2,4,5 table.csv >light.csv
 run 0 evaluate --model table.model --data light.csv
 says stderr "light.csv: no column 'weight' of weights, as the rows of the model had; each row has the weight 1 (--weights-column)"
+# a column with a number is the same one only in as many columns, and a feature is none
+printf 'a,b,kind\n5,0.5,1\n0.5,5,2\n' >last.csv
+run 0 train --data last.csv --label-column -1 --estimator softmax --eta 0.1 --epochs 3 --model last.model
+run 0 evaluate --model last.model --data last.csv
+for moved in 'kind,a,b\n1,5,0.5\n2,0.5,5\n' 'kind,a,b,more\n1,5,0.5,1\n2,0.5,5,2\n' 'a,b\n5,0.5\n0.5,5\n'; do
+    printf "$moved" >moved.csv
+    for command in 'evaluate --model last.model' 'train --warm-start last.model --estimator softmax --eta 0.1 --model other'; do
+        run 1 $command --data moved.csv
+        says stderr 'no row has a label; the column of labels is --label-column'
+    done
+    run 0 predict --model last.model --data moved.csv
+done
+sed '1s/^/,/;2,$s/^/7,/' last.csv >rownames.csv
+run 0 train --data rownames.csv --label-column -1 --estimator softmax --eta 0.1 --epochs 3 --model rownames.model
+run 0 evaluate --model rownames.model --data rownames.csv
+run 0 evaluate --model rownames.model --data last.csv
+# a file of weights, or the user, takes the place of the column, which becomes no feature
+printf '1\n2\n1\n0\n1\n1\n' >weights
+for given in '--weights weights' '--ignore-columns id,weight' '--label-column id --ignore-columns label'; do
+    run 0 train --data table.csv --warm-start table.model $given --estimator softmax --eta 0.1 --model other.model
+    says stdout '2 features'
+    grep -q 'new features' stdout && wrong "$given: a column of weights becomes a feature"
+done
 # columns without names are known by their places
 printf '5,0.5,x\n0.5,5,y\n' >rows.csv
 run 0 train --data rows.csv --label-column -1 --estimator softmax --eta 0.1 --epochs 3 --model places.model
