@@ -26,9 +26,13 @@ static void push(open *heap, uint32_t *count, open item)
     heap[position] = item;
 }
 
-static open pop(open *heap, uint32_t *count)
+/* Takes the first of the heap and `last`, which is not in it. */
+static open exchange(open *heap, uint32_t *count, open last)
 {
-    open best = heap[0], last = heap[--*count];
+    if (*count == 0 || before(&last, &heap[0])) {
+        return last;
+    }
+    open best = heap[0];
     uint32_t position = 0;
     for (uint32_t child = 1; child < *count; child = 2 * position + 1) {
         child += child + 1 < *count && before(&heap[child + 1], &heap[child]);
@@ -40,6 +44,12 @@ static open pop(open *heap, uint32_t *count)
     }
     heap[position] = last;
     return best;
+}
+
+static open pop(open *heap, uint32_t *count)
+{
+    const open last = heap[--*count];
+    return exchange(heap, count, last);
 }
 
 static uint32_t name_of(const xsmi_class_tree *h, uint32_t node)
@@ -59,9 +69,11 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float
     open *heap = scratch;
     uint32_t count = 0, found = 0;
     uint64_t opened = 0;
-    push(heap, &count, (open){0, 0});
-    while (found < list->size && count > 0) {
-        open best = pop(heap, &count);
+    open better = {0, 0}; /* of the children of the node before */
+    bool child = true;
+    while (found < list->size && (child || count > 0)) {
+        const open best = child ? exchange(heap, &count, better) : pop(heap, &count);
+        child = false;
         if (best.child & XSMI_TREE_LEAF) {
             const uint32_t class = best.child & ~XSMI_TREE_LEAF;
             if (!filter || xsmi_row_filter_takes(filter, class)) {
@@ -81,10 +93,12 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float
         }
         opened++;
         const uint32_t left = h->first_child[h->inner_node[best.child]];
-        for (uint32_t side = 0; side < 2; side++) {
-            double against = side ? -(double)z : (double)z;
-            push(heap, &count, (open){best.log_p - xsmi_softplus(against), name_of(h, left + side)});
-        }
+        const double least = xsmi_softplus(-fabs((double)z)); /* that of both signs, but for |z| */
+        const open first = {best.log_p - (XSMI_MAX((double)z, 0) + least), name_of(h, left)};
+        const open second = {best.log_p - (XSMI_MAX(-(double)z, 0) + least), name_of(h, left + 1)};
+        child = true;
+        better = before(&first, &second) ? first : second;
+        push(heap, &count, before(&first, &second) ? second : first);
     }
     for (; found < list->size; found++) {
         list->class_of[found] = XSMI_NO_CLASS;
