@@ -799,5 +799,6 @@ int cli_samplers(const cli_command *command, int argc, char **argv);
 int cli_optimizers(const cli_command *command, int argc, char **argv);
 int cli_indexes(const cli_command *command, int argc, char **argv);
 int cli_index_save(const cli_command *command, int argc, char **argv);
+int cli_import(const cli_command *command, int argc, char **argv);
 
 #endif

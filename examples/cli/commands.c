@@ -33,6 +33,10 @@ static const cli_command commands[] = {
      "bfloat16 takes a half of float32, int8 a quarter. Such a model predicts and is evaluated,\n"
      "faster for single rows, and cannot be trained. With --test it says what is lost.",
      cli_convert_model},
+    {"import", "MODEL OUT", "Makes a model of one that fastText has trained.",
+     "MODEL is fastText's .bin or .ftz file. The model reads text as fastText does, predicts\n"
+     "the same, and goes on training (train --warm-start).",
+     cli_import},
     {"index", "MODEL OUT", "Builds a search index of a model's classes, and saves it.",
      "predict and evaluate take it by --index-file in place of building one. It is of this\n"
      "model's weights, and refused with others.",

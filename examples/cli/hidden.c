@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *const cli_activation_words[] = {"identity", "relu", "tanh", NULL}; /* XSM_ACTIVATION_* */
-const char *const cli_pool_words[] = {"sum", "mean", NULL};                    /* XSM_POOL_* */
+const char *const cli_pool_words[] = {"sum", "mean", "weighted-mean", NULL};   /* XSM_POOL_* */
 
 const char *cli_hidden_companion(const cli_hidden *h)
 {

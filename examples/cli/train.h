@@ -43,7 +43,7 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
          0,                                                                                                             \
          0,                                                                                                             \
          0},                                                                                                            \
-        {"pool",         CLI_CHOICE, &(h).pool, "HOW", "--hidden: how a row's vectors are combined: sum or mean (sum)", \
+        {"pool",         CLI_CHOICE, &(h).pool, "HOW", "--hidden: sum, mean or weighted-mean of a row's vectors (sum)", \
          cli_pool_words, 0,          0,         0,     0},                                                              \
         {"vectors",                                                                                                     \
          CLI_INPUT,                                                                                                     \

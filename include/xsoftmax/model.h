@@ -99,8 +99,11 @@ enum {
 
 /** How the vectors of a row are pooled. */
 enum {
-    XSM_POOL_SUM = 0, /**< sum_j x_j v_j. */
-    XSM_POOL_MEAN = 1 /**< The sum divided by the number of features that the row lists (F for a dense row). */
+    XSM_POOL_SUM = 0,  /**< sum_j x_j v_j. */
+    XSM_POOL_MEAN = 1, /**< The sum divided by the number of features that the row lists (F for a dense row). */
+    /** The sum divided by sum_j |x_j|, if that is not 0: of counts, the mean over all words of a row, as in fastText.
+     */
+    XSM_POOL_WEIGHTED_MEAN = 2
 };
 
 /** Largest length of a hidden vector. */

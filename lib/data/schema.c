@@ -26,12 +26,15 @@ xsm_status xsmi_schema_of_words(xsm_context *ctx, const xsm_vocabulary *v, xsmi_
     XSMI_TRY(start(ctx, XSMI_SCHEMA_WORDS, &s, err));
     const xsmi_dictionary *words = xsmi_vocabulary_dictionary(v);
     const xsm_text_options *o = xsmi_vocabulary_options(v);
-    const uint32_t buckets = xsmi_text_buckets(o);
+    const uint32_t buckets = xsmi_text_buckets(o), kept = xsmi_vocabulary_buckets(v);
     const uint32_t first = buckets > 0 ? xsmi_vocabulary_first_words(v) : 0;
     const uint32_t settings[] = {words->count, o->word_ngrams, o->min_chars, o->max_chars, buckets, first};
     s->vocabulary = xsmi_vocabulary_retain(v);
-    s->count = words->count + buckets;
-    s->hash = xsmi_hash(settings, sizeof settings, s->hash);
+    s->count = words->count + kept;
+    s->hash = xsmi_hash(settings, sizeof settings, s->hash + xsmi_vocabulary_is_fasttext(v));
+    if (xsmi_vocabulary_kept(v)) {
+        s->hash = xsmi_hash(xsmi_vocabulary_kept(v), kept * sizeof(uint32_t), s->hash);
+    }
     s->hash = words->count ? xsmi_hash(words->text, (size_t)words->starts[words->count], s->hash) : s->hash;
     *out = s;
     return XSM_OK;

@@ -139,9 +139,10 @@ xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *
 #define XSMI_VOCABULARY_TENSOR "vocabulary"
 #define XSMI_FEATURE_NAMES_TENSOR "feature_names"
 #define XSMI_FEATURE_NUMBERS_TENSOR "feature_numbers"
+#define XSMI_BUCKETS_TENSOR "vocabulary_buckets"
 #define XSMI_KEY_VOCABULARY "vocabulary"
 #define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
-/* Adds the tensor of a schema, if there is one, and the metadata of words, to what a file will contain. */
+/* Adds the tensors of a schema, if there are any, and the metadata of words, to what a file will contain. */
 xsm_status xsmi_schema_list(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
 /* Adds the base, if there is one. */
 xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);

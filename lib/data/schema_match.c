@@ -25,7 +25,7 @@ static const char *describe(const xsmi_schema *s, uint32_t j, char text[DESCRIPT
     char quote[XSMI_QUOTE_SIZE];
     size_t length = 0;
     const uint32_t first = s->vocabulary ? xsmi_vocabulary_first_words(s->vocabulary) : 0;
-    const uint32_t buckets = s->vocabulary ? xsmi_text_buckets(xsmi_vocabulary_options(s->vocabulary)) : 0;
+    const uint32_t buckets = s->vocabulary ? xsmi_vocabulary_buckets(s->vocabulary) : 0;
     if (s->kind == XSMI_SCHEMA_NUMBERS && (!s->numbers || j < s->count)) {
         snprintf(text, DESCRIPTION, "number %lld", (long long)xsmi_schema_number(s, j));
     } else if (j >= s->count) {
@@ -103,11 +103,18 @@ static void note_unknown(xsmi_feature_map *map, uint32_t feature)
     map->unknown++;
 }
 
+static const char *words_like(const xsm_vocabulary *v)
+{
+    return !xsmi_vocabulary_is_fasttext(v) ? "the library's"
+           : xsmi_vocabulary_kept(v)       ? "a pruned fastText's"
+                                           : "fastText's";
+}
+
 /* Words are features of both only if both make n-grams alike; how rare words were left out does not matter. */
 static xsm_status compare_settings(const xsmi_feature_map *map, xsm_error *err)
 {
-    const xsm_text_options *a = xsmi_vocabulary_options(map->rows.schema->vocabulary);
-    const xsm_text_options *b = xsmi_vocabulary_options(map->wanted.schema->vocabulary);
+    const xsm_vocabulary *rows = map->rows.schema->vocabulary, *wanted = map->wanted.schema->vocabulary;
+    const xsm_text_options *a = xsmi_vocabulary_options(rows), *b = xsmi_vocabulary_options(wanted);
     const struct {
         const char *name;
         uint32_t rows, wanted;
@@ -125,14 +132,19 @@ static xsm_status compare_settings(const xsmi_feature_map *map, xsm_error *err)
                              map->rows.what, settings[i].name, settings[i].rows, map->wanted.what, settings[i].wanted);
         }
     }
-    return XSM_OK;
+    return xsmi_vocabulary_same_ngrams(rows, wanted)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA,
+                           "the text of %s was read with %s words and n-grams, and that of %s with %s; text that is "
+                           "read with the model's class map is accepted",
+                           map->rows.what, words_like(rows), map->wanted.what, words_like(wanted));
 }
 
 static xsm_status match_words(xsmi_feature_map *map, xsm_error *err)
 {
     const xsm_vocabulary *rows = map->rows.schema->vocabulary, *wanted = map->wanted.schema->vocabulary;
     const xsmi_dictionary *from = xsmi_vocabulary_dictionary(rows), *to = xsmi_vocabulary_dictionary(wanted);
-    const uint32_t buckets = xsmi_text_buckets(xsmi_vocabulary_options(rows));
+    const uint32_t buckets = xsmi_vocabulary_buckets(rows);
     XSMI_TRY(compare_settings(map, err));
     for (uint32_t i = 0; i < from->count; i++) {
         size_t length;

@@ -17,6 +17,9 @@ struct xsm_vocabulary {
     char *prefix;
     xsmi_dictionary words;
     uint32_t first; /* words before the buckets; more than there are: all */
+    bool fasttext;
+    uint32_t *kept; /* [kept_count] buckets that are features, in rising order; NULL: all */
+    uint32_t kept_count;
 };
 
 /* -- options ------------------------------------------------------------------------------------------------------ */
@@ -116,13 +119,70 @@ xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary 
         status = i % WORDS_TOGETHER == 0 ? xsmi_go_on(v->context, err) : XSM_OK;
         status = status == XSM_OK ? xsmi_vocabulary_add(v, word, length, &known, err) : status;
     }
+    if (status == XSM_OK && from->kept) {
+        uint32_t *kept;
+        status = xsmi_vocabulary_keep_buckets(v, from->kept_count, &kept, err);
+        memcpy(kept, from->kept, (status == XSM_OK ? from->kept_count : 0) * sizeof *kept);
+    }
     if (status != XSM_OK) {
         xsmi_vocabulary_release(v);
         return status;
     }
     v->first = xsmi_vocabulary_first_words(from);
+    v->fasttext = from->fasttext;
     *out = v;
     return XSM_OK;
+}
+
+void xsmi_vocabulary_set_fasttext(xsm_vocabulary *v, bool fasttext)
+{
+    v->fasttext = fasttext;
+}
+
+bool xsmi_vocabulary_is_fasttext(const xsm_vocabulary *v)
+{
+    return v->fasttext;
+}
+
+xsm_status xsmi_vocabulary_keep_buckets(xsm_vocabulary *v, uint32_t count, uint32_t **kept, xsm_error *err)
+{
+    v->kept = xsmi_allocate(v->context, count, sizeof *v->kept);
+    v->kept_count = count;
+    *kept = v->kept;
+    return v->kept ? XSM_OK : xsmi_fail_memory(err, count * sizeof *v->kept, "the buckets of n-grams");
+}
+
+const uint32_t *xsmi_vocabulary_kept(const xsm_vocabulary *v)
+{
+    return v->kept;
+}
+
+uint32_t xsmi_vocabulary_buckets(const xsm_vocabulary *v)
+{
+    return v->kept ? v->kept_count : xsmi_text_buckets(&v->options);
+}
+
+uint32_t xsmi_vocabulary_bucket(const xsm_vocabulary *v, uint32_t bucket)
+{
+    uint32_t low = 0, high = v->kept_count;
+    if (!v->kept) {
+        return bucket;
+    }
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (v->kept[middle] < bucket) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < v->kept_count && v->kept[low] == bucket ? low : UINT32_MAX;
+}
+
+bool xsmi_vocabulary_same_ngrams(const xsm_vocabulary *a, const xsm_vocabulary *b)
+{
+    return a->fasttext == b->fasttext && !a->kept == !b->kept && a->kept_count == b->kept_count &&
+           (!a->kept || memcmp(a->kept, b->kept, a->kept_count * sizeof *a->kept) == 0);
 }
 
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
@@ -142,6 +202,7 @@ void xsmi_vocabulary_release(const xsm_vocabulary *v)
         xsm_context *ctx = own->context;
         xsmi_dictionary_end(&own->words);
         xsmi_release_text(ctx, own->prefix);
+        xsmi_release(ctx, own->kept, own->kept_count, sizeof *own->kept);
         xsmi_release(ctx, own, 1, sizeof *own);
         xsm_context_free(ctx);
     }
@@ -159,7 +220,7 @@ const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v)
 
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v)
 {
-    return (uint64_t)v->words.count + xsmi_text_buckets(&v->options);
+    return (uint64_t)v->words.count + xsmi_vocabulary_buckets(v);
 }
 
 uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v)
@@ -174,7 +235,7 @@ void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first)
 
 uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word)
 {
-    return word < v->first ? word : word + xsmi_text_buckets(&v->options);
+    return word < v->first ? word : word + xsmi_vocabulary_buckets(v);
 }
 
 uint32_t xsm_vocabulary_words(const xsm_vocabulary *v)

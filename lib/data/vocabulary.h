@@ -12,6 +12,7 @@
 #include <xsoftmax/dataset.h>
 
 #define XSMI_LABEL_PREFIX "__label__"
+#define XSMI_FASTTEXT_END "</s>"
 #define XSMI_WORD_NGRAMS_MAX 16
 #define XSMI_CHARS_MAX 64
 #define XSMI_BUCKETS_DEFAULT (UINT32_C(1) << 18)
@@ -19,7 +20,7 @@
 /* Copies the caller's options (NULL = defaults) with the defaults filled in; the prefix stays the caller's. */
 xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err);
 bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *b);
-/* Features that n-grams share; 0 when there are none. */
+/* Buckets of n-grams; 0 when there are none. */
 static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
 {
     return o->word_ngrams > 1 || o->max_chars > 0 ? o->buckets : 0;
@@ -31,6 +32,20 @@ xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
 /* A vocabulary with the words of `from`, for the reader to add later words to. */
 xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err);
+/* Text is read as fastText does: its hash and its buckets, and rows end with the word XSMI_FASTTEXT_END. */
+void xsmi_vocabulary_set_fasttext(xsm_vocabulary *v, bool fasttext);
+bool xsmi_vocabulary_is_fasttext(const xsm_vocabulary *v);
+/* Of all buckets `count` are features: the caller sets (*kept)[count] to them, in rising order. The others' n-grams are
+ * left out. */
+xsm_status xsmi_vocabulary_keep_buckets(xsm_vocabulary *v, uint32_t count, uint32_t **kept, xsm_error *err);
+/* These buckets, or NULL: all are features. */
+const uint32_t *xsmi_vocabulary_kept(const xsm_vocabulary *v);
+/* Features that n-grams share. */
+uint32_t xsmi_vocabulary_buckets(const xsm_vocabulary *v);
+/* Which of these a bucket is; UINT32_MAX: none. */
+uint32_t xsmi_vocabulary_bucket(const xsm_vocabulary *v, uint32_t bucket);
+/* Whether both make the same n-grams, and number them alike. */
+bool xsmi_vocabulary_same_ngrams(const xsm_vocabulary *a, const xsm_vocabulary *b);
 /* Adds a reference; NULL is allowed. */
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v);
 /* Drops a reference; NULL is allowed. */

@@ -17,7 +17,7 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_embedding_options.activation is %d, which is no XSM_ACTIVATION_* value", o->activation);
     }
-    if (o->pool != XSM_POOL_SUM && o->pool != XSM_POOL_MEAN) {
+    if (o->pool < XSM_POOL_SUM || o->pool > XSM_POOL_WEIGHTED_MEAN) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.pool is %d, which is no XSM_POOL_* value",
                          o->pool);
     }

@@ -109,18 +109,34 @@ static void list_levels(const uint32_t *merged, uint32_t classes, uint32_t *from
     }
 }
 
-xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_class_tree **out,
-                                  xsm_error *err)
+xsm_status xsmi_hierarchy_of_merges(xsm_context *ctx, const uint32_t *merged, uint32_t classes, uint32_t *made,
+                                    xsmi_class_tree **out, xsm_error *err)
 {
     uint32_t *nodes;
     XSMI_TRY(start(ctx, classes, &nodes, err));
     const size_t count = 2 * (size_t)classes - 1;
+    uint32_t *from = xsmi_allocate(ctx, count, sizeof *from);
+    xsm_status status = from ? XSM_OK : xsmi_fail_memory(err, count * sizeof *from, "a tree over the classes");
+    if (from) {
+        list_levels(merged, classes, from, nodes);
+        status = xsmi_hierarchy_new(ctx, nodes, count, classes, out, err);
+    }
+    for (uint32_t i = 0; made && status == XSM_OK && *out && i < (*out)->inner; i++) {
+        made[i] = from[(*out)->inner_node[i]];
+    }
+    xsmi_release(ctx, from, count, sizeof *from);
+    xsmi_release(ctx, nodes, count, sizeof *nodes);
+    return status;
+}
+
+xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_class_tree **out,
+                                  xsm_error *err)
+{
     weighted *leaves = xsmi_allocate(ctx, classes, sizeof *leaves);
     uint64_t *sums = xsmi_allocate(ctx, classes, sizeof *sums);
     uint32_t *merged = xsmi_allocate(ctx, classes, 2 * sizeof *merged);
-    uint32_t *from = xsmi_allocate(ctx, count, sizeof *from);
     xsm_status status = XSM_OK;
-    if (!leaves || !sums || !merged || !from) {
+    if (!leaves || !sums || !merged) {
         status = xsmi_fail_memory(err, classes * (sizeof *leaves + 24), "a Huffman tree");
     } else {
         for (uint32_t k = 0; k < classes; k++) {
@@ -128,14 +144,11 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
         }
         xsmi_heap_sort(leaves, classes, sizeof *leaves, compare_weights);
         merge(leaves, classes, sums, merged);
-        list_levels(merged, classes, from, nodes);
-        status = xsmi_hierarchy_new(ctx, nodes, count, classes, out, err);
+        status = xsmi_hierarchy_of_merges(ctx, merged, classes, NULL, out, err);
     }
     xsmi_release(ctx, leaves, classes, sizeof *leaves);
     xsmi_release(ctx, sums, classes, sizeof *sums);
     xsmi_release(ctx, merged, classes, 2 * sizeof *merged);
-    xsmi_release(ctx, from, count, sizeof *from);
-    xsmi_release(ctx, nodes, count, sizeof *nodes);
     return status;
 }
 

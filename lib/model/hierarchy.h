@@ -20,6 +20,11 @@ xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint
  * minimum-redundancy codes, 1952). O(K log K). */
 xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_class_tree **out,
                                   xsm_error *err);
+/* From the inner nodes in the order in which they were merged, the root last: merged[2 i] and merged[2 i + 1] are the
+ * children of node i, nodes before it or XSMI_TREE_LEAF + class. Inner node i of the tree is the one that was merged as
+ * number made[i], unless `made` is NULL. *out is NULL if they are no binary tree over the classes. */
+xsm_status xsmi_hierarchy_of_merges(xsm_context *ctx, const uint32_t *merged, uint32_t classes, uint32_t *made,
+                                    xsmi_class_tree **out, xsm_error *err);
 /* From nodes as xsmi_class_tree_new() takes them; NULL if they are no binary tree over the classes. */
 xsm_status xsmi_hierarchy_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
                               xsmi_class_tree **out, xsm_error *err);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 const char *const xsmi_activation_names[] = {"identity", "relu", "tanh", NULL};
-const char *const xsmi_pool_names[] = {"sum", "mean", NULL};
+const char *const xsmi_pool_names[] = {"sum", "mean", "weighted-mean", NULL};
 
 /* Features per call of a kernel that scales values or changes vectors. */
 #define GROUP 64
@@ -271,7 +271,14 @@ void xsmi_layer_restore(xsm_model *m, const xsm_model *from)
 
 static float pool_factor(const xsmi_layer *l, const xsmi_features *x)
 {
-    return l->made.pool == XSM_POOL_MEAN && x->count > 0 ? 1 / (float)x->count : 1;
+    float weight = 0;
+    if (l->made.pool == XSM_POOL_MEAN) {
+        weight = (float)x->count;
+    }
+    for (size_t i = 0; l->made.pool == XSM_POOL_WEIGHTED_MEAN && i < x->count; i++) {
+        weight += fabsf(x->values[i]);
+    }
+    return weight > 0 ? 1 / weight : 1;
 }
 
 /* Scale of the tied vector that is row k. */

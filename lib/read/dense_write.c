@@ -50,7 +50,7 @@ static const xsm_vocabulary *words_of(const xsm_dataset *d)
 /* A bucket is called by what decides which n-grams it has; no word has a blank. */
 static xsm_status write_word(xsmi_output *o, const xsm_vocabulary *v, uint32_t feature, char separator, xsm_error *err)
 {
-    const uint32_t first = xsmi_vocabulary_first_words(v), buckets = xsmi_text_buckets(xsmi_vocabulary_options(v));
+    const uint32_t first = xsmi_vocabulary_first_words(v), buckets = xsmi_vocabulary_buckets(v);
     if (feature < first || feature - first >= buckets) {
         return write_field(o, xsm_vocabulary_word(v, feature < first ? feature : feature - buckets), separator, err);
     }

@@ -4,8 +4,9 @@
  *     words=V min_count=1 word_ngrams=2 min_chars=3 max_chars=6 buckets=262144 label_prefix=__label__
  *
  * in which the prefix is last, as it may contain anything but blanks. Of a vocabulary with buckets that has grown,
- * `first=N ` follows the number of words: how many of them have features before the buckets. Columns: a tensor of their
- * names, each terminated by a zero byte, as a name may contain line ends.
+ * `first=N ` follows the number of words: how many of them have features before the buckets. `hash=fasttext ` before
+ * the prefix: text is read as fastText reads it, and where its pruning kept some buckets alone, these are a tensor,
+ * U32. Columns: a tensor of their names, each terminated by a zero byte, as a name may contain line ends.
  */
 #include "data/schema.h"
 #include "data/vocabulary.h"
@@ -17,19 +18,22 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
+#define FASTTEXT "hash=fasttext "
+
 static xsm_status describe_words(const xsm_vocabulary *v, xsmi_settings *metadata, xsm_error *err)
 {
     const xsm_text_options *o = xsmi_vocabulary_options(v);
     const uint32_t words = xsm_vocabulary_words(v), before = xsmi_vocabulary_first_words(v);
-    char numbers[192], first[24] = "";
+    char numbers[224], first[24] = "";
     if (before < words && xsmi_text_buckets(o) > 0) {
         snprintf(first, sizeof first, "first=%" PRIu32 " ", before);
     }
-    const size_t length = (size_t)snprintf(
-                     numbers, sizeof numbers,
-                     "words=%" PRIu32 " %smin_count=%" PRIu32 " word_ngrams=%" PRIu32 " min_chars=%" PRIu32
-                     " max_chars=%" PRIu32 " buckets=%" PRIu32 " label_prefix=",
-                     words, first, o->min_count, o->word_ngrams, o->min_chars, o->max_chars, o->buckets),
+    const size_t length = (size_t)snprintf(numbers, sizeof numbers,
+                                           "words=%" PRIu32 " %smin_count=%" PRIu32 " word_ngrams=%" PRIu32
+                                           " min_chars=%" PRIu32 " max_chars=%" PRIu32 " buckets=%" PRIu32
+                                           " %slabel_prefix=",
+                                           words, first, o->min_count, o->word_ngrams, o->min_chars, o->max_chars,
+                                           o->buckets, xsmi_vocabulary_is_fasttext(v) ? FASTTEXT : ""),
                  prefix = strlen(o->label_prefix);
     char *text = xsmi_allocate(metadata->context, length + prefix + 1, 1);
     if (!text) {
@@ -69,6 +73,11 @@ xsm_status xsmi_schema_list(const xsmi_schema *s, xsmi_contents *c, xsm_error *e
                                                        .shape = {d->count ? d->starts[d->count] : 0}},
                                             .write = write_words,
                                             .of = d});
+        const uint32_t *kept = xsmi_vocabulary_kept(s->vocabulary);
+        if (kept) {
+            xsmi_contents_add_data(c, XSMI_BUCKETS_TENSOR, XSMI_DTYPE_U32, xsmi_vocabulary_buckets(s->vocabulary), 0,
+                                   kept);
+        }
         return describe_words(s->vocabulary, &c->metadata, err);
     }
     if (s && s->numbers) {
@@ -111,35 +120,69 @@ static bool read_number(const char **text, const char *key, uint32_t *number)
     return true;
 }
 
-static xsm_status read_options(const char *text, const char *name, uint32_t *words, uint32_t *first,
-                               xsm_text_options *options, xsm_error *err)
+/* What the metadata say. */
+typedef struct description {
+    uint32_t words, first;
+    bool fasttext;
+    xsm_text_options options;
+} description;
+
+static xsm_status read_options(const char *text, const char *name, description *d, xsm_error *err)
 {
     static const char prefix[] = "label_prefix=";
     xsm_text_options given = XSM_TEXT_OPTIONS_INIT;
     const char *p = text;
-    *first = UINT32_MAX;
-    bool good = read_number(&p, "words", words);
+    *d = (description){.first = UINT32_MAX};
+    bool good = read_number(&p, "words", &d->words);
     if (good && strncmp(p, "first=", 6) == 0) {
-        good = read_number(&p, "first", first) && *first <= *words;
+        good = read_number(&p, "first", &d->first) && d->first <= d->words;
     }
-    if (!good || !read_number(&p, "min_count", &given.min_count) ||
-        !read_number(&p, "word_ngrams", &given.word_ngrams) || !read_number(&p, "min_chars", &given.min_chars) ||
-        !read_number(&p, "max_chars", &given.max_chars) || !read_number(&p, "buckets", &given.buckets) ||
-        strncmp(p, prefix, sizeof prefix - 1) != 0) {
+    good = good && read_number(&p, "min_count", &given.min_count) &&
+           read_number(&p, "word_ngrams", &given.word_ngrams) && read_number(&p, "min_chars", &given.min_chars) &&
+           read_number(&p, "max_chars", &given.max_chars) && read_number(&p, "buckets", &given.buckets);
+    d->fasttext = good && strncmp(p, FASTTEXT, sizeof FASTTEXT - 1) == 0;
+    p += d->fasttext ? sizeof FASTTEXT - 1 : 0;
+    if (!good || strncmp(p, prefix, sizeof prefix - 1) != 0) {
         return xsmi_fail(
             err, XSM_ERROR_FORMAT,
-            "%s: the metadata 'vocabulary' is '%.120s'; words=V [first=N] min_count=N word_ngrams=N min_chars=N "
-            "max_chars=N buckets=N label_prefix=TEXT is accepted",
+            "%s: the metadata 'vocabulary' is '%.150s'; words=V [first=N] min_count=N word_ngrams=N min_chars=N "
+            "max_chars=N buckets=N [hash=fasttext] label_prefix=TEXT is accepted",
             name, text);
     }
     given.label_prefix = p + sizeof prefix - 1;
     xsm_error inner = XSM_ERROR_INIT;
-    if (xsmi_text_options_read(options, &given, &inner) != XSM_OK) {
+    if (xsmi_text_options_read(&d->options, &given, &inner) != XSM_OK) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'vocabulary': %s", name, inner.message);
     }
-    if ((uint64_t)*words + xsmi_text_buckets(options) > XSM_FEATURES_MAX) {
+    return XSM_OK;
+}
+
+/* The buckets that are features, where not all are. */
+static xsm_status read_buckets(const xsmi_tensor *t, const char *name, const description *d, xsm_vocabulary *v,
+                               xsm_error *err)
+{
+    const uint32_t most = xsmi_text_buckets(&d->options);
+    uint32_t *kept = NULL;
+    bool good =
+        !t || (t->dtype == XSMI_DTYPE_U32 && t->rank == 1 && t->shape[0] >= 1 && t->shape[0] <= most && d->fasttext);
+    if (t && good) {
+        const uint32_t count = (uint32_t)t->shape[0];
+        XSMI_TRY(xsmi_vocabulary_keep_buckets(v, count, &kept, err));
+        memcpy(kept, t->data, count * sizeof *kept);
+        for (uint32_t i = 0; i < count && good; i++) {
+            good = kept[i] < most && (i == 0 || kept[i] > kept[i - 1]);
+        }
+    }
+    if (!good) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the tensor '" XSMI_BUCKETS_TENSOR
+                         "' is U32 of 1 dimension, rising numbers below the %u buckets "
+                         "of hash=fasttext, and this is none",
+                         name, most);
+    }
+    if (xsmi_vocabulary_buckets(v) > XSM_FEATURES_MAX - d->words) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'vocabulary' has %u words and %u buckets", name,
-                         *words, options->buckets);
+                         d->words, xsmi_vocabulary_buckets(v));
     }
     return XSM_OK;
 }
@@ -172,21 +215,24 @@ static xsm_status read_words(const xsmi_tensor *lines, const char *name, uint32_
     return XSM_OK;
 }
 
-static xsm_status read_vocabulary(xsm_context *ctx, const xsmi_tensor *lines, const char *text, const char *name,
-                                  xsmi_schema **out, xsm_error *err)
+static xsm_status read_vocabulary(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
+                                  xsm_error *err)
 {
+    const xsmi_tensor *lines = xsmi_container_tensor(file, XSMI_VOCABULARY_TENSOR);
+    const char *text = xsmi_container_metadata(file, XSMI_KEY_VOCABULARY);
     if (!lines || !text || lines->dtype != XSMI_DTYPE_U8 || lines->rank != 1) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: a tensor 'vocabulary', U8 of 1 dimension, and metadata of that name need each other",
                          name);
     }
-    uint32_t words = 0, first;
-    xsm_text_options options;
-    XSMI_TRY(read_options(text, name, &words, &first, &options, err));
+    description d;
+    XSMI_TRY(read_options(text, name, &d, err));
     xsm_vocabulary *v;
-    XSMI_TRY(xsmi_vocabulary_new(ctx, &options, &v, err));
-    xsm_status status = read_words(lines, name, words, v, err);
-    xsmi_vocabulary_set_first_words(v, first);
+    XSMI_TRY(xsmi_vocabulary_new(ctx, &d.options, &v, err));
+    xsmi_vocabulary_set_fasttext(v, d.fasttext);
+    xsm_status status = read_buckets(xsmi_container_tensor(file, XSMI_BUCKETS_TENSOR), name, &d, v, err);
+    status = status == XSM_OK ? read_words(lines, name, d.words, v, err) : status;
+    xsmi_vocabulary_set_first_words(v, d.first);
     status = status == XSM_OK ? xsmi_schema_of_words(ctx, v, out, err) : status;
     xsmi_vocabulary_release(v);
     return status;
@@ -249,7 +295,7 @@ xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const 
         return read_number_list(ctx, numbers, name, out, err);
     }
     if (words || text) {
-        XSMI_TRY(read_vocabulary(ctx, words, text, name, out, err));
+        XSMI_TRY(read_vocabulary(ctx, file, name, out, err));
     } else if (columns) {
         XSMI_TRY(read_columns(ctx, columns, name, out, err));
     } else {

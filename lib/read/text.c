@@ -35,12 +35,33 @@ static xsm_status add_code(xsmi_text *t, uint32_t code, xsm_error *err)
     return XSM_OK;
 }
 
-/* Spreads hashes evenly over any number of buckets: the high half of a product. Saved models depend on it. */
-static uint32_t bucket_of(const xsmi_text *t, uint64_t hash)
+/* fastText's hash: FNV-1a of 32 bits, to which bytes from 128 on are negative numbers. `hash` is that of what is in
+ * front of them. */
+#define FASTTEXT_START UINT32_C(2166136261)
+static uint32_t fasttext_hash(uint32_t hash, const char *text, size_t length)
 {
-    hash ^= hash >> 32;
-    hash *= UINT64_C(0x9E3779B97F4A7C15);
-    return (uint32_t)((hash >> 32) * t->buckets >> 32);
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ (uint32_t)(int32_t)(signed char)text[i]) * UINT32_C(16777619);
+    }
+    return hash;
+}
+
+/* Adds the bucket of an n-gram, for which there is room. Spreads hashes evenly over any number of buckets: the high
+ * half of a product; fastText takes the remainder. Saved models depend on it. */
+static void add_bucket(xsmi_text *t, uint64_t hash)
+{
+    uint32_t bucket;
+    if (t->fasttext) {
+        bucket = xsmi_vocabulary_bucket(t->vocabulary, (uint32_t)(hash % t->options.buckets));
+        if (bucket == NONE) {
+            return;
+        }
+    } else {
+        hash ^= hash >> 32;
+        hash *= UINT64_C(0x9E3779B97F4A7C15);
+        bucket = (uint32_t)((hash >> 32) * t->buckets >> 32);
+    }
+    t->keys[t->key_count++] = t->bucket_code + bucket;
 }
 
 /* The n-grams of two words and more that end with this one. Saved models depend on them. */
@@ -48,9 +69,10 @@ static xsm_status add_word_ngrams(xsmi_text *t, uint64_t hash, xsm_error *err)
 {
     uint32_t most = t->options.word_ngrams;
     uint32_t length = t->window_length < most ? t->window_length + 1 : most;
+    XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + length, "the words of a line", err));
     for (uint32_t n = length; n-- > 1;) {
         t->window[n] = t->window[n - 1] * UINT64_C(116049371) + hash;
-        XSMI_TRY(add_code(t, t->bucket_code + bucket_of(t, t->window[n]), err));
+        add_bucket(t, t->window[n]);
     }
     t->window[0] = hash;
     t->window_length = length;
@@ -60,11 +82,6 @@ static xsm_status add_word_ngrams(xsmi_text *t, uint64_t hash, xsm_error *err)
 static bool continues(char c)
 {
     return ((unsigned char)c & 0xC0) == 0x80;
-}
-
-static void add_bucket(xsmi_text *t, const char *gram, size_t length)
-{
-    t->keys[t->key_count++] = t->bucket_code + bucket_of(t, xsmi_dictionary_hash(gram, length));
 }
 
 /* As in fastText: a bracket alone is not an n-gram. */
@@ -82,13 +99,15 @@ static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length,
             continue;
         }
         size_t end = start;
+        uint32_t hash = FASTTEXT_START;
         for (size_t n = 1; n <= most && end < size; n++) {
-            end++;
+            const size_t before = end++;
             while (end < size && continues(t->marked[end])) {
                 end++;
             }
+            hash = t->fasttext ? fasttext_hash(hash, t->marked + before, end - before) : 0;
             if (n >= least && !(n == 1 && (start == 0 || end == size))) {
-                add_bucket(t, t->marked + start, end - start);
+                add_bucket(t, t->fasttext ? hash : xsmi_dictionary_hash(t->marked + start, end - start));
             }
         }
     }
@@ -99,11 +118,13 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
 {
     uint64_t hash = xsmi_dictionary_hash(word, length);
     uint32_t id;
+    const bool end =
+        t->fasttext && length == sizeof XSMI_FASTTEXT_END - 1 && memcmp(word, XSMI_FASTTEXT_END, length) == 0;
     if (t->vocabulary) {
         id = xsmi_dictionary_find_hashed_word(xsmi_vocabulary_dictionary(t->vocabulary), hash, word, length);
         id = id == NONE || id < t->bucket_code ? id : id + t->buckets; /* a later word's feature */
     }
-    if (!t->vocabulary || (id == NONE && t->grows)) {
+    if (!t->vocabulary || (id == NONE && t->grows && !end)) {
         XSMI_TRY(xsmi_dictionary_hashed_word(&t->words, hash, word, length, &id, err));
         t->words.entries[id].mark++;
         id += t->grows ? BUCKET : 0;
@@ -111,12 +132,13 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
     if (id != NONE) {
         XSMI_TRY(add_code(t, id, err));
     } else {
-        t->r->dropped++;
+        t->r->dropped += !end;
     }
     if (t->options.word_ngrams > 1) {
+        hash = t->fasttext ? (uint64_t)(int32_t)fasttext_hash(FASTTEXT_START, word, length) : hash;
         XSMI_TRY(add_word_ngrams(t, hash, err));
     }
-    return t->options.max_chars > 0 ? add_char_ngrams(t, word, length, err) : XSM_OK;
+    return t->options.max_chars > 0 && !end ? add_char_ngrams(t, word, length, err) : XSM_OK;
 }
 
 /* Takes the weight off a label that ends in ':' and a number; other labels have the weight 1. */
@@ -312,6 +334,7 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
         }
         prefix = prefix < word + size ? find_prefix(t, word + size, stop) : prefix;
     }
+    XSMI_TRY(t->fasttext ? add_word(t, XSMI_FASTTEXT_END, sizeof XSMI_FASTTEXT_END - 1, err) : XSM_OK);
     return end_row(t, err);
 }
 
@@ -492,7 +515,8 @@ static xsm_status take_vocabulary(xsmi_text *t, const xsm_vocabulary *v, xsm_err
         }
     }
     t->vocabulary = v;
-    t->buckets = xsmi_text_buckets(&t->options);
+    t->fasttext = xsmi_vocabulary_is_fasttext(v);
+    t->buckets = xsmi_vocabulary_buckets(v);
     t->bucket_code = xsmi_vocabulary_first_words(v);
     t->kept = UINT64_MAX;
     return t->grows ? XSM_OK : set_features(t, xsmi_vocabulary_features(v), &t->kept, err);

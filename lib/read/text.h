@@ -22,7 +22,8 @@ typedef struct xsmi_text {
     const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
     bool grows;                       /* words that the class map's vocabulary lacks become features */
     xsmi_dictionary words;            /* of the whole text, with their counts: those that `vocabulary` lacks */
-    uint32_t buckets, bucket_code;    /* code of the first */
+    bool fasttext;                    /* words and n-grams are those of fastText; there is a vocabulary */
+    uint32_t buckets, bucket_code;    /* features of n-grams, and the code of the first */
     uint64_t kept;                    /* codes from here on are dropped and counted */
 
     const char *line;

@@ -354,6 +354,9 @@ done <<END
 2|--keep: '0' is out of range|prune model out --keep 0
 1|missing|prune missing out --below 1
 2|'c' is one operand too many|prune model out c --keep 1
+2|import needs a MODEL of fastText and the file OUT|import model
+1|model: no model of fastText|import model out
+1|missing.bin|import missing.bin out
 2|convert-model needs a MODEL and the file OUT|convert-model model --type int8
 2|--type float32, bfloat16 or int8|convert-model model out
 2|--type|convert-model model out --type float64

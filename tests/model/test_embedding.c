@@ -73,16 +73,17 @@ static double vector_at(const xsm_model *m, uint32_t j, uint32_t h)
 
 static void hidden_in_double(const xsm_model *m, const float *x, uint32_t features, bool sparse, double *out)
 {
-    size_t count = 0;
+    const int32_t pool = m->layer->made.pool;
+    double count = 0;
     for (uint32_t j = 0; j < features; j++) {
-        count += !sparse || x[j] != 0;
+        count += pool == XSM_POOL_WEIGHTED_MEAN ? fabs((double)x[j]) : !sparse || x[j] != 0;
     }
     for (uint32_t h = 0; h < m->features; h++) {
         double sum = 0;
         for (uint32_t j = 0; j < features; j++) {
             sum += (double)x[j] * vector_at(m, j, h);
         }
-        sum /= m->layer->made.pool == XSM_POOL_MEAN && count > 0 ? (double)count : 1;
+        sum /= pool != XSM_POOL_SUM && count > 0 ? count : 1;
         switch (m->layer->made.activation) {
         case XSM_ACTIVATION_RELU:
             sum = sum > 0 ? sum : 0;
@@ -102,11 +103,11 @@ static bool next_kind(kind *k, int *number)
 {
     int n = (*number)++;
     k->activation = n % 3;
-    k->pool = n / 3 % 2;
-    k->tied = n / 6 % 2;
-    k->bias = n / 12 % 2;
-    k->sparse = n / 24 % 2;
-    return n < 48;
+    k->pool = n / 3 % 3;
+    k->tied = n / 9 % 2;
+    k->bias = n / 18 % 2;
+    k->sparse = n / 36 % 2;
+    return n < 72;
 }
 
 /* -- forward ------------------------------------------------------------------------------------------------------- */
@@ -289,7 +290,9 @@ static void every_estimator_steps_the_vectors_down_their_slope(void **state)
         kind identity = {.activation = XSM_ACTIVATION_IDENTITY, .sparse = true};
         kind tanh_mean = {.activation = XSM_ACTIVATION_TANH, .pool = XSM_POOL_MEAN, .bias = true};
         kind tied = {.activation = XSM_ACTIVATION_IDENTITY, .pool = XSM_POOL_MEAN, .tied = true, .sparse = true};
+        kind weighted = {.activation = XSM_ACTIVATION_IDENTITY, .pool = XSM_POOL_WEIGHTED_MEAN, .sparse = true};
         check_step(ops->name, &identity, 1, 1);
+        check_step(ops->name, &weighted, 6, 1);
         check_step(ops->name, &identity, 6, 0.75);
         check_step(ops->name, &tanh_mean, 6, 1);
         if (!(ops->kind == XSM_ESTIMATOR_HIERARCHY) && !ops->search_plan) { /* those refuse tied vectors */

@@ -57,15 +57,32 @@ class Text:
     def __init__(self, file):
         line = file.metadata["vocabulary"]
         settings, self.prefix = line.split("label_prefix=", 1)
-        numbers = {key: int(value) for key, value in (pair.split("=") for pair in settings.split())}
+        settings = dict(pair.split("=") for pair in settings.split())
+        self.fasttext = settings.pop("hash", None) == "fasttext"
+        numbers = {key: int(value) for key, value in settings.items()}
         words = file.lines("vocabulary")
         assert len(words) == numbers["words"]
         self.most, self.least_chars, self.most_chars = (numbers[k] for k in ("word_ngrams", "min_chars", "max_chars"))
         self.buckets = numbers["buckets"] if self.most > 1 or self.most_chars > 0 else 0
+        self.modulus = self.buckets
+        kept = file.get("vocabulary_buckets")
+        self.kept = None if kept is None else {int(bucket): i for i, bucket in enumerate(kept)}
+        self.buckets = self.buckets if kept is None else len(kept)
         self.first = numbers.get("first", len(words)) if self.buckets else len(words)
         self.feature = {w: i if i < self.first else i + self.buckets for i, w in enumerate(words)}
 
+    def hash(self, text):
+        if not self.fasttext:
+            return xxh3(text)
+        h = 2166136261
+        for byte in text:
+            h = (h ^ (byte if byte < 128 else byte + 0xFFFFFF00)) * 16777619 & 0xFFFFFFFF
+        return h
+
     def bucket(self, h):
+        if self.fasttext:
+            bucket = h % self.modulus
+            return self.first + bucket if self.kept is None else self.first + self.kept[bucket] if bucket in self.kept else None
         h ^= h >> 32
         h = h * 0x9E3779B97F4A7C15 & M64
         return self.first + ((h >> 32) * self.buckets >> 32)
@@ -73,10 +90,14 @@ class Text:
     def row(self, line):
         row = {}
         words = [w for w in re.split(r"[\t-\r ]+", line) if w and not w.startswith(self.prefix)]
-        hashes = [xxh3(w.encode()) for w in words]
+        words += ["</s>"] if self.fasttext else []
+        hashes = [self.hash(w.encode()) for w in words]
+        if self.fasttext:
+            hashes = [h if h < 2**31 else h + 2**64 - 2**32 for h in hashes]
 
         def add(feature):
-            row[feature] = row.get(feature, 0) + 1
+            if feature is not None:
+                row[feature] = row.get(feature, 0) + 1
         for i, w in enumerate(words):
             if w in self.feature:
                 add(self.feature[w])
@@ -85,11 +106,13 @@ class Text:
                 for part in hashes[i - n + 1:i + 1]:
                     h = h * 116049371 + part & M64
                 add(self.bucket(h))
+            if self.fasttext and w == "</s>":
+                continue
             marked = "<" + w + ">"
             for n in range(max(1, self.least_chars), self.most_chars + 1):
                 for at in range(len(marked) - n + 1):
                     if n > 1 or 0 < at < len(marked) - 1:
-                        add(self.bucket(xxh3(marked[at:at + n].encode())))
+                        add(self.bucket(self.hash(marked[at:at + n].encode())))
         return row
 
 
@@ -201,6 +224,7 @@ class Model:
             vectors = vectors * f.get("state.layer_scale")[0]
         phi = sum((x * vectors[j] for j, x in row.items()), np.zeros(vectors.shape[1]))
         phi = phi / max(1, len(row)) if pool == "mean" else phi
+        phi = phi / (sum(abs(x) for x in row.values()) or 1) if pool == "weighted-mean" else phi
         return {"identity": lambda v: v, "relu": lambda v: np.maximum(v, 0), "tanh": np.tanh}[activation](phi)
 
     def corrected(self, z, row):

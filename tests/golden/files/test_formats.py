@@ -14,6 +14,7 @@ import read
 import model_file
 
 xsoftmax = os.path.abspath(sys.argv[1])
+source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 rng = np.random.default_rng(20261128)
 failures = []
 
@@ -123,6 +124,11 @@ def main():
     trained("distance.m", "svm", *softmax, "--geometry", "euclidean")
     for i, layer in enumerate((["--activation", "relu", "--pool", "mean"], ["--activation", "tanh"], ["--pairs", "3"])):
         trained(f"embedding{i}.m", "text", "--hidden", "6", "--estimator", "sampled-softmax", "--eta", "0.3", *layer)
+    folder = os.path.join(source, "fasttext")
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".txt"):
+            run("import", os.path.join(folder, name), f"{name}.m")
+            compare(f"{name}.m", os.path.join(folder, "text.txt"))
     for link in ("softmax", "sigmoid", "normalised", "hinge"):
         trained(f"trees-{link}.m", "text", "--method", "label-tree", "--set", f"link={link}", "--set", "trees=2", "--set",
                 "leaf=2")
