@@ -201,13 +201,13 @@ enum {
 
 /** Options of tables that say what the table of the class map had (xsm_read_options::recalled). */
 enum {
-    XSM_RECALLED_LABEL_COLUMN = 1,
-    XSM_RECALLED_WEIGHTS_COLUMN = 2,
-    XSM_RECALLED_IGNORE_COLUMNS = 4,
-    XSM_RECALLED_SEPARATOR = 8,
-    XSM_RECALLED_LABEL_SEPARATOR = 16,
-    XSM_RECALLED_HEADER = 32,
-    XSM_RECALLED_TEXT_COLUMN = 64
+    XSM_RECALLED_LABEL_COLUMN = 1,     /**< `label_column`. */
+    XSM_RECALLED_WEIGHTS_COLUMN = 2,   /**< `weights_column`. */
+    XSM_RECALLED_IGNORE_COLUMNS = 4,   /**< `ignore_columns`. */
+    XSM_RECALLED_SEPARATOR = 8,        /**< `separator`. */
+    XSM_RECALLED_LABEL_SEPARATOR = 16, /**< `label_separator`. */
+    XSM_RECALLED_HEADER = 32,          /**< `header`. */
+    XSM_RECALLED_TEXT_COLUMN = 64      /**< `text_column`. */
 };
 
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. If `format` names a format, options of other formats are an
@@ -256,13 +256,14 @@ typedef struct xsm_read_options {
     int32_t bad_bytes;          /**< Text, CSV and TSV: an XSM_BAD_BYTES_* value. */
     int32_t header;             /**< CSV and TSV: an XSM_HEADER_* value. */
     int32_t recalled;      /**< XSM_RECALLED_* bits of the options that say what the table of the class map had: the
-                                file may be no table, or lack these columns (a warning is logged where it has labels
-                                and no weights) and that separator. Columns without names may be all of that table,
-                                all but labels, or its features alone; with names a number is that of a column where
-                                there are as many and it is none of the features. `weights_path` comes first. With #XSM_RECALLED_TEXT_COLUMN the file may be
-                                text, where the map has a vocabulary and `format` is AUTO: it is, unless line 1 has
-                                the column's name or, if it is a number, a label of the map in the label's column or
-                                tabs; another line with as many columns is an error. */
+                                file may be no table, or lack these columns (a warning is logged where it has labels and
+                                no weights) and that separator. Columns without names may be all of that table, all but
+                                labels, or its features alone; with names, a number is that of a column where there are
+                                as many, and of no feature's. `weights_path` goes before a column. With
+                                #XSM_RECALLED_TEXT_COLUMN the file may be text, where the map has a vocabulary and
+                                `format` is AUTO: it is, unless line 1 has the column's name or, if it is a number, a
+                                label of the map in the label's column or tabs; another line with as many columns, or a
+                                table of other columns, is an error. */
     const char *separator; /**< CSV: the character between columns, of one byte, " " for any number of blanks; NULL =
                                 the one of , ; | that splits the first line best outside quotes, the one between
                                 labels only if no other does; two that split it as well are an error. */
