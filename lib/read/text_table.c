@@ -26,12 +26,17 @@ static size_t count_fields(const first_line *line)
     return count;
 }
 
+static bool is(const xsmi_part *part, const char *name)
+{
+    return part->length == strlen(name) && memcmp(part->text, name, part->length) == 0;
+}
+
 static bool has_field(const first_line *line, const char *wanted)
 {
     xsmi_part part;
     size_t at = 0;
     while (xsmi_columns_next(line->text, line->length, line->separator, &at, &part)) {
-        if (part.length == strlen(wanted) && memcmp(part.text, wanted, part.length) == 0) {
+        if (is(&part, wanted)) {
             return true;
         }
     }
@@ -123,6 +128,7 @@ typedef struct division {
     char quote[XSMI_QUOTE_SIZE];
     bool words;  /* its fields are a word each */
     bool named;  /* one of them is called as the class map's column of text, but for the case of letters */
+    bool exact;  /* and in these capitals */
     bool both;   /* and another as that of labels */
     bool spaced; /* blanks are behind separators, as between words */
     bool unlike; /* a line has more fields or fewer */
@@ -158,6 +164,7 @@ static division divide(const xsmi_reader *r, const char *text, size_t length, ch
     for (size_t at = 0; xsmi_columns_next(text, length, separator, &at, &part); d.fields++) {
         d.words &= is_word(&part);
         d.named |= is_called(&part, r->options.text_column);
+        d.exact |= is(&part, r->options.text_column);
         labels |= is_called(&part, xsmi_reader_label_column(r));
         d.spaced |= d.fields > 0 && part.spaced && !part.quoted;
         d.unlike |= part.broken;
@@ -204,7 +211,7 @@ static xsm_status fail_divided(const xsmi_reader *r, const division *d, xsm_erro
         "xsm_read_options.text_column";
     const char *const wanted = r->options.text_column;
     int64_t number;
-    if (d->named && d->top > 1) {
+    if (d->exact && d->top > 1) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, d->top, 1,
                                 "%s: names of columns, '%s' among them, which are accepted in line 1: leave out the "
                                 "lines before; %s",
