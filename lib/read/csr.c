@@ -44,8 +44,9 @@ static xsm_status take_value(archive *a, const xsmi_npy *n, const unsigned char 
                          a->file->name, (unsigned long long)i);
     }
     const uint64_t column = m->count < m->index_count ? m->index[m->count] : UINT64_MAX;
-    if ((value == 0 || fabs(number) >= XSMI_ROUNDING_LEAST) && n->size > (n->kind == 'f' ? sizeof(float) : 2) &&
-        xsmi_rounding_wants(&m->rounding, column)) {
+    if (value == 0 ? number != 0
+                   : fabs(number) >= XSMI_ROUNDING_LEAST && n->size > (n->kind == 'f' ? sizeof(float) : 2) &&
+                         xsmi_rounding_wants(&m->rounding, column)) {
         XSMI_TRY(xsmi_rounding_number(&m->rounding, column, number, err));
     }
     XSMI_TRY(XSMI_GROW(m->context, m->values, m->value_capacity, m->count + 1, "values of a matrix", err));

@@ -51,6 +51,7 @@ typedef struct table {
     xsmi_field words;            /* of it */
     uint64_t commas, comma_line; /* labels with a comma in them, and the first of them */
     uint64_t lists, list_line;   /* fields of labels in brackets */
+    bool watched;                /* numbers of a column may be too close together */
     uint64_t missing, missing_line; /* labels that stand for a missing one elsewhere */
 } table;
 
@@ -112,6 +113,7 @@ static xsm_status set_features(const xsmi_record *c, table *t, uint64_t line, xs
     }
     const bool named = t->k.header && r->wanted && r->wanted->kind == XSMI_SCHEMA_COLUMNS;
     XSMI_TRY(count_features(c, named ? r->wanted->count : t->k.features, line, err));
+    XSMI_TRY(xsmi_rounding_expect(&r->rounding, r->features, err));
     if (!t->k.header) {
         r->stride = xsmi_dataset_stride(r->features);
         return XSM_OK;
@@ -301,7 +303,11 @@ static inline xsm_status read_feature(const xsmi_record *c, const table *t, size
     }
     float value;
     XSMI_TRY(read_value(c, t, column, f, &value, err));
-    XSMI_TRY(xsmi_rounding_see(&r->rounding, place, c->text + f->start, f->length, value, f->line, err));
+    const char *const text = c->text + f->start;
+    if (value == 0 ? xsmi_rounding_may_vanish(text, f->length)
+                   : t->watched && xsmi_rounding_wants(&r->rounding, place)) {
+        XSMI_TRY(xsmi_rounding_text(&r->rounding, place, text, f->line, err));
+    }
     if (place < r->features) {
         row[place] = value;
     } else {
@@ -348,6 +354,7 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     const char *like = k->header ? "the header line has" : "the first row has";
     const uint64_t line = c->line;
     XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
+    t->watched = r->rounding.open > 0;
     float *row = r->stride > 0 ? r->entries.values + r->entries.count : NULL; /* none in a table of text */
     uint32_t next = 0;
     size_t names = 0;

@@ -123,9 +123,9 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
 {
     float *row = r->entries.values + r->entries.count;
     uint32_t next = 0;
-    const bool wide =
-        n->size > (n->kind == 'f' ? sizeof(float) : 2) && !r->rounding.off &&
-        (r->rows == 0 || r->rounding.open > 0); /* more than float32 holds, and the columns may be close */
+    XSMI_TRY(r->rows == 0 ? xsmi_rounding_expect(&r->rounding, r->features, err) : XSM_OK);
+    /* Numbers of more bits than float32 holds, in columns that may be too close together. */
+    const bool wide = n->size > (n->kind == 'f' ? sizeof(float) : 2) && r->rounding.open > 0;
     for (uint64_t j = 0; j < n->columns; j++, bytes += n->size) {
         if (j == k->label) {
             XSMI_TRY(add_label(r, n, bytes, r->rows, err));
@@ -147,7 +147,7 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
                 r->weights[r->rows] = value;
             }
         } else if (next < r->features) {
-            if (wide && xsmi_rounding_wants(&r->rounding, next)) {
+            if ((value == 0 && number != 0) || (wide && xsmi_rounding_wants(&r->rounding, next))) {
                 XSMI_TRY(xsmi_rounding_number(&r->rounding, next, number, err));
             }
             row[next++] = value;

@@ -26,13 +26,18 @@ static xsm_status grow(xsmi_rounding *r, size_t count, xsm_error *err)
     return XSM_OK;
 }
 
+xsm_status xsmi_rounding_expect(xsmi_rounding *r, uint32_t columns, xsm_error *err)
+{
+    return r->off ? XSM_OK : grow(r, XSMI_MIN(columns, XSMI_ROUNDING_COLUMNS), err);
+}
+
 xsm_status xsmi_rounding_number(xsmi_rounding *r, uint64_t column, double value, xsm_error *err)
 {
-    XSMI_TRY(column >= r->count ? grow(r, (size_t)column + 1, err) : XSM_OK);
-    if ((float)value == 0) {
-        r->vanished += value != 0;
+    if ((float)value == 0 || r->off) {
+        r->vanished += value != 0 && !r->off;
         return XSM_OK;
     }
+    XSMI_TRY(column >= r->count ? grow(r, (size_t)column + 1, err) : XSM_OK);
     xsmi_rounding_column *c = &r->columns[column];
     c->least = c->least == 0 ? value : XSMI_MIN(value, c->least);
     c->greatest = c->greatest == 0 ? value : XSMI_MAX(value, c->greatest);
@@ -41,16 +46,14 @@ xsm_status xsmi_rounding_number(xsmi_rounding *r, uint64_t column, double value,
     return XSM_OK;
 }
 
-xsm_status xsmi_rounding_text(xsmi_rounding *r, uint64_t column, const char *text, xsm_error *err)
+xsm_status xsmi_rounding_text(xsmi_rounding *r, uint64_t column, const char *text, uint64_t line, xsm_error *err)
 {
-    return xsmi_rounding_number(r, column, xsmi_rough_double(text), err);
-}
-
-void xsmi_rounding_zero(xsmi_rounding *r, const char *text, uint64_t line)
-{
-    if (!r->off && xsmi_rough_double(text) != 0) {
-        r->line = r->vanished++ == 0 ? line : r->line;
+    const double number = r->off ? 0 : xsmi_rough_double(text);
+    if ((float)number == 0) {
+        r->line = number != 0 && r->vanished++ == 0 ? line : r->line;
+        return XSM_OK;
     }
+    return xsmi_rounding_wants(r, column) ? xsmi_rounding_number(r, column, number, err) : XSM_OK;
 }
 
 /* How many numbers of float32 there are from one to another of the same sign. */

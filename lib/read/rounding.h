@@ -25,37 +25,29 @@ typedef struct xsmi_rounding {
 } xsmi_rounding;
 
 /* Columns from here on are not looked at. */
-#define XSMI_ROUNDING_COLUMNS (UINT32_C(1) << 20)
+#define XSMI_ROUNDING_COLUMNS (UINT32_C(1) << 15)
 /* No numbers below this are close together in sparse rows. */
 #define XSMI_ROUNDING_LEAST 4096
 
 void xsmi_rounding_end(xsmi_rounding *r);
-/* Looks at a number of a column that is wanted. */
+/* Dense rows have so many columns; `open` says whether any is still wanted. */
+xsm_status xsmi_rounding_expect(xsmi_rounding *r, uint32_t columns, xsm_error *err);
+/* Looks at a number, which becomes 0 or is of a column that is wanted. */
 xsm_status xsmi_rounding_number(xsmi_rounding *r, uint64_t column, double value, xsm_error *err);
-/* Looks at text that is zero as float32. */
-void xsmi_rounding_zero(xsmi_rounding *r, const char *text, uint64_t line);
 /* Warns of what was found; names[] of the columns, or NULL. */
 void xsmi_rounding_tell(const xsmi_rounding *r, const char *file, const char *const *names);
-/* The same of a number's text, which is `value` as float32. */
-xsm_status xsmi_rounding_text(xsmi_rounding *r, uint64_t column, const char *text, xsm_error *err);
+/* Looks at the text of a number in that line. */
+xsm_status xsmi_rounding_text(xsmi_rounding *r, uint64_t column, const char *text, uint64_t line, xsm_error *err);
 
 static inline bool xsmi_rounding_wants(const xsmi_rounding *r, uint64_t column)
 {
     return column >= r->count ? !r->off && column < XSMI_ROUNDING_COLUMNS : !r->columns[column].apart;
 }
 
-/* Looks at a number that was read as `value` from so many bytes. */
-static inline xsm_status xsmi_rounding_see(xsmi_rounding *r, uint64_t column, const char *text, size_t length,
-                                           float value, uint64_t line, xsm_error *err)
+/* Whether the text of a number that was read as 0 may be another: one that programs do not begin with 0.0, or long. */
+static inline bool xsmi_rounding_may_vanish(const char *text, size_t length)
 {
-    if (value == 0) {
-        /* Not 0.000: an exponent ends it, or another digit begins it. */
-        if (length > 3 && (text[0] != '0' || text[length - 3] == '-' || text[length - 4] == '-' || length > 46)) {
-            xsmi_rounding_zero(r, text, line);
-        }
-        return XSM_OK;
-    }
-    return xsmi_rounding_wants(r, column) ? xsmi_rounding_text(r, column, text, err) : XSM_OK;
+    return length > 3 && (text[0] != '0' || text[2] != '0' || length > 46);
 }
 
 #endif

@@ -331,6 +331,7 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
     uint64_t next = 0;  /* the last index + 1 */
     uint64_t largest = s->largest;
     const uint64_t kept = s->kept;
+    float watched = s->watched;
     while (xsmi_is_space(*p)) {
         p++;
     }
@@ -361,10 +362,10 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
         if (!ends_token(s, p)) {
             return fail(s, p, XSM_ERROR_FORMAT, err, "expected a space after a value");
         }
-        if (value == 0 || (fabsf(value) >= s->watched && xsmi_rounding_wants(&r->rounding, feature))) {
-            s->watched = value != 0 ? 0 : s->watched; /* its column may have smaller ones */
-            XSMI_TRY(
-                xsmi_rounding_see(&r->rounding, feature, number, (size_t)(p - number), value, s->line_number, err));
+        if (value == 0 ? xsmi_rounding_may_vanish(number, (size_t)(p - number))
+                       : fabsf(value) >= watched && xsmi_rounding_wants(&r->rounding, feature)) {
+            watched = s->watched = value != 0 ? 0 : watched; /* its column may have smaller ones */
+            XSMI_TRY(xsmi_rounding_text(&r->rounding, feature, number, s->line_number, err));
         }
         if (feature - s->plain_first >= s->plain_count) {
             XSMI_TRY(place_index(s, start, &feature, err));

@@ -120,8 +120,10 @@ with tempfile.TemporaryDirectory() as work:
     for array in (close.astype("f4"), numpy.array([[7], [7]], "f8"), numpy.array([[0.1], [0.2]], "f8")):
         numpy.save("close.npy", array)
         noted(None, "info", "close.npy")
-    numpy.save("close.npy", numpy.array([[1, 1e-50], [2, -1e-60], [3, 1e-40]]))
-    noted("2 numbers are 0 in float32", "info", "close.npy")
+    small = numpy.array([[1, 1e-50], [2, -1e-60], [3, 1e-40], [9, 2], [9, 1e-46]])
+    assert numpy.sum(small.astype("f4") == 0) == 3
+    numpy.save("close.npy", small)
+    noted("3 numbers are 0 in float32", "info", "close.npy")
     numpy.savez("two.npz", x=values, y=labels)
     refused("(x.npy, y.npy)", "info", "two.npz")
 
@@ -164,6 +166,8 @@ with tempfile.TemporaryDirectory() as work:
         refused(".tocsr()", "info", "other.npz")
     scipy.sparse.save_npz("close.npz", scipy.sparse.csr_matrix(close))
     noted(f"1 features {says}", "info", "close.npz")
+    scipy.sparse.save_npz("close.npz", scipy.sparse.csr_matrix(small))
+    noted("3 numbers are 0 in float32", "info", "close.npz")
     scipy.sparse.save_npz("close.npz", scipy.sparse.csr_matrix(close.astype("f4")))
     noted(None, "info", "close.npz")
     # another width than the model's
