@@ -134,7 +134,7 @@ typedef struct xsm_choose_options {
                              must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
     uint32_t measure_top; /**< k of a measure of the k best classes, up to 100; 0 = that of the measure. */
     int32_t class_means;  /**< 1 = also try class means, if a bias is allowed; the caller must be able to call
-                               xsm_fit_class_means(). Not with several ranks. */
+                               xsm_fit_class_means(). */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
@@ -252,10 +252,6 @@ extern "C" {
  *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
  *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
  *
- *  With a context of several ranks (@ref ext_comm) all make the trials together, and get the choice of one process; a
- *  time budget is by the clock of rank 0. With too few classes for the ranks only label trees are tried, with a warning
- *  to the log.
- *
  *  Trials allocate models of their own, as large as the model to be trained, one at a time and one more for a label
  *  tree, and copies of the rows.
  *  @param context  context whose threads are used, or NULL
@@ -264,8 +260,9 @@ extern "C" {
  *  @param[out] out the choice, the caller's to release with xsm_choice_free()
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if every trial diverged; #XSM_CANCELLED if the callback returned non-zero;
- *          #XSM_ERROR_RANGE for an option; #XSM_ERROR_UNSUPPORTED for `lbfgs` with an estimator that samples; the
- *          errors of xsm_trainer_new() and xsm_fit_full_batch() for data, options and memory */
+ *          #XSM_ERROR_RANGE for an option; #XSM_ERROR_UNSUPPORTED for `lbfgs` with an estimator that samples,
+ *          and for a context of several ranks (@ref ext_comm); the errors of xsm_trainer_new() and xsm_fit_full_batch()
+ *          for data, options and memory */
 XSM_API xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
                               xsm_choice **out, xsm_error *err);
 /** Releases a choice and the estimator that it made; NULL is allowed. */

@@ -53,7 +53,7 @@
  * steps, evaluation, copies of the rows, and resetting the model. If the trials would cost more, they are made smaller.
  * They cost more only if rates outside the grid must be tried to find one at which training stays finite, if trials of
  * a fifth of their size would still cost more, or if the data has fewer than 512 rows. The plan depends on counts,
- * never on a clock, so the choice is the same on any machine with any number of threads and of ranks (@ref ext_comm).
+ * never on a clock, so the choice is the same on any machine with any number of threads.
  *
  * **The run itself** can still diverge, because it is longer than any trial. In this case, start again with a model of
  * zeros and a tenth of the rate, as `xsoftmax train` does.

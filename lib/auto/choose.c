@@ -8,7 +8,6 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/part.h"
-#include "train/checkpoint_settings.h"
 
 #include <xsoftmax/ext/optimizer.h>
 
@@ -188,9 +187,9 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     }
     const xsmi_entrant *winner;
     XSMI_TRY(race(c, &winner, err));
-    XSMI_TRY(xsmi_runner_look(&c->runner, err));
+    xsmi_runner_look(&c->runner);
     conclude(c, winner);
-    return xsmi_runner_share(&c->runner, XSM_OK, &c->result->info.seconds, sizeof c->result->info.seconds, err);
+    return XSM_OK;
 }
 
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
@@ -232,46 +231,11 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     return xsmi_trainer_check_schedule(&c->run, err);
 }
 
-/* Compares rows and options among the processes of a group. */
-static xsm_status agree_options(const xsmi_chooser *c, xsm_error *err)
-{
-    const xsm_choose_options *o = &c->options;
-    const xsmi_number numbers[] = {
-        XSMI_REAL("ridge", c->ridge),
-        XSMI_REAL("seconds", o->seconds),
-        XSMI_WHOLE("keep_schedule", (uint64_t)o->keep_schedule),
-        XSMI_WHOLE("bias", (uint64_t)o->bias),
-        XSMI_WHOLE("keep_pairs", (uint64_t)o->keep_pairs),
-        XSMI_WHOLE("transform", (uint64_t)o->transform),
-        XSMI_WHOLE("embedding", (uint64_t)o->embedding),
-        XSMI_WHOLE("measure_top", o->measure_top),
-        XSMI_WHOLE("measure", (uint64_t)o->measure),
-        XSMI_WHOLE("label_tree", (uint64_t)o->label_tree),
-        XSMI_WHOLE("class_means", (uint64_t)o->class_means),
-        XSMI_WHOLE("epochs", c->run.epochs),
-        XSMI_WHOLE("batch", c->run.batch),
-        XSMI_REAL("eta", c->run.eta),
-        XSMI_WHOLE("schedule", (uint64_t)c->run.schedule),
-        XSMI_REAL("factor", c->run.factor),
-        XSMI_WHOLE("order", (uint64_t)c->run.order),
-        XSMI_WHOLE("seed", c->run.seed),
-    };
-    xsmi_settings s = {.context = c->runner.group};
-    xsm_status status =
-        xsmi_settings_add(&s, XSMI_SETTINGS_PREFIX "optimizer", "", o->optimizer ? o->optimizer : "", err);
-    status = status == XSM_OK && o->estimator ? xsmi_estimator_settings(o->estimator, &s, err) : status;
-    status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, sizeof numbers / sizeof *numbers, err) : status;
-    status = xsmi_settings_agree(c->runner.group, &s, status, err);
-    xsmi_settings_free(&s);
-    return status == XSM_OK ? xsmi_check_same_rows(c->runner.group, c->train, err) : status;
-}
-
-/* Reads the options, which are those of all ranks. */
 static xsm_status start(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
 {
-    XSMI_TRY(xsmi_dataset_need_whole(c->train, "the choice of how to train", err));
-    XSMI_TRY(read_options(c, options, err));
-    return c->runner.group ? agree_options(c, err) : XSM_OK;
+    XSMI_TRY(xsmi_context_need_alone(c->runner.context, c->runner.purpose, err));
+    XSMI_TRY(xsmi_dataset_need_whole(c->train, c->runner.purpose, err));
+    return read_options(c, options, err);
 }
 
 static void free_race(xsmi_chooser *c)
@@ -306,18 +270,12 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     c.runner.began = xsmi_seconds();
     c.runner.deadline = (double)INFINITY;
     XSMI_TRY(xsmi_context_acquire(context, &c.runner.context, err));
-    xsm_context *group = xsmi_ranks(c.runner.context) > 1 ? c.runner.context : NULL;
-    c.runner.group = group;
-    if (group) {
-        xsmi_agree_begin(group);
-    }
     xsm_status status = start(&c, options, err);
     xsm_estimator *given = status == XSM_OK ? c.options.estimator : NULL;
     const double before = given ? given->common.ridge : 0;
     xsmi_activity activity;
     xsmi_begin_cover(&activity, c.runner.context, "choosing a way to train", "trials", 0);
     status = xsmi_end(&activity, status == XSM_OK ? choose(&c, err) : status, err);
-    status = group && status != XSM_OK ? xsmi_agree_once(group, status, err) : status;
     if (status != XSM_OK && given) {
         given->common.ridge = before;
         xsmi_estimator_unbind(given);

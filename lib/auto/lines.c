@@ -6,7 +6,7 @@
 #include "auto/choose.h"
 #include "base/order.h"
 #include "methods/registry.h"
-#include "model/divided.h"
+#include "model/score.h"
 #include "train/fit.h"
 
 #include <xsoftmax/ext/label_tree.h>
@@ -268,11 +268,10 @@ static bool has_ranking_trees(const xsmi_chooser *c)
     return has_trees(c) && c->measure == XSM_MEASURE_PRECISION;
 }
 
-/* One pass, and no settings; each rank would need the whole model. */
+/* One pass, and no settings. */
 static bool has_means(const xsmi_chooser *c)
 {
-    return c->options.class_means && c->options.bias && !c->runner.group && c->train->features > 0 && !steps_given(c) &&
-           c->ridge < 0;
+    return c->options.class_means && c->options.bias && c->train->features > 0 && !steps_given(c) && c->ridge < 0;
 }
 
 /* A single node over all classes: exact one-vs-rest. */
@@ -331,7 +330,7 @@ static bool accepts_ridge(const char *name)
     return strcmp(name, "lbfgs") == 0 || (ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0);
 }
 
-/* Whether a line is of what was given. Of label trees each rank has the whole; other models are divided. */
+/* Whether a line is of what was given. */
 static bool is_open(const xsmi_chooser *c, const method *m)
 {
     const char *given = c->options.optimizer;
@@ -482,22 +481,12 @@ xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
         const method single = {.name = given ? given->ops.name : "softmax", .optimizer = optimizer};
         return add(c, &single, given, err);
     }
-    const bool divides = !c->runner.group || xsmi_enough_classes(c->train->classes, xsmi_ranks(c->runner.group));
     for (size_t i = 0; i < sizeof portfolio / sizeof *portfolio; i++) {
         const method *m = &portfolio[i];
-        if (!is_open(c, m) || !fits(c, m)) {
-            continue;
-        }
-        if (!divides && m->optimizer) {
-            xsmi_log(c->runner.context, XSM_LOG_WARNING,
-                     "'%s' is not tried: %u classes cannot be divided among %u ranks", m->name, c->train->classes,
-                     xsmi_ranks(c->runner.group));
-            continue;
-        }
-        XSMI_TRY(add(c, m, NULL, err));
+        XSMI_TRY(is_open(c, m) && fits(c, m) ? add(c, m, NULL, err) : XSM_OK);
     }
     order_by_price(c);
-    /* None is left where the classes are too few for the ranks, or every model is too large: making one says so. */
+    /* None is left where every model is too large: making one says so. */
     return c->line_count > 0 ? XSM_OK : xsmi_line_model(c, &(xsmi_line){.method = NULL}, err);
 }
 

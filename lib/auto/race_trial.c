@@ -4,7 +4,6 @@
  */
 #include "auto/choose.h"
 
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "predict/calibrate.h"
@@ -115,9 +114,6 @@ static xsm_status calibrate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *ro
     if (*done && !alone) {
         xsmi_model_put_calibration(m, (xsmi_calibration){result.method, result.scale, result.shift});
     }
-    if (c->runner.group && (status == XSM_ERROR_DATA || status == XSM_ERROR_DIVERGED)) {
-        xsmi_agree_begin(c->runner.group); /* a failure that is none for the race */
-    }
     return *done || status == XSM_ERROR_DATA || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &inner);
 }
 
@@ -131,9 +127,6 @@ static xsm_status evaluate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *row
     xsm_error inner = XSM_ERROR_INIT;
     c->runner.scratch.context = c->runner.context;
     const xsm_status status = xsmi_evaluate(m, rows, NULL, &c->runner.scratch, c->outcomes, &metrics, &inner);
-    if (c->runner.group && status == XSM_ERROR_DIVERGED) {
-        xsmi_agree_begin(c->runner.group);
-    }
     *good = status == XSM_OK;
     return *good || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &inner);
 }
@@ -162,9 +155,8 @@ static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, 
     const bool alone = calibrates && !c->survey.several;
     bool done = false;
     *good = true;
-    XSMI_TRY(alone && c->runner.group ? evaluate(c, m, rows, good, err) : XSM_OK); /* the precision */
-    XSMI_TRY(calibrates && *good ? calibrate(c, m, rows, alone, &done, err) : XSM_OK);
-    XSMI_TRY((alone && done) || !*good ? XSM_OK : evaluate(c, m, rows, good, err));
+    XSMI_TRY(calibrates ? calibrate(c, m, rows, alone, &done, err) : XSM_OK);
+    XSMI_TRY(alone && done ? XSM_OK : evaluate(c, m, rows, good, err));
     if (calibrates) {
         xsmi_model_put_calibration(m, xsmi_calibration_of_link(m->link));
     }
@@ -188,18 +180,12 @@ static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_datase
     xsm_model *m = c->runner.model;
     float *with = xsmi_allocate(c->runner.context, test->rows, sizeof *with);
     xsm_status status = with ? XSM_OK : xsmi_fail_memory(err, test->rows * sizeof *with, "losses");
-    if (c->runner.group) {
-        status = xsmi_agree(c->runner.group, status, err);
-    }
     bool better = true;
     for (double strength = PAIRS_FIRST; status == XSM_OK && better && strength <= PAIRS_MOST; strength *= 2) {
         xsm_error inner = XSM_ERROR_INIT;
         double loss = 0, precision = 0;
         status = xsm_model_add_pairs(m, train, strength, &inner);
         if (status == XSM_ERROR_RANGE || status == XSM_ERROR_DIVERGED) { /* sums exceed float32 */
-            if (c->runner.group) {
-                xsmi_agree_begin(c->runner.group);
-            }
             status = XSM_OK;
             break;
         }
@@ -347,25 +333,23 @@ static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
 }
 
 /* Notes what a trial has taken. */
-static xsm_status account(xsmi_chooser *c, xsmi_line *line, const xsmi_entrant *e, double began, xsm_error *err)
+static void account(xsmi_chooser *c, xsmi_line *line, const xsmi_entrant *e, double began)
 {
     const double rows = (double)c->rows.share, judged = (double)c->rows.test[e->transform]->rows;
     const double longer = (double)xsmi_race_passes(c, e, c->rows.share) / (double)line->epochs;
     xsm_choice_trial *t = &c->result->trials[c->result->info.trials];
     t->seconds = xsmi_seconds() - began;
-    XSMI_TRY(xsmi_runner_share(&c->runner, XSM_OK, &t->seconds, sizeof t->seconds, err));
     const double pace = line->pace > 0 ? line->pace : c->pace;
     const double counted =
         (longer * xsmi_line_seconds(c, line, rows, 0) + xsmi_line_seconds(c, line, 0, judged)) / pace;
     if (c->options.seconds > 0) {
         line->pace = t->seconds / counted;
-        XSMI_TRY(xsmi_runner_look(&c->runner, err));
+        xsmi_runner_look(&c->runner);
         c->elapsed = c->runner.elapsed;
         c->pace = line->pace;
     } else {
         c->elapsed += counted;
     }
-    return XSM_OK;
 }
 
 xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
@@ -388,7 +372,7 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
     e->bytes = xsmi_line_bytes(c, e->line, (double)t.outcome.bytes);
     xsm_model_free(fitted);
     XSMI_TRY(status);
-    XSMI_TRY(account(c, e->line, e, began, err));
+    account(c, e->line, e, began);
     for (uint64_t i = c->rows.starts[c->rows.part]; i < c->rows.starts[c->rows.part + 1] && !e->diverged; i++) {
         e->right += isnan(e->now[i]) ? 0 : precision;
         e->judged += !isnan(e->now[i]);

@@ -3,7 +3,6 @@
  */
 #include "auto/trial.h"
 #include "base/activity.h"
-#include "estimator/divided.h"
 
 #include <xsoftmax/fit.h>
 #include <xsoftmax/label_tree.h>
@@ -28,8 +27,6 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
     const xsm_gradient *g = r->losses;
     double sum = 0;
     XSMI_TRY(xsm_estimator_bind(e, r->model, rows, err));
-    /* A gradient of a rank's classes alone; none of it is idle. */
-    const bool part = xsmi_divided_has_sums(e, r->model);
     if (e->search.searcher) {
         xsmi_searcher_set_startup(e->search.searcher, 0);
     }
@@ -42,7 +39,7 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
         XSMI_TRY(xsm_estimator_gradient(e, &batch, 1, r->losses, err));
         sum += g->loss * (double)count;
         slots += count * g->width;
-        active += part ? count * g->width : xsmi_gradient_count(g, true);
+        active += xsmi_gradient_count(g, true);
     }
     *out = unmeasured;
     out->loss = sum / (double)rows->rows;
@@ -102,9 +99,6 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
         xsmi_fail_copy(err, &inner);
         return status;
     }
-    if (r->group) {
-        xsmi_agree_begin(r->group); /* a failure that is none for the search */
-    }
     return XSM_OK;
 }
 
@@ -115,22 +109,9 @@ bool xsmi_runner_late(const xsmi_runner *r)
     return r->elapsed > r->deadline;
 }
 
-xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data, size_t bytes, xsm_error *err)
+void xsmi_runner_look(xsmi_runner *r)
 {
-    if (!r->group) {
-        return status;
-    }
-    XSMI_TRY(xsmi_agree(r->group, status, err));
-    return xsmi_exchange_copy(r->group, data, bytes, 0, err);
-}
-
-xsm_status xsmi_runner_look(xsmi_runner *r, xsm_error *err)
-{
-    if (isinf(r->deadline)) {
-        return XSM_OK;
-    }
-    r->elapsed = xsmi_seconds() - r->began;
-    return xsmi_runner_share(r, XSM_OK, &r->elapsed, sizeof r->elapsed, err);
+    r->elapsed = isinf(r->deadline) ? r->elapsed : xsmi_seconds() - r->began;
 }
 
 /* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
@@ -141,8 +122,7 @@ static int32_t on_progress(void *user, const xsm_progress *p)
     xsmi_auto_outcome *out = &t->outcome;
     t->stopped = t->runner->progress && t->runner->progress(t->runner->user, p) != 0;
     const xsmi_runner *r = t->runner;
-    const bool own_clock = !r->group || xsmi_rank(r->group) == 0;
-    out->late = own_clock && xsmi_seconds() - r->began > r->deadline;
+    out->late = xsmi_seconds() - r->began > r->deadline;
     return t->stopped || out->late;
 }
 
@@ -196,38 +176,25 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
     o.tolerance = t->budget.tolerance;
     o.progress = on_progress;
     o.progress_user = t;
-    xsm_status status = xsm_fit_full_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
+    const xsm_status status = xsm_fit_full_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
     out->examples = result.evaluations * t->rows->rows;
     out->seconds = result.seconds;
-    if (status == XSM_CANCELLED) {
-        status = why_cancelled(t, err);
-        status = r->group ? xsmi_agree(r->group, status, err) : status;
-    }
     return status;
 }
 
-/* What a run's status is for the search, and for all ranks. */
+/* What a run's status is for the search. */
 static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner, xsm_error *err)
 {
-    const xsmi_runner *r = t->runner;
-    xsmi_auto_outcome *out = &t->outcome;
-    status = r->group ? xsmi_agree_once(r->group, status, inner) : status;
     if (status != XSM_OK && status != XSM_CANCELLED && status != XSM_ERROR_DIVERGED) {
         xsmi_fail_copy(err, inner);
         return status;
     }
-    struct {
-        double seconds;
-        uint64_t late;
-    } first = {out->seconds, out->late}; /* rank 0's */
-    XSMI_TRY(xsmi_runner_share(r, status == XSM_CANCELLED ? why_cancelled(t, err) : XSM_OK, &first, sizeof first, err));
-    out->seconds = first.seconds;
-    out->late = first.late != 0;
+    XSMI_TRY(status == XSM_CANCELLED ? why_cancelled(t, err) : XSM_OK);
     if (status == XSM_ERROR_DIVERGED) {
-        out->diverged = true;
+        t->outcome.diverged = true;
         return XSM_OK;
     }
-    xsmi_advance(r->context, 1);
+    xsmi_advance(t->runner->context, 1);
     return XSM_OK;
 }
 
@@ -246,15 +213,13 @@ xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
     return settle(t, status, &inner, err);
 }
 
-/* Calls the runner's callback about a tree; a failure, on all ranks, if one of them is to stop. */
+/* Calls the runner's callback about a tree. */
 static xsm_status go_on(xsmi_auto_trial *t, xsm_error *err)
 {
     xsmi_runner *r = t->runner;
     const xsm_progress progress = {.size = sizeof progress};
     t->stopped = r->progress && r->progress(r->user, &progress) != 0;
-    const xsm_status status =
-        t->stopped ? xsmi_fail(err, XSM_CANCELLED, "%s was stopped by the callback", r->purpose) : XSM_OK;
-    return r->group ? xsmi_agree(r->group, status, err) : status;
+    return t->stopped ? xsmi_fail(err, XSM_CANCELLED, "%s was stopped by the callback", r->purpose) : XSM_OK;
 }
 
 xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_model **out, xsm_error *err)
@@ -290,9 +255,6 @@ void xsmi_auto_end(xsmi_auto_trial *t)
 
 bool xsmi_runner_need_marks(xsmi_runner *r)
 {
-    if (xsmi_model_is_divided(r->model)) {
-        return false;
-    }
     const size_t count = xsmi_model_marks(r->model) / 64 + 1;
     if (count > r->mark_count) {
         xsmi_release(r->context, r->marks, r->mark_count, sizeof *r->marks);

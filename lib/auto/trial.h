@@ -26,7 +26,6 @@ typedef int32_t (*xsmi_auto_function)(void *user, const xsm_progress *progress);
 
 typedef struct xsmi_runner {
     xsm_context *context;
-    xsm_context *group;          /* of several ranks, which all run the trials; NULL: this process alone */
     xsm_model *model;            /* of all trials in turn */
     const char *purpose;         /* of the trials, for messages */
     xsmi_auto_function progress; /* or NULL */
@@ -74,23 +73,19 @@ typedef struct xsmi_auto_trial {
 } xsmi_auto_trial;
 
 /* Makes a trial from the members above `outcome`, and trains the runner's model. A trial that diverges succeeds; the
- * outcome says so. End it in any case, which unbinds the estimator. The ranks of a group agree on how it ended, also
- * where the model is not divided; the deadline and the seconds are by the clock of rank 0. */
+ * outcome says so. End it in any case, which unbinds the estimator. */
 xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err);
 void xsmi_auto_end(xsmi_auto_trial *t);
 /* Trains a label tree instead, a new model; the trial needs no end. The runner's callback is called before and after.
- * The ranks of a group train it together. */
+ */
 xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_model **out, xsm_error *err);
-/* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. The ranks of a group
- * agree on the status if the model is divided. */
+/* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. */
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
                              xsmi_measured *out, xsm_error *err);
-/* Reserves the marks; false without memory, which costs speed only, and for a divided model: its steps mark nothing. */
+/* Reserves the marks; false without memory, which costs speed only. */
 bool xsmi_runner_need_marks(xsmi_runner *r);
-/* Makes the ranks of a group agree on `status`, and copies what rank 0 has to the others. */
-xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data, size_t bytes, xsm_error *err);
-/* Looks at the clock, that of rank 0, if there is a deadline. */
-xsm_status xsmi_runner_look(xsmi_runner *r, xsm_error *err);
+/* Looks at the clock if there is a deadline. */
+void xsmi_runner_look(xsmi_runner *r);
 /* Whether the deadline had passed by then. */
 bool xsmi_runner_late(const xsmi_runner *r);
 /* Releases all but the context and the model. */

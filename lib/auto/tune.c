@@ -19,7 +19,6 @@
 #include "base/order.h"
 #include "data/part.h"
 #include "model/divided.h"
-#include "train/checkpoint_settings.h"
 
 #include <math.h>
 
@@ -150,14 +149,6 @@ static xsm_status try_rate(void *user, int point, double *value, xsm_error *err)
     return XSM_OK;
 }
 
-/* The same. Ranks that train some of the classes each by itself agree here on how it went. */
-static xsm_status attempt(void *user, int point, double *value, xsm_error *err)
-{
-    const xsmi_tuner *t = user;
-    const xsm_status status = try_rate(user, point, value, err);
-    return t->runner.group ? xsmi_agree_once(t->runner.group, status, err) : status;
-}
-
 /* -- the rounds ---------------------------------------------------------------------------------------------------- */
 
 static xsm_status begin(void *user, uint32_t round, xsm_error *err)
@@ -190,7 +181,7 @@ static bool allows(void *user, int point, bool planned)
 }
 
 static const xsmi_scale scale = {
-    0, XSMI_TUNE_POINTS - 1, XSMI_TUNE_FIRST, XSMI_TUNE_LAST, XSMI_TUNE_ROUNDS, begin, attempt, allows};
+    0, XSMI_TUNE_POINTS - 1, XSMI_TUNE_FIRST, XSMI_TUNE_LAST, XSMI_TUNE_ROUNDS, begin, try_rate, allows};
 
 /* -- the choice ---------------------------------------------------------------------------------------------------- */
 
@@ -329,49 +320,43 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
     t->result->info.classes = t->rows.train->classes;
     t->result->share = t->spent / xsmi_tune_run_work(t, LAST);
     conclude(t);
-    return xsmi_runner_share(&t->runner, XSM_OK, &t->result->info.seconds, sizeof t->result->info.seconds, err);
+    return XSM_OK;
 }
 
 /* What training changes of a model's scores beside the weights: references. */
 typedef struct scoring {
-    xsmi_correction *correction, *of_part; /* of a divided model this rank's, too */
+    xsmi_correction *correction;
     xsmi_class_tree *hierarchy;
 } scoring;
 
 static scoring keep_scoring(const xsm_model *m)
 {
-    return (scoring){xsmi_correction_retain(m->correction),
-                     xsmi_model_is_divided(m) ? xsmi_correction_retain(m->part.own->correction) : NULL,
-                     xsmi_class_tree_retain(m->hierarchy)};
+    return (scoring){xsmi_correction_retain(m->correction), xsmi_class_tree_retain(m->hierarchy)};
 }
 
 static void restore_scoring(xsm_model *m, scoring *s)
 {
     xsmi_model_set_correction(m, s->correction);
-    if (xsmi_model_is_divided(m)) {
-        xsmi_model_set_correction(m->part.own, s->of_part);
-    }
     xsmi_model_set_hierarchy(m, s->hierarchy);
     xsmi_correction_release(s->correction);
-    xsmi_correction_release(s->of_part);
     xsmi_class_tree_release(s->hierarchy);
 }
 
 /* Makes sure that the weights are zeros that can be written. */
-static xsm_status claim(xsm_model *own, xsm_error *err)
+static xsm_status claim(xsm_model *m, xsm_error *err)
 {
-    XSMI_TRY(xsmi_model_need_dense(own, "the choice of a learning rate", err));
-    return xsmi_model_is_zero(own)
-               ? xsmi_model_own(own, err)
+    XSMI_TRY(xsmi_model_need_dense(m, "the choice of a learning rate", err));
+    return xsmi_model_is_zero(m)
+               ? xsmi_model_own(m, err)
                : xsmi_fail(err, XSM_ERROR_STATE,
                            "the model has been trained: a learning rate is chosen for a model that is all zeros");
 }
 
-/* Reads the options, which with the rows are those of all ranks, and takes the model. */
+/* Reads the options, and takes the model. */
 static xsm_status start(xsmi_tuner *t, const xsm_tune_options *options, xsm_error *err)
 {
-    xsm_context *group = t->runner.group;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    XSMI_TRY(xsmi_model_need_whole(t->runner.model, "the choice of a learning rate", err));
     XSMI_TRY(xsmi_dataset_need_whole(t->run.train, "the choice of a learning rate", err));
     XSMI_TRY(xsmi_options_read(&t->options, sizeof t->options, XSMI_FIRST(xsm_tune_options), options,
                                "xsm_tune_options", err));
@@ -379,12 +364,7 @@ static xsm_status start(xsmi_tuner *t, const xsm_tune_options *options, xsm_erro
                                err));
     run.eta = 0;
     XSMI_TRY(xsmi_trainer_read_options(&run, t->estimator, &t->run.options, err));
-    if (group) {
-        XSMI_TRY(xsmi_trainer_agree(group, &t->run.options, err));
-        XSMI_TRY(xsmi_estimator_agree(t->estimator, group, err));
-        XSMI_TRY(xsmi_check_same_rows(group, t->run.train, err));
-    }
-    return claim(xsmi_model_changed(t->runner.model), err);
+    return claim(t->runner.model, err);
 }
 
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
@@ -399,26 +379,19 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                          : !optimizer ? "the optimizer"
                                       : "out");
     }
-    xsm_context *group = xsmi_model_is_divided(model) ? model->context : NULL;
-    xsmi_tuner t = {
-        .runner = {.group = group,
-                   .model = model,
-                   .purpose = "the choice of a learning rate",
-                   .began = xsmi_seconds(),
-                   .deadline = (double)INFINITY,
-                   .scratch = {.rows = XSMI_MIN(train->rows, ROWS_KEPT)}},
-        .estimator = estimator,
-        .optimizer = optimizer,
-        .options = XSM_TUNE_OPTIONS_INIT,
-        .run = {.train = train, .options = XSM_TRAINER_OPTIONS_INIT, .ridge = estimator->common.ridge, .model = model},
-        .rows = {.train = train, .scale = 1},
-        .cut = 1};
+    xsmi_tuner t = {.runner = {.model = model,
+                               .purpose = "the choice of a learning rate",
+                               .began = xsmi_seconds(),
+                               .deadline = (double)INFINITY,
+                               .scratch = {.rows = XSMI_MIN(train->rows, ROWS_KEPT)}},
+                    .estimator = estimator,
+                    .optimizer = optimizer,
+                    .options = XSM_TUNE_OPTIONS_INIT,
+                    .run = {.train = train, .options = XSM_TRAINER_OPTIONS_INIT, .ridge = estimator->common.ridge},
+                    .rows = {.train = train, .scale = 1},
+                    .cut = 1};
     XSMI_TRY(xsmi_context_acquire(context, &t.runner.context, err));
-    if (group) {
-        xsmi_agree_begin(group);
-    }
     xsm_status status = start(&t, options, err);
-    status = group ? xsmi_agree_once(group, status, err) : status;
     if (status != XSM_OK) {
         xsm_context_free(t.runner.context);
         return status;
@@ -429,7 +402,6 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     xsmi_activity activity;
     xsmi_begin_cover(&activity, t.runner.context, "choosing a learning rate", "trials", 0);
     status = xsmi_end(&activity, tune(&t, err), err);
-    status = group && status != XSM_OK ? xsmi_agree_once(group, status, err) : status;
     estimator->common.ridge = t.run.ridge;
     xsmi_estimator_unbind(estimator);
     xsmi_tune_rows_free(&t);

@@ -27,7 +27,6 @@ typedef struct xsmi_tune_run {
     const xsm_dataset *train;
     xsm_trainer_options options;
     double ridge;
-    xsm_model *model;
     double first; /* sum of the coefficients in the first step */
 } xsmi_tune_run;
 
@@ -68,8 +67,7 @@ typedef struct xsmi_tune_busy {
 } xsmi_tune_busy;
 
 typedef struct xsmi_tuner {
-    /* While trials are of some classes its model has only these; where it is divided, another model takes its place. */
-    xsmi_runner runner;
+    xsmi_runner runner; /* while trials are of some classes its model has only these */
     xsmi_scale_search search;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;

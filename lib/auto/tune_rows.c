@@ -11,15 +11,13 @@
  * new model of all classes, divided by the same sum in a new model of the chosen classes, so that the first step of a
  * trial is as long as that of the run.
  *
- * In one process these trials train the first rows of the run's weights. Ranks, of which each has some of the run's
- * classes, train another model: a divided one where the classes of the trial are enough for all ranks, else each the
- * whole one.
+ * These trials train the first rows of the run's weights.
  */
 #include "auto/tune.h"
 
 #include "base/order.h"
 #include "base/random.h"
-#include "model/divided.h"
+#include "model/score.h"
 
 #include <math.h>
 
@@ -120,31 +118,8 @@ static void restore_classes(xsmi_tuner *t)
     xsm_dataset_free(t->rows.part);
     t->rows.part = NULL;
     t->rows.train = t->run.train;
-    if (!t->runner.group) {
-        t->run.model->classes = t->run.train->classes;
-        t->run.model->weight_count = xsmi_model_floats(t->run.model);
-    } else if (t->runner.model != t->run.model) {
-        xsm_model_free(t->runner.model);
-        t->runner.model = t->run.model;
-    }
-}
-
-/* Gives the runner a model of so many classes, all zeros. */
-static xsm_status narrow_model(xsmi_tuner *t, uint32_t classes, xsm_error *err)
-{
-    xsm_model *m = t->run.model, *narrow = NULL;
-    if (!t->runner.group) {
-        m->classes = classes;
-        m->weight_count = classes * m->stride;
-        return XSM_OK;
-    }
-    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    o.bias = xsmi_model_has_bias(m);
-    const bool divided = xsmi_enough_classes(classes, xsmi_ranks(t->runner.group));
-    XSMI_TRY(divided ? xsmi_divided_new_linear(m->context, m->features, classes, &o, &narrow, err)
-                     : xsmi_model_new_local(m->context, m->features, classes, &o, &narrow, err));
-    t->runner.model = narrow;
-    return XSM_OK;
+    t->runner.model->classes = t->run.train->classes;
+    t->runner.model->weight_count = xsmi_model_floats(t->runner.model);
 }
 
 /* Chooses classes at random until they have that many rows. class_of[k] is the number of class k among them, or
@@ -184,7 +159,9 @@ static xsm_status keep_classes(xsmi_tuner *t, const uint32_t *class_of, uint32_t
     XSMI_TRY(xsm_dataset_select(d, t->rows.chosen, count, &t->rows.part, err));
     XSMI_TRY(xsmi_dataset_renumber(t->rows.part, class_of, classes, NULL, NULL, err));
     t->rows.train = t->rows.part;
-    return narrow_model(t, classes, err);
+    t->runner.model->classes = classes;
+    t->runner.model->weight_count = classes * t->runner.model->stride;
+    return XSM_OK;
 }
 
 /* Selects the classes of the planned round, and the factor of its rates. */

@@ -5,7 +5,7 @@
 #include "auto/tune.h"
 
 #include "base/order.h"
-#include "model/divided.h"
+#include "model/score.h"
 
 #include <math.h>
 
@@ -157,7 +157,7 @@ static double lines_of_class(const xsmi_tuner *t)
 static double lines_of_model(const xsmi_tuner *t)
 {
     const xsm_model *m = t->runner.model;
-    const size_t stride = xsmi_model_weights(m)->stride;
+    const size_t stride = m->stride;
     return t->rows.narrow ? classes_of(t) * (double)stride / XSMI_MARK_FLOATS
                           : (double)xsmi_marks_of(xsmi_model_floats(m));
 }

@@ -41,6 +41,15 @@ xsmi_sent xsmi_sent_by(const xsm_context *ctx)
     return ctx->group.sent;
 }
 
+xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err)
+{
+    return !ctx || xsmi_ranks(ctx) == 1
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%s needs a context without a communicator, and this one's has %u ranks", what,
+                           xsmi_ranks(ctx));
+}
+
 /* The end of a collective call that sent so many bytes. */
 static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64_t bytes, xsm_error *err)
 {

@@ -31,6 +31,8 @@ xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *
 uint32_t xsmi_ranks(const xsm_context *ctx);
 uint32_t xsmi_rank(const xsm_context *ctx);
 xsmi_sent xsmi_sent_by(const xsm_context *ctx);
+/* Refuses a context of several ranks for `what`. NULL is accepted. */
+xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err);
 
 /* Whether all ranks are well: XSM_OK if `status` is on each of them; otherwise, on all, the status and the message of
  * the first rank where it is not. 4 bytes, and on a failure an error. */

@@ -44,12 +44,7 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
                           xsm_error *err)
 {
     XSMI_TRY(xsmi_check_dimensions(features, 1, err));
-    if (options->tied && xsmi_ranks(m->context) > 1) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "tied vectors are of one process, and the context has a communicator of %u ranks; vectors of "
-                         "their own are accepted",
-                         xsmi_ranks(m->context));
-    }
+    XSMI_TRY(options->tied ? xsmi_context_need_alone(m->context, "an embedding with tied vectors", err) : XSM_OK);
     xsmi_layer *l = xsmi_allocate(m->context, 1, sizeof *l);
     if (!l) {
         return xsmi_fail_memory(err, sizeof *l, "a first layer");

@@ -271,23 +271,17 @@ static xsm_status run_copied(xsmi_evaluate_job *job, size_t count, xsm_error *er
     const size_t sums = job->ranked ? XSMI_MEASURES * (size_t)job->top : 0;
     own_jobs own = {job, (size_t)xsmi_share_start(count, ranks, rank)};
     const size_t jobs = (size_t)xsmi_share_start(count, ranks, rank + 1) - own.first;
-    const size_t parts = job->each ? 3 : 2;
-    xsmi_shared *arrays = xsmi_allocate(ctx, parts * (uint64_t)count, sizeof *arrays);
+    xsmi_shared *arrays = xsmi_allocate(ctx, 2 * (uint64_t)count, sizeof *arrays);
     xsm_status status = arrays ? xsmi_run(ctx, run_own, &own, jobs, err)
-                               : xsmi_fail_memory(err, parts * count * sizeof *arrays, "an evaluation");
+                               : xsmi_fail_memory(err, 2 * count * sizeof *arrays, "an evaluation");
     status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
     for (size_t i = 0; i < count && status == XSM_OK; i++) {
         const uint32_t owner = xsmi_share_of(count, ranks, i);
-        arrays[parts * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], owner};
-        arrays[parts * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, owner};
-        if (job->each) {
-            const uint64_t row = (uint64_t)(job->first + i) * XSMI_EVALUATE_ROWS;
-            const size_t rows = (size_t)XSMI_MIN(job->rows - row, XSMI_EVALUATE_ROWS);
-            arrays[parts * i + 2] = (xsmi_shared){job->each + row, rows * sizeof *job->each, owner};
-        }
+        arrays[2 * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], owner};
+        arrays[2 * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, owner};
     }
-    status = xsmi_share_arrays(group, status, arrays, parts * count, err);
-    xsmi_release(ctx, arrays, parts * count, sizeof *arrays);
+    status = xsmi_share_arrays(group, status, arrays, 2 * count, err);
+    xsmi_release(ctx, arrays, 2 * count, sizeof *arrays);
     for (size_t i = 0; i < count && status == XSM_OK; i++) {
         xsmi_advance(ctx, i < own.first || i >= own.first + jobs ? (size_t)job->partials[i].rows : 0);
     }

@@ -1,8 +1,6 @@
 /* What this library works with: see release.h. */
 #include "words/release.h"
 
-#include "base/comm.h"
-
 #include <xsoftmax/version.h>
 
 xsm_status xsmi_words_check_release(xsm_error *err)
@@ -15,13 +13,4 @@ xsm_status xsmi_words_check_release(xsm_error *err)
                            "release",
                            found / 10000, found / 100 % 100, found % 100, XSM_VERSION_MAJOR, XSM_VERSION_MINOR,
                            XSM_VERSION_PATCH);
-}
-
-xsm_status xsmi_words_check_alone(const xsm_context *context, xsm_error *err)
-{
-    return !context || xsmi_ranks(context) == 1
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "word vectors are of one process; the context has a communicator of %u",
-                           xsmi_ranks(context));
 }

@@ -1,5 +1,5 @@
 /*
- * What this library works with: a release of libxsoftmax, and one process.
+ * The release of libxsoftmax that this library works with.
  */
 #ifndef XSMI_RELEASE_H
 #define XSMI_RELEASE_H
@@ -9,7 +9,5 @@
 /* XSM_ERROR_UNSUPPORTED unless libxsoftmax is of the release that this library was built with: it reads models and
  * estimators by code of its own. */
 xsm_status xsmi_words_check_release(xsm_error *err);
-/* XSM_ERROR_UNSUPPORTED for a context of several processes; NULL is one. */
-xsm_status xsmi_words_check_alone(const xsm_context *context, xsm_error *err);
 
 #endif

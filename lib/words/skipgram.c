@@ -4,6 +4,7 @@
  */
 #include "words/skipgram.h"
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "model/divided.h"
@@ -99,7 +100,7 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
 
 static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, const char *what, xsm_error *err)
 {
-    XSMI_TRY(xsmi_words_check_alone(m->context, err));
+    XSMI_TRY(xsmi_context_need_alone(m->context, "a word model", err));
     if (m->classes != corpus->info.words) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the %s model has %u classes, the corpus %u words", what, m->classes,
                          corpus->info.words);

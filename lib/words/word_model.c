@@ -2,6 +2,7 @@
  * Word vectors as linear models: making them for a corpus, and text files in word2vec's format (`.vec`).
  */
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -52,7 +53,7 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (!corpus || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
     }
-    XSMI_TRY(xsmi_words_check_alone(context, err));
+    XSMI_TRY(xsmi_context_need_alone(context, "a word model", err));
     if (!(spread >= 0 && spread < 1e30)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a spread of %g; accepted is from 0 to 1e30", spread);
     }
@@ -209,7 +210,7 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
     }
-    XSMI_TRY(xsmi_words_check_alone(m->context, err));
+    XSMI_TRY(xsmi_context_need_alone(m->context, "a word model", err));
     XSMI_TRY(xsmi_model_need_dense(m, "writing word vectors", err));
     XSMI_TRY(check_names(m, err));
     xsmi_activity activity;
@@ -399,7 +400,7 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
     }
     xsm_context *ctx;
-    XSMI_TRY(xsmi_words_check_alone(context, err));
+    XSMI_TRY(xsmi_context_need_alone(context, "a word model", err));
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     reading r = {.context = ctx, .source = {.fd = -1}};
     xsmi_activity activity;

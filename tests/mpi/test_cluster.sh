@@ -59,8 +59,6 @@ settings() {
     3) echo --data single.txt --estimator umax --set negatives=3 --eta 0.3 --batch 1000 --threads 2 ;;
     4) echo --data single.txt --estimator sampled-softmax --set shared=yes --set negatives=50 --hidden 6 --eta 0.1 --batch 500 ;;
     5) echo --data single.txt --estimator hierarchical --eta 0.3 --batch 300 --threads 2 ;;
-    7) echo --data single.txt --estimator sampled-softmax --set negatives=9 --batch 100 ;;
-    8) echo --data several.txt --estimator one-vs-all --batch 40 ;;
     esac
 }
 
@@ -70,8 +68,8 @@ same() {
         -e 's/"prediction_seconds":[^,]*,//' "$1"
 }
 
-trainings='1 2 3 4 5' tunings='7 8' groups='2 3 5' fits='2 3'
-[ -n "${XSM_TEST_FULL-}" ] || trainings='1 3 4 5' tunings=7 groups=3 fits=2
+trainings='1 2 3 4 5' groups='2 3 5' fits='2 3'
+[ -n "${XSM_TEST_FULL-}" ] || trainings='1 3 4 5' groups=3 fits=2
 for number in $trainings; do
     # shellcheck disable=SC2046
     set -- train $(settings "$number") --epochs 1 --evaluate-train no --test test.txt
@@ -86,21 +84,6 @@ for number in $trainings; do
         expect "its report" cmp a b
         expect "no message of xsoftmax's" test ! -s log
     done
-done
-
-# A learning rate that is found, and what is said of the trials.
-for number in $tunings; do
-    # shellcheck disable=SC2046
-    set -- train $(settings "$number") --test test.txt --epochs 1 --evaluate-train no --model model
-    "$command" "$@" >one 2>said && mv model "one.$number" || exit 1
-    on $((10 - number)) sh unlike "$ranked" "$@"
-    expect "tuning $number on ranks" cmp "one.$number" model
-    same one >a
-    same out >b
-    expect 'its report' cmp a b
-    sed 's/ in [0-9:.]* s / /' said >a
-    sed 's/ in [0-9:.]* s / /' log >b
-    expect 'its trials' cmp a b
 done
 
 # All rows at once.
@@ -249,6 +232,10 @@ failing 2 1 'nothing.txt: cannot open' "$ranked" train --data nothing.txt --esti
 failing 3 2 "'convert' is for one process" "$ranked" convert --data test.txt --out made
 failing 2 2 "'index' is for one process" "$ranked" index one.1 made
 failing 2 1 "an index needs all classes in one process" "$ranked" predict --model one.1 --data test.txt --index exact
+failing 2 1 'the choice of how to train needs a context without a communicator' "$ranked" train --data several.txt --labels all \
+    --model made
+failing 2 1 'the choice of a learning rate needs all classes in one process' "$ranked" train --data single.txt --estimator umax \
+    --model made
 failing 2 2 'standard input is given to one rank' "$ranked" evaluate --model one.1 --data -
 failing 2 2 "a fit of principal components needs the features of all rows" "$ranked" train --data single.txt --estimator \
     sampled-softmax --set sampler=tree --eta 0.1 --divide-rows --model made
@@ -340,12 +327,6 @@ rm -f wide wide.txt
 ln -s /dev/full full.point
 failing 3 1 'rank 0: .*No space left on device' "$ranked" train --method label-tree --data several.txt --set rounds=1 --model made \
     --checkpoint full.point
-
-# What is chosen where nothing is named, in a time that rank 0's clock measures.
-on 2 "$ranked" train --data several.txt --labels all --test test.txt --time-budget 1 --model chosen
-expect 'a choice' test $? -eq 0
-expect 'what was chosen' grep -q '^chosen ' log
-expect 'a model that was chosen' "$command" evaluate --model chosen --data test.txt
 
 # The example.
 on 1 "$cluster" one

@@ -10,11 +10,13 @@
 #include "model/divided.h"
 
 #include <xsoftmax/calibrate.h>
+#include <xsoftmax/choose.h>
 #include <xsoftmax/ext/search.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
+#include <xsoftmax/tune.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -408,6 +410,23 @@ static xsm_status refuse_tied(test_rank *r)
     return XSM_OK;
 }
 
+/* The choice of how to train, and of a rate. */
+static xsm_status refuse_choices(test_rank *r, xsm_model *m)
+{
+    const work *w = r->user;
+    xsm_choice *choice = NULL;
+    REFUSES(xsm_choose(r->context, w->one, NULL, &choice, &r->err));
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_tuning *tuning = NULL;
+    XSMI_TRY(xsm_estimator_new(NULL, "softmax", &e, &r->err));
+    XSMI_TRY(xsm_optimizer_new(NULL, "sgd", &o, &r->err));
+    REFUSES(xsm_tune_eta(r->context, m, w->one, e, o, NULL, &tuning, &r->err));
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return XSM_OK;
+}
+
 static xsm_status refuse_all(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
@@ -418,6 +437,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_view(m, &view, err));
     XSMI_TRY(refuse_index(r, m));
     XSMI_TRY(refuse_tied(r));
+    XSMI_TRY(refuse_choices(r, m));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;

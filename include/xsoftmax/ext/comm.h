@@ -43,8 +43,8 @@ extern "C" {
  * on all ranks.
  *
  * **Settings.** Ranks compare options in the same way: of an estimator or an optimizer when it is bound to a divided
- * model; of a trainer and a predictor when it is made; of L-BFGS, the fit of a label tree, the choices of a learning
- * rate and of how to train, evaluations and calibrations when they are called. If they differ, the call fails with
+ * model; of a trainer and a predictor when it is made; of L-BFGS, the fit of a label tree, evaluations and
+ * calibrations when they are called. If they differ, the call fails with
  * #XSM_ERROR_ARGUMENT on all ranks, and the message says which one of which rank. The learning rate of single steps in
  * a host's loop is not compared.
  *
