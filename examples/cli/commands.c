@@ -66,7 +66,7 @@ static void print_help(void)
 static int divides(const cli_command *command)
 {
     return command->run == cli_train || command->run == cli_evaluate || command->run == cli_calibrate ||
-           command->run == cli_predict || command->run == cli_prune || command->run == cli_convert_model;
+           command->run == cli_predict || command->run == cli_convert_model;
 }
 
 static int run(int argc, char **argv)
@@ -82,8 +82,8 @@ static int run(int argc, char **argv)
         names[i] = commands[i].name;
         if (strcmp(name, commands[i].name) == 0) {
             if (cli_group && !helps && !divides(&commands[i])) {
-                return cli_misuse("'%s' is for one process; train, evaluate, calibrate, predict, prune and "
-                                  "convert-model are accepted of several",
+                return cli_misuse("'%s' is for one process; train, evaluate, calibrate, predict and convert-model "
+                                  "are accepted of several",
                                   name);
             }
             return commands[i].run(&commands[i], helps ? 1 : argc - 2, helps ? asking : argv + 2);

@@ -315,9 +315,9 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
  *  @param options which weights are kept, or NULL: all that are not zero
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an embedding model, scores that are distances, and sparse weights;
- *          #XSM_ERROR_DIVERGED for a weight that is not finite; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), with `keep`
- *          O(K D log keep) */
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an embedding model, scores that are distances, sparse weights, and
+ *          classes that are divided among ranks (@ref ext_comm); #XSM_ERROR_DIVERGED for a weight that is not finite;
+ *          #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), with `keep` O(K D log keep) */
 XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_options *options, xsm_model **out,
                                    xsm_error *err);
 

@@ -99,11 +99,8 @@ typedef struct xsmi_open_how {
     /* NULL, or chooses what is read of each tensor, into memory of the context: `part` is all of it before. Lines must
      * divide the tensor, and parts begin and end at its elements. The rest goes through the checksum in pieces.
      * Where all is chosen, it is as without a choice. */
-    void (*choose)(const void *chooser, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part);
+    void (*choose)(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part);
     const void *chooser;
-    /* NULL, or the name of a tensor that the choice depends on: for those after it in the file choose() gets it in
-     * `key`, read whole; NULL for others, and in a file without it. */
-    const char *key;
 } xsmi_open_how;
 
 /* Maps a file, takes a storage's bytes as they are, or reads a source to the container's end, and checks all of the

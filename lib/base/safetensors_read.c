@@ -412,8 +412,6 @@ typedef struct part_reader {
     xsmi_activity *activity;
     unsigned char *scratch; /* [PIECE] */
     kept memories[MEMORIES];
-    const xsmi_open_how *how;
-    size_t chosen; /* tensors whose parts are chosen before any is read: all, or those up to the key */
 } part_reader;
 
 /* Makes room for the next `size` bytes. Memory for all is taken at once where it is known that they will come. */
@@ -470,26 +468,26 @@ static kept *memory_of(part_reader *r, const xsmi_tensor *t)
     return &r->memories[xsmi_tensor_kept(t) < t->size ? PARTS : WHOLE];
 }
 
-/* Lets the caller choose of some tensors; whether one is read in part. */
-static bool choose_parts(xsmi_container *c, const xsmi_open_how *how, size_t first, size_t end, const xsmi_tensor *key)
+/* Lets the caller choose of all tensors; whether one is read in part. */
+static bool choose_parts(xsmi_container *c, const xsmi_open_how *how)
 {
     bool any = false;
-    for (size_t i = first; i < end; i++) {
-        how->choose(how->chooser, key, &c->header.tensors[i], &c->header.tensors[i].part);
+    for (size_t i = 0; i < c->header.count; i++) {
+        how->choose(how->chooser, &c->header.tensors[i], &c->header.tensors[i].part);
         any |= xsmi_tensor_kept(&c->header.tensors[i]) < c->header.tensors[i].size;
     }
     return any;
 }
 
-/* Reads the tensors first..end, whose parts were chosen. */
-static xsm_status read_some(part_reader *r, size_t first, size_t end, xsm_error *err)
+/* Reads the tensors, whose parts were chosen. */
+static xsm_status read_some(part_reader *r, xsm_error *err)
 {
     xsmi_container *c = r->container;
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = 0; i < c->header.count; i++) {
         kept *k = memory_of(r, &c->header.tensors[i]);
         k->all = aligned(k->all) + xsmi_tensor_kept(&c->header.tensors[i]);
     }
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = 0; i < c->header.count; i++) {
         const xsmi_tensor_part part = c->header.tensors[i].part;
         kept *k = memory_of(r, &c->header.tensors[i]);
         k->used = aligned(k->used);
@@ -504,25 +502,10 @@ static xsm_status read_some(part_reader *r, size_t first, size_t end, xsm_error 
     return XSM_OK;
 }
 
-/* Chooses, by the key, which was the last tensor read, what is read of those after it. */
-static void choose_by_key(part_reader *r)
-{
-    xsmi_container *c = r->container;
-    xsmi_tensor key = c->header.tensors[r->chosen - 1];
-    const kept *k = &r->memories[WHOLE];
-    const bool whole = xsmi_tensor_kept(&key) == key.size && key.size > 0;
-    key.data = whole ? k->memory.data + (k->used - key.size) : NULL;
-    (void)choose_parts(c, r->how, r->chosen, c->header.count, whole ? &key : NULL);
-}
-
 static xsm_status read_data(part_reader *r, xsm_error *err)
 {
     xsmi_container *c = r->container;
-    XSMI_TRY(read_some(r, 0, r->chosen, err));
-    if (r->chosen < c->header.count) {
-        choose_by_key(r);
-        XSMI_TRY(read_some(r, r->chosen, c->header.count, err));
-    }
+    XSMI_TRY(read_some(r, err));
     for (size_t i = 0; i < MEMORIES; i++) {
         XSMI_TRY(keep_room(r, &r->memories[i], 0, err)); /* also where nothing is in it */
         r->memories[i].used = 0;
@@ -533,16 +516,6 @@ static xsm_status read_data(part_reader *r, xsm_error *err)
         k->used = aligned(k->used) + xsmi_tensor_kept(&c->header.tensors[i]);
     }
     return r->sum->digits ? end_checksum(c, r->sum, err) : XSM_OK;
-}
-
-/* Tensors up to the key, or all. */
-static size_t count_to_key(const xsmi_container *c, const char *key)
-{
-    size_t count = 0;
-    while (count < c->header.count && !(key && strcmp(c->header.tensors[count].name, key) == 0)) {
-        count++;
-    }
-    return XSMI_MIN(count + 1, c->header.count);
 }
 
 /* *whole: nothing was read, as everything is wanted, and can be used in place. */
@@ -556,14 +529,13 @@ static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length,
     }
     c->size = (size_t)all;
     XSMI_TRY(place_tensors(c, LENGTH_BYTES + length, err));
-    const size_t chosen = count_to_key(c, how->key);
-    *whole = !choose_parts(c, how, 0, chosen, NULL) && chosen == c->header.count && o->size != UNKNOWN;
+    *whole = !choose_parts(c, how) && o->size != UNKNOWN;
     if (*whole) {
         return XSM_OK;
     }
     XSMI_TRY(begin_checksum(c, !how->believe, &sum, err));
     xsmi_activity activity;
-    part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity, .how = how, .chosen = chosen};
+    part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity};
     r.scratch = xsmi_allocate(c->context, PIECE, 1);
     if (!r.scratch) {
         return xsmi_fail_memory(err, PIECE, "a file's contents");

@@ -247,40 +247,21 @@ static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xs
 
 /* -- sparse weights ------------------------------------------------------------------------------------------------ */
 
-/* `first` is the number of the first row, of `what`. */
-static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char *what, uint32_t first,
-                                 xsmi_sparse **out, xsm_error *err)
+static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char *what, xsmi_sparse **out,
+                                 xsm_error *err)
 {
     xsmi_sparse_bad bad;
     XSMI_TRY(xsmi_sparse_convert(s, dtype, &bad, out, err));
     return bad.found ? xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of %s %u and feature %u is not finite in %s",
-                                 what, first + bad.row, bad.feature, xsmi_narrow_name(dtype))
+                                 what, bad.row, bad.feature, xsmi_narrow_name(dtype))
                      : XSM_OK;
-}
-
-/* A divided model with these weights, and the places of another's. */
-static xsm_status divide_sparse(const xsm_model *like, xsmi_sparse *weights, xsm_model **out, xsm_error *err)
-{
-    const size_t count = (size_t)like->part.chunks + 1;
-    xsmi_sparse_place *places = xsmi_allocate(like->context, count, sizeof *places);
-    if (!places) {
-        return xsmi_fail_memory(err, count * sizeof *places, "sparse weights");
-    }
-    memcpy(places, like->part.places, count * sizeof *places);
-    const xsm_status status =
-        xsmi_divided_of_sparse(like->context, like->classes, weights, places, like->part.chunks, out, err);
-    if (status != XSM_OK) {
-        xsmi_release(like->context, places, count, sizeof *places);
-    }
-    return status;
 }
 
 static xsm_status convert_linear(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     xsmi_sparse *weights;
-    XSMI_TRY(convert_sparse(xsmi_model_weights(m)->sparse, dtype, "class", m->part.first, &weights, err));
-    const xsm_status status = xsmi_model_is_divided(m) ? divide_sparse(m, weights, out, err)
-                                                       : xsmi_model_of_sparse(m->context, weights, out, err);
+    XSMI_TRY(convert_sparse(m->sparse, dtype, "class", &weights, err));
+    const xsm_status status = xsmi_model_of_sparse(m->context, weights, out, err);
     xsmi_sparse_release(weights);
     return status;
 }
@@ -294,7 +275,7 @@ static xsm_status convert_trees(const xsm_model *m, int32_t dtype, xsm_model **o
         char what[48];
         snprintf(what, sizeof what, "tree %u, row", t);
         trees[t].tree = from->tree[t].tree; /* it is kept by the model */
-        status = convert_sparse(from->tree[t].weights, dtype, what, 0, &trees[t].weights, err);
+        status = convert_sparse(from->tree[t].weights, dtype, what, &trees[t].weights, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_of_label_trees(m->context, from->link, trees, from->count, out, err);

@@ -82,36 +82,6 @@ static xsm_status copy_narrow(xsm_model *m, size_t loaded, xsm_error *err)
     return numbers && !own->bias == !m->bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
 }
 
-/* A part with sparse weights. */
-static xsm_status new_sparse_part(xsm_model *m, xsmi_sparse *weights, bool bias, xsm_error *err)
-{
-    xsmi_part part = m->part;
-    XSMI_TRY(set_part(m, &part, err));
-    XSMI_TRY(xsmi_model_of_sparse(m->context, weights, &part.own, err));
-    m->part = part;
-    xsm_model *own = part.own;
-    own->bias = bias ? xsmi_allocate(m->context, own->classes, sizeof *own->bias) : NULL;
-    own->bias_owned = own->bias != NULL;
-    return !bias || own->bias ? XSM_OK : xsmi_fail_memory(err, own->classes * sizeof *own->bias, "the bias");
-}
-
-xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_sparse *weights, xsmi_sparse_place *places,
-                                  uint32_t chunks, xsm_model **out, xsm_error *err)
-{
-    xsm_model *m;
-    XSMI_TRY(xsmi_model_new_empty(ctx, weights->features, classes, &m, err));
-    m->layout = XSM_LAYOUT_SPARSE_ROWS;
-    const xsm_status status = new_sparse_part(m, weights, false, err);
-    if (status != XSM_OK) {
-        xsm_model_free(m);
-        return status;
-    }
-    m->part.places = places;
-    m->part.chunks = chunks;
-    *out = m;
-    return XSM_OK;
-}
-
 xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err)
 {
     xsm_model *m;
@@ -150,13 +120,11 @@ xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class
 
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
-    if (m->trees) {
+    if (m->trees || m->sparse) {
         return XSM_OK;
     }
     const size_t loaded = m->part.first;
-    XSMI_TRY(m->sparse        ? new_sparse_part(m, m->sparse, m->bias != NULL, err)
-             : m->narrow.data ? copy_narrow(m, loaded, err)
-                              : copy_weights(m, loaded, err));
+    XSMI_TRY(m->narrow.data ? copy_narrow(m, loaded, err) : copy_weights(m, loaded, err));
     XSMI_TRY(move_layer(m, err));
     xsm_model *own = m->part.own;
     const size_t first = m->part.first;

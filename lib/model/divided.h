@@ -7,7 +7,8 @@
  * Sums over all classes are joined by class runs, in rising order, so that results have the bits of one process. All
  * ranks make the same calls.
  *
- * Label trees are not divided: each rank has a copy. Of what is computed for many rows each computes some.
+ * Label trees and sparse weights are not divided: each rank has a copy. Of what is computed for many rows each computes
+ * some.
  */
 #ifndef XSMI_DIVIDED_H
 #define XSMI_DIVIDED_H
@@ -22,7 +23,7 @@ static inline bool xsmi_model_is_divided(const xsm_model *m)
 /* Whether every one of several ranks has a copy of a model. */
 static inline bool xsmi_model_is_copied(const xsm_model *m)
 {
-    return m->trees && xsmi_ranks(m->context) > 1;
+    return (m->trees || m->sparse) && xsmi_ranks(m->context) > 1;
 }
 /* Whether the calls for a model are those of all ranks together. */
 static inline bool xsmi_model_is_common(const xsm_model *m)
@@ -75,10 +76,6 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
                                    xsm_model **out, xsm_error *err);
 /* xsmi_model_set_scoring() of any model, of a divided one of its part, too. The caller makes the ranks agree. */
 xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err);
-/* A divided model with sparse weights, which are those of this rank's classes, without a bias. It takes a reference of
- * the weights and, on success, the places of all (xsmi_part). This rank's part of it alone. */
-xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_sparse *weights, xsmi_sparse_place *places,
-                                  uint32_t chunks, xsm_model **out, xsm_error *err);
 /* A divided model of the shape and place of another, without its layer; its part on this rank is `own`, which it takes
  * on success. This rank's part of it alone. */
 xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err);
@@ -87,8 +84,8 @@ uint64_t xsmi_file_mark(const xsmi_container *c);
 /* A call of all ranks, with the marks of the files that they have read: a file that is replaced meanwhile can be
  * another one for some of them, which is an error on all, as is a file without a checksum. */
 xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mark, const char *name, xsm_error *err);
-/* Divides a model that every rank has loaded, whole or with the weights of its part, but for label trees, which every
- * rank keeps. This rank's part of it alone: the caller makes the ranks agree. */
+/* Divides a model that every rank has loaded, whole or with the weights of its part, but for label trees and sparse
+ * weights, which every rank keeps. This rank's part of it alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);
 
 /* Whether this rank has a class, and the end of the part that has it. */

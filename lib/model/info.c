@@ -23,10 +23,6 @@ const char *xsmi_model_correction_name(const xsm_model *m)
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
 {
     const uint64_t dense = (uint64_t)m->classes * m->features;
-    if (m->part.places) { /* of all ranks */
-        *bytes = xsmi_sparse_bytes_at(m->part.own->sparse, m->part.places, m->part.chunks);
-        return m->part.places[m->part.chunks].entry;
-    }
     *bytes = m->trees ? xsmi_label_bytes(m->trees)
              : m->sparse
                  ? xsmi_sparse_bytes(m->sparse)

@@ -233,7 +233,6 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_transform(m);
     xsm_model_clear_correction(m); /* of the part, too */
     xsm_model_free(m->part.own);
-    xsmi_release(ctx, m->part.places, (size_t)m->part.chunks + 1, sizeof *m->part.places);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsmi_lender_tell(&lender);
     xsm_context_free(ctx);
@@ -360,6 +359,7 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
+    XSMI_TRY(m->sparse ? xsmi_context_need_alone(m->context, "making sparse weights dense", err) : XSM_OK);
     if (m->layer && m->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "tied vectors are class-major");
     }
@@ -381,29 +381,11 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 }
 
 /* Of a divided model each rank's part. If it fails, the parts of some ranks may have another dense layout, but no score
- * has changed; weights are sparse on all ranks, or on none. */
+ * has changed. */
 static xsm_status set_divided_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
-    xsm_model *own = m->part.own;
-    xsmi_sparse *before = xsmi_sparse_retain(own->sparse);
-    const xsm_status status = xsmi_agree(m->context, set_layout(own, layout, err), err);
-    if (status != XSM_OK && before && !own->sparse) {
-        xsmi_release(m->context, own->weight, own->weight_count, sizeof *own->weight);
-        own->weight = NULL;
-        own->weight_count = 0;
-        own->stride = 0;
-        own->layout = XSM_LAYOUT_SPARSE_ROWS;
-        own->sparse = before;
-        return status;
-    }
-    xsmi_sparse_release(before);
-    XSMI_TRY(status);
+    XSMI_TRY(xsmi_agree(m->context, set_layout(m->part.own, layout, err), err));
     m->layout = layout;
-    if (!own->sparse) {
-        xsmi_release(m->context, m->part.places, (size_t)m->part.chunks + 1, sizeof *m->part.places);
-        m->part.places = NULL;
-        m->part.chunks = 0;
-    }
     return XSM_OK;
 }
 

@@ -57,8 +57,6 @@ typedef struct xsmi_part {
     xsm_model *own;      /* NULL: the model is not divided */
     uint32_t first, end; /* class c of `own` is class first + c; of a model that was read in part, and is not divided
                             yet, line c of the weights is class first + c */
-    xsmi_sparse_place *places; /* [chunks+1] of sparse weights: where the chunks of all classes begin in a file */
-    uint32_t chunks;
 } xsmi_part;
 
 struct xsm_model {

@@ -19,8 +19,8 @@ xsm_status xsmi_model_schema_in(xsm_context *ctx, const xsmi_container *file, co
                                 xsm_error *err);
 
 /* xsmi_open_how.choose() for a context with several ranks, the chooser: of the weights the lines of this rank's
- * classes, or with the key XSMI_SPARSE_KEY their chunks. */
-void xsmi_model_choose_part(const void *context, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part);
+ * classes. */
+void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tensor_part *part);
 
 /* Names of the tensors of a state in a model's file (model_state.c): SCALE F64 [1] and ROW_SCALE F64 [K] are the scales
  * of the weights, which are in the file as in memory; ROW_LENGTH F64 [K] and ROW_AGE U64 [K] are an xsmi_row_length. */

@@ -393,13 +393,10 @@ static xsm_status load_calibration(const source *s, xsm_model *m, xsm_error *err
     return XSM_OK;
 }
 
-void xsmi_model_choose_part(const void *context, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part)
+void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tensor_part *part)
 {
     const xsm_context *ctx = context;
     const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
-    if (key) {
-        xsmi_sparse_choose_part(ctx, key, t, part);
-    }
     if (strcmp(t->name, "weight") == 0 && t->rank == 2 && t->shape[0] <= XSM_CLASSES_MAX &&
         xsmi_enough_classes((uint32_t)t->shape[0], ranks)) { /* otherwise it is refused */
         const uint32_t classes = (uint32_t)t->shape[0];
@@ -490,8 +487,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     const xsmi_open_how how = {.believe = o.skip_verify,
                                .copy = o.copy,
                                .choose = xsmi_ranks(ctx) > 1 ? xsmi_model_choose_part : NULL,
-                               .chooser = ctx,
-                               .key = XSMI_SPARSE_KEY};
+                               .chooser = ctx};
     xsm_model *m = NULL;
     xsm_status status = xsmi_container_open_at(ctx, place, how, &container, err);
     if (status == XSM_OK) {

@@ -202,13 +202,6 @@ static xsm_status write_layer_factors(const xsmi_content *c, xsmi_container_writ
     return xsmi_narrow_write_factors(l->row_scale, l->features, w, err);
 }
 
-/* Of a divided model. */
-static xsm_status write_sparse(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
-{
-    const saving *s = c->of;
-    return xsmi_sparse_write_divided(s->model, &c->tensor, s->ended, w, err);
-}
-
 /* Lines of a tensor whose columns are divided. */
 typedef struct column_lines {
     size_t line, mine, stride;         /* bytes of a line, of this rank's columns in it, and between them in memory */
@@ -378,21 +371,12 @@ static void add_extras(xsmi_contents *c, const saving *s)
     }
 }
 
-static void add_sparse(xsmi_contents *c, const saving *s, const xsmi_sparse_tensors *sparse)
+static void add_sparse(xsmi_contents *c, const xsmi_sparse_tensors *sparse)
 {
-    const bool divided = xsmi_model_is_divided(s->model);
     bool aligned = false;
     for (size_t i = 0; i < sparse->count; i++) {
-        const xsmi_tensor *t = &sparse->tensors[i];
-        const int which = xsmi_sparse_which(t->name);
-        const bool values = !aligned && which == XSMI_SPARSE_VALUES;
-        xsmi_contents_add(c, (xsmi_content){.tensor = *t,
-                                            .write = !divided || which == XSMI_SPARSE_PLACES ? NULL
-                                                     : which == XSMI_SPARSE_FACTORS          ? write_lines
-                                                                                             : write_sparse,
-                                            .of = s,
-                                            .part = LINE_BYTES,
-                                            .aligned = values});
+        const bool values = !aligned && xsmi_sparse_which(sparse->tensors[i].name) == XSMI_SPARSE_VALUES;
+        xsmi_contents_add(c, (xsmi_content){.tensor = sparse->tensors[i], .aligned = values});
         aligned |= values;
     }
 }
@@ -433,7 +417,7 @@ static void list_tensors(const saving *s, const xsmi_sparse_tensors *sparse, xsm
         xsmi_contents_add(c, (xsmi_content){.tensor = xsmi_hierarchy_tensor(m->hierarchy)});
     }
     add_extras(c, s);
-    add_sparse(c, s, sparse);
+    add_sparse(c, sparse);
     for (size_t i = 0; i < m->host.count; i++) {
         xsmi_contents_add(c, (xsmi_content){.tensor = m->host.list[i]->tensor});
     }

@@ -1,12 +1,8 @@
 /*
  * Pruning: a new linear model that keeps the weights of another that are not small, as sparse rows. It takes the dense
  * rows one after another; those of a chunk are then turned round, from rows to columns.
- *
- * Of a divided model each rank prunes its classes. Chunks are those of all classes, so that a rank's first and last one
- * may be parts of chunks.
  */
 #include "model/divided.h"
-#include "model/sparse_joint.h"
 
 #include "base/activity.h"
 #include "base/entry.h"
@@ -24,13 +20,9 @@
 #define CHUNK_ENTRIES ((size_t)1 << 30)
 
 typedef struct pruning {
-    const xsm_model *model; /* that has the weights */
-    uint32_t first;         /* its first class */
+    const xsm_model *model;
     xsm_prune_options options;
     xsmi_prune_chunks chunks;
-    /* What other ranks have of the chunk that begins with their classes, and goes on with those of the model. */
-    uint32_t rows_before;
-    size_t entries_before;
     xsmi_sparse_builder *builder;
     float *row;  /* [D] */
     float *best; /* [keep] absolute values of the largest weights, and their features */
@@ -59,8 +51,7 @@ static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
     xsmi_model_copy_rows(p->model, k, 1, false, p->row);
     for (size_t j = 0; j < p->model->features; j++) {
         if (!isfinite(p->row[j])) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite",
-                             p->first + k, j);
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite", k, j);
         }
     }
     return XSM_OK;
@@ -140,8 +131,8 @@ static xsm_status end_chunk(pruning *p, xsm_error *err)
     p->starts[columns] = sum;
     const xsmi_sparse_chunk chunk = {p->rows, columns, p->used, p->starts, p->entry_rows, p->sorted, NULL};
     XSMI_TRY(xsmi_sparse_builder_add(p->builder, &chunk, err));
-    p->rows = p->rows_before = 0;
-    p->entries = p->entries_before = 0;
+    p->rows = 0;
+    p->entries = 0;
     return XSM_OK;
 }
 
@@ -154,7 +145,7 @@ static xsm_status prune_rows(pruning *p, xsm_error *err)
             keep_largest(p);
         }
         XSMI_TRY(append_row(p, err));
-        if (p->rows_before + p->rows == p->chunks.classes || p->entries_before + p->entries >= p->chunks.entries) {
+        if (p->rows == p->chunks.classes || p->entries >= p->chunks.entries) {
             XSMI_TRY(end_chunk(p, err));
         }
         xsmi_advance(p->model->context, 1);
@@ -229,123 +220,10 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
     return XSM_OK;
 }
 
-/* -- divided models ------------------------------------------------------------------------------------------------ */
-
-/* The weights of each class of this rank that are kept. */
-static xsm_status count_kept(const pruning *p, uint32_t *counts, xsm_error *err)
-{
-    for (uint32_t k = 0; k < p->model->classes; k++) {
-        XSMI_TRY(xsmi_go_on(p->model->context, err));
-        XSMI_TRY(read_row(p, k, err));
-        uint32_t kept = 0;
-        for (uint32_t j = 0; j < p->model->features; j++) {
-            kept += p->row[j] != 0 && (double)fabsf(p->row[j]) >= p->options.below;
-        }
-        counts[k] = p->keep > 0 ? XSMI_MIN(kept, p->keep) : kept;
-    }
-    return XSM_OK;
-}
-
-/* The chunk that is open between two ranks' classes. */
-typedef struct opened {
-    uint64_t rows, entries;
-} opened;
-
-/* Passes the open chunk from rank to rank. */
-static xsm_status pass_open(pruning *p, const uint32_t *counts, xsm_error *err)
-{
-    xsm_context *ctx = p->model->context;
-    opened at = {0, 0};
-    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
-        if (r == xsmi_rank(ctx)) {
-            p->rows_before = (uint32_t)at.rows;
-            p->entries_before = (size_t)at.entries;
-            for (uint32_t k = 0; k < p->model->classes; k++) {
-                at = (opened){at.rows + 1, at.entries + counts[k]};
-                if (at.rows == p->chunks.classes || at.entries >= p->chunks.entries) {
-                    at = (opened){0, 0};
-                }
-            }
-        }
-        XSMI_TRY(xsmi_exchange_copy(ctx, &at, sizeof at, r, err));
-    }
-    return XSM_OK;
-}
-
-/* Finds the rows before this rank's first class in its chunk; `status` is this rank's so far. */
-static xsm_status find_open(pruning *p, xsm_status status, xsm_error *err)
-{
-    xsm_context *ctx = p->model->context;
-    const uint64_t most = p->keep > 0 ? p->keep : p->model->features;
-    if (most * p->chunks.classes <= p->chunks.entries) { /* no chunk ends early */
-        p->rows_before = p->first % p->chunks.classes;
-        return xsmi_agree(ctx, status, err);
-    }
-    uint32_t *counts = xsmi_allocate(ctx, p->model->classes, sizeof *counts);
-    if (status == XSM_OK) {
-        status =
-            counts ? count_kept(p, counts, err) : xsmi_fail_memory(err, p->model->classes * sizeof *counts, "pruning");
-    }
-    status = xsmi_agree(ctx, status, err);
-    status = status == XSM_OK ? pass_open(p, counts, err) : status;
-    xsmi_release(ctx, counts, p->model->classes, sizeof *counts);
-    return status;
-}
-
-/* The pruned model, of the weights in the builder, whose places are those of all ranks' chunks. */
-static xsm_status finish_divided(const xsm_model *m, const pruning *p, xsmi_sparse_place **places, uint32_t chunks,
-                                 xsm_model **out, xsm_error *err)
-{
-    xsmi_sparse *weights;
-    for (uint32_t c = 0; c < chunks; c++) {
-        if ((*places)[c + 1].row - (*places)[c].row > XSMI_BYTE_ROWS) {
-            xsmi_sparse_builder_widen(p->builder);
-        }
-    }
-    XSMI_TRY(xsmi_sparse_builder_finish(p->builder, &weights, err));
-    const xsm_status status = xsmi_divided_of_sparse(m->context, m->classes, weights, *places, chunks, out, err);
-    xsmi_sparse_release(weights);
-    XSMI_TRY(status);
-    *places = NULL;
-    return xsmi_model_copy_rest(m, *out, err);
-}
-
-static xsm_status prune_divided(const xsm_model *m, pruning *p, xsm_model **out, xsm_error *err)
-{
-    xsm_context *ctx = m->context;
-    xsmi_sparse_place *places = NULL;
-    uint32_t chunks = 0;
-    xsm_model *pruned = NULL;
-    xsm_status status = find_open(p, start(p, err), err);
-    const bool continues = p->rows_before > 0;
-    if (status == XSM_OK) {
-        status = xsmi_agree(ctx, prune_rows(p, err), err);
-    }
-    if (status == XSM_OK) {
-        const xsmi_sparse mine = xsmi_sparse_builder_view(p->builder);
-        const xsmi_sparse_share share = {&mine, p->first, continues, m->classes};
-        status = xsmi_sparse_layout(ctx, &share, &places, &chunks, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_agree(ctx, finish_divided(m, p, &places, chunks, &pruned, err), err);
-    }
-    end(p);
-    xsmi_release(ctx, places, (size_t)chunks + 1, sizeof *places);
-    if (status != XSM_OK) {
-        xsm_model_free(pruned);
-        return status;
-    }
-    *out = pruned;
-    return XSM_OK;
-}
-
 xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
                             xsm_error *err)
 {
-    pruning p = {.model = xsmi_model_weights(m), .first = m->part.first, .options = *o, .chunks = chunks};
-    if (xsmi_model_is_divided(m)) {
-        return prune_divided(m, &p, out, err);
-    }
+    pruning p = {.model = m, .options = *o, .chunks = chunks};
     xsmi_sparse *weights;
     XSMI_TRY(make_weights(&p, &weights, err));
     xsm_model *pruned;
@@ -373,15 +251,15 @@ xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options,
     if (!(o.below >= 0 && isfinite(o.below))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.below is %g; accepted is 0 and above", o.below);
     }
-    XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "pruning", err));
-    XSMI_TRY(xsmi_model_need_together(m, "pruning", err));
+    XSMI_TRY(xsmi_model_need_whole(m, "pruning", err));
+    XSMI_TRY(xsmi_model_need_dense(m, "pruning", err));
     if (m->layer || m->score != XSM_GEOMETRY_LINEAR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "pruning takes linear models, and %s",
                          m->layer ? "this one has a first layer, whose hidden vectors use all of the weights"
                                   : "the scores of this one are distances");
     }
     xsmi_activity activity;
-    xsmi_begin(&activity, m->context, "pruning", "classes", xsmi_model_weights(m)->classes);
+    xsmi_begin(&activity, m->context, "pruning", "classes", m->classes);
     return xsmi_end(&activity, xsmi_model_prune(m, &o, (xsmi_prune_chunks){CHUNK_CLASSES, CHUNK_ENTRIES}, out, err),
                     err);
 }

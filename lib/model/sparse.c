@@ -52,18 +52,28 @@ void xsmi_sparse_release(xsmi_sparse *s)
     }
 }
 
-uint64_t xsmi_sparse_bytes_at(const xsmi_sparse *s, const xsmi_sparse_place *places, uint32_t chunks)
+uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
 {
-    const xsmi_sparse_place end = places[chunks];
+    const xsmi_sparse_place end = s->places[s->chunks];
     const uint64_t rows = end.row;
-    return ((uint64_t)chunks + 1) * sizeof *places + end.block * sizeof *s->blocks + end.column * sizeof *s->columns +
+    return ((uint64_t)s->chunks + 1) * sizeof *s->places + end.block * sizeof *s->blocks +
+           end.column * sizeof *s->columns +
            end.entry * (xsmi_number_bytes(xsmi_sparse_dtype(s)) + (s->row8 ? sizeof *s->row8 : sizeof *s->row16)) +
            (s->bias ? rows * sizeof *s->bias : 0) + (s->factors ? rows * sizeof *s->factors : 0);
 }
 
-uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
+uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row)
 {
-    return xsmi_sparse_bytes_at(s, s->places, s->chunks);
+    uint32_t low = 0, high = s->chunks; /* places[low].row <= row < places[high].row */
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (s->places[middle].row <= row) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
 }
 
 /* -- building ------------------------------------------------------------------------------------------------------ */
@@ -71,7 +81,7 @@ uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
 struct xsmi_sparse_builder {
     xsm_context *context;
     uint32_t features, widest;
-    bool with_bias, wide;      /* wide: rows are numbered in 16 bits */
+    bool with_bias;
     xsmi_sparse_place *places; /* [chunks+1] */
     size_t chunks, place_capacity;
     xsmi_sparse_block *blocks;
@@ -200,11 +210,6 @@ static void *fit(xsm_context *ctx, void *array, size_t *capacity, uint64_t count
     return fitted ? fitted : array;
 }
 
-void xsmi_sparse_builder_widen(xsmi_sparse_builder *b)
-{
-    b->wide = true;
-}
-
 xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err)
 {
     xsm_context *ctx = b->context;
@@ -214,7 +219,7 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
         return xsmi_fail_memory(err, sizeof *s, "sparse weights");
     }
     uint8_t *bytes = NULL;
-    const bool narrow = b->widest <= XSMI_BYTE_ROWS && !b->wide;
+    const bool narrow = b->widest <= XSMI_BYTE_ROWS;
     if (narrow) {
         bytes = xsmi_allocate(ctx, end.entry, sizeof *bytes);
         for (size_t i = 0; bytes && i < end.entry; i++) {
@@ -346,7 +351,8 @@ static bool chunk_sound(const xsmi_sparse *s, uint32_t chunk)
     return c == columns && entry == entries && block[blocks].column == columns && block[blocks].entry == entries;
 }
 
-bool xsmi_sparse_places_sound(const xsmi_sparse_arrays *a)
+/* Whether the places divide arrays of these lengths, whose contents are not read. */
+static bool places_sound(const xsmi_sparse_arrays *a)
 {
     if (a->place_count < 2 || a->place_count > UINT32_MAX) {
         return false;
@@ -374,7 +380,7 @@ bool xsmi_sparse_places_sound(const xsmi_sparse_arrays *a)
 xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err)
 {
     *out = NULL;
-    if (!xsmi_sparse_places_sound(a)) {
+    if (!places_sound(a)) {
         return XSM_OK;
     }
     xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);

@@ -87,9 +87,10 @@ static inline uint64_t xsmi_sparse_entries(const xsmi_sparse *s)
     return s->places[s->chunks].entry;
 }
 
-/* Bytes of all arrays; and those of weights of the same kind, with other places. */
+/* Bytes of all arrays. */
 uint64_t xsmi_sparse_bytes(const xsmi_sparse *s);
-uint64_t xsmi_sparse_bytes_at(const xsmi_sparse *s, const xsmi_sparse_place *places, uint32_t chunks);
+/* The chunk of a row. O(log chunks) */
+uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
 
 /* The type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_sparse_dtype(const xsmi_sparse *s)
@@ -128,8 +129,6 @@ xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bia
                                    xsm_error *err);
 /* Copies a chunk. */
 xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chunk *chunk, xsm_error *err);
-/* Numbers rows in 16 bits, also where no chunk needs them. */
-void xsmi_sparse_builder_widen(xsmi_sparse_builder *b);
 /* Moves what was added, at least one chunk, to new weights; the builder is then empty. */
 xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err);
 void xsmi_sparse_builder_free(xsmi_sparse_builder *b);
@@ -166,19 +165,6 @@ typedef struct xsmi_sparse_arrays {
     const float *bias;
 } xsmi_sparse_arrays;
 xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err);
-/* Whether the places divide arrays of these lengths, whose contents are not read. */
-bool xsmi_sparse_places_sound(const xsmi_sparse_arrays *a);
-
-/* -- some of the rows (sparse_part.c) ------------------------------------------------------------------------------ */
-
-/* The chunk of a row. O(log chunks) */
-uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
-/* The chunks from..to that have the rows first..end, which are not empty. The places need not be sound. */
-void xsmi_sparse_chunks_of(const xsmi_sparse_place *places, uint32_t chunks, uint32_t first, uint32_t end,
-                           uint32_t *from, uint32_t *to);
-/* Weights of the rows first..end, with arrays of their own: the same chunks, of which the first and the last may have
- * fewer rows, each with its shift; numbers and rows of the same types. O(entries) of these chunks. */
-xsm_status xsmi_sparse_cut(const xsmi_sparse *s, uint32_t first, uint32_t end, xsmi_sparse **out, xsm_error *err);
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* Sparse weights and label trees in a model's file. */
 #include "model/sparse_file.h"
 
-#include "model/divided.h"
 #include "model/narrow.h"
 #include "base/option.h"
 #include "base/order.h"
@@ -10,8 +9,8 @@
 #include <string.h>
 
 /* The tensors of sparse weights: their names, and the most that a tree has. */
-static const char *const names[XSMI_SPARSE_NAMES] = {XSMI_SPARSE_KEY, "values",         "values_scale", "bias",
-                                                     "blocks",        XSMI_TREE_TENSOR, "columns",      "indices"};
+static const char *const names[XSMI_SPARSE_NAMES] = {"indptr", "values",         "values_scale", "bias",
+                                                     "blocks", XSMI_TREE_TENSOR, "columns",      "indices"};
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
@@ -88,13 +87,6 @@ xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, c
 
 xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err)
 {
-    if (m->part.places) { /* with the lengths of all ranks' */
-        xsmi_sparse all = *m->part.own->sparse;
-        all.rows = m->classes;
-        all.places = m->part.places;
-        all.chunks = m->part.chunks;
-        return xsmi_sparse_list_trees(m->context, &all, NULL, 0, list, err);
-    }
     return xsmi_sparse_list_trees(m->context, m->sparse, m->trees ? m->trees->tree : NULL,
                                   m->trees ? m->trees->count : 0, list, err);
 }
@@ -108,14 +100,6 @@ int xsmi_sparse_which(const char *name)
         which++;
     }
     return which;
-}
-
-uint64_t xsmi_sparse_element(int which, const xsmi_sparse_place *at)
-{
-    return which == XSMI_SPARSE_BLOCKS    ? at->block
-           : which == XSMI_SPARSE_COLUMNS ? at->column
-           : which == XSMI_SPARSE_FACTORS ? at->row
-                                          : at->entry;
 }
 
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list)
@@ -279,134 +263,6 @@ static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sp
     return *out ? XSM_OK : bad_weights(s, tree, err);
 }
 
-/* -- the weights of one rank of several ---------------------------------------------------------------------------- */
-
-/* This rank's classes of so many; false where there are too few for the ranks. */
-static bool find_part(const xsm_context *ctx, uint32_t classes, uint32_t *first, uint32_t *end)
-{
-    const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
-    *first = xsmi_part_start(classes, ranks, rank);
-    *end = xsmi_part_start(classes, ranks, rank + 1);
-    return ranks > 1 && xsmi_enough_classes(classes, ranks);
-}
-
-void xsmi_sparse_choose_part(const xsm_context *ctx, const xsmi_tensor *key, const xsmi_tensor *t,
-                             xsmi_tensor_part *part)
-{
-    const int which = xsmi_sparse_which(t->name);
-    const bool cut = which == XSMI_SPARSE_VALUES || which == XSMI_SPARSE_FACTORS || which == XSMI_SPARSE_BLOCKS ||
-                     which == XSMI_SPARSE_COLUMNS || which == XSMI_SPARSE_INDICES;
-    if (!cut || !is_list(key, XSMI_DTYPE_U64, 4) || key->shape[0] < 2 || key->shape[0] > UINT32_MAX || t->rank < 1 ||
-        t->shape[0] < 1) {
-        return;
-    }
-    const xsmi_sparse_place *places = (const xsmi_sparse_place *)(const void *)key->data;
-    const uint32_t chunks = (uint32_t)(key->shape[0] - 1);
-    uint32_t first_row, end_row, from, to;
-    if (!find_part(ctx, places[chunks].row, &first_row, &end_row)) {
-        return;
-    }
-    xsmi_sparse_chunks_of(places, chunks, first_row, end_row, &from, &to);
-    const uint64_t first = xsmi_sparse_element(which, &places[from]), end = xsmi_sparse_element(which, &places[to]);
-    if (first <= end && end <= t->shape[0]) { /* otherwise they are no sparse weights */
-        const size_t each = t->size / (size_t)t->shape[0];
-        part->from = (size_t)first * each;
-        part->to = (size_t)end * each;
-    }
-}
-
-/* Where an element of a tensor is that was read at least from there to `end`; NULL: it was not. */
-static const void *elements_at(const xsmi_tensor *t, uint64_t first, uint64_t end)
-{
-    const size_t each = t->size / XSMI_MAX((size_t)t->shape[0], 1);
-    return first * each >= t->part.from && end * each <= t->part.to ? t->data + (first * each - t->part.from) : NULL;
-}
-
-/* Moves the arrays to what belongs to the chunks between two places. False: that was not read. */
-static bool move_arrays(const all_tensors *t, const xsmi_sparse_place *from, const xsmi_sparse_place *to,
-                        xsmi_sparse_arrays *a)
-{
-    const void *blocks = elements_at(t->blocks, from->block, to->block),
-               *columns = elements_at(t->columns, from->column, to->column),
-               *rows = elements_at(t->indices, from->entry, to->entry),
-               *numbers = elements_at(t->values, from->entry, to->entry),
-               *factors = t->factors ? elements_at(t->factors, from->row, to->row) : NULL;
-    a->blocks = blocks;
-    a->columns = columns;
-    a->row8 = a->row8 ? rows : NULL;
-    a->row16 = a->row16 ? rows : NULL;
-    a->values = a->values ? numbers : NULL;
-    a->narrow.data = a->narrow.data ? numbers : NULL;
-    a->factors = factors;
-    a->rows = to->row - from->row;
-    a->block_count = (size_t)(to->block - from->block);
-    a->column_count = (size_t)(to->column - from->column);
-    a->entries = (size_t)(to->entry - from->entry);
-    return blocks && columns && rows && numbers && !factors == !t->factors;
-}
-
-/* The rows first..end of weights whose places are sound, with memory of their own. */
-static xsm_status read_rows(const source *s, const all_tensors *t, uint32_t first, uint32_t end, xsmi_sparse **out,
-                            xsm_error *err)
-{
-    xsmi_sparse_arrays a = arrays_of(s, t);
-    uint32_t from, to;
-    xsmi_sparse_chunks_of(a.places, (uint32_t)(a.place_count - 1), first, end, &from, &to);
-    const xsmi_sparse_place base = a.places[from];
-    const size_t count = (size_t)(to - from) + 1;
-    if (!move_arrays(t, &a.places[from], &a.places[to], &a)) {
-        return XSM_OK;
-    }
-    xsmi_sparse_place *places = xsmi_allocate(s->context, count, sizeof *places);
-    if (!places) {
-        return xsmi_fail_memory(err, count * sizeof *places, "sparse weights");
-    }
-    for (size_t c = 0; c < count; c++) {
-        const xsmi_sparse_place at = a.places[from + c];
-        places[c] = (xsmi_sparse_place){at.entry - base.entry, at.column - base.column, at.block - base.block,
-                                        at.row - base.row, c + 1 < count ? at.shift : 0};
-    }
-    a.places = places;
-    a.place_count = count;
-    xsmi_sparse *over = NULL;
-    xsm_status status = xsmi_sparse_over(s->context, &a, &over, err);
-    if (status == XSM_OK && over) {
-        status = xsmi_sparse_cut(over, first - base.row, end - base.row, out, err);
-    }
-    xsmi_sparse_release(over);
-    xsmi_release(s->context, places, count, sizeof *places);
-    return status;
-}
-
-/* A model of all classes with the weights of this rank's. */
-static xsm_status read_part(const source *s, uint32_t first, uint32_t end, xsm_model **out, xsm_error *err)
-{
-    const all_tensors t = find_all(s, -1);
-    const xsmi_sparse_arrays a = arrays_of(s, &t);
-    xsmi_sparse *weights = NULL;
-    if (have_rows(&t, a.rows) && xsmi_sparse_places_sound(&a)) {
-        XSMI_TRY(read_rows(s, &t, first, end, &weights, err));
-    }
-    if (!weights) {
-        return bad_weights(s, -1, err);
-    }
-    xsm_status status = xsmi_model_of_sparse(s->context, weights, out, err);
-    xsmi_sparse_release(weights);
-    XSMI_TRY(status);
-    xsm_model *m = *out;
-    m->classes = a.rows;
-    m->part.first = first;
-    m->part.end = end;
-    m->part.chunks = (uint32_t)(a.place_count - 1);
-    m->part.places = xsmi_allocate(s->context, a.place_count, sizeof *m->part.places);
-    if (!m->part.places) {
-        xsm_model_free(m);
-        return xsmi_fail_memory(err, a.place_count * sizeof *a.places, "sparse weights");
-    }
-    memcpy(m->part.places, a.places, a.place_count * sizeof *a.places);
-    return XSM_OK;
-}
-
 /* Classes of a tree: its leaves. */
 static uint32_t count_leaves(const xsmi_tensor *nodes)
 {
@@ -519,11 +375,6 @@ xsm_status xsmi_sparse_model_read(xsm_context *ctx, const xsmi_container *file, 
     const char *text = xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
     XSMI_TRY(read_features(&s, file, err));
     if (!text) {
-        const all_tensors t = find_all(&s, -1);
-        uint32_t first, end;
-        if (are_lists(&t) && find_part(ctx, arrays_of(&s, &t).rows, &first, &end)) {
-            return read_part(&s, first, end, out, err);
-        }
         xsmi_sparse *weights;
         XSMI_TRY(read_weights(&s, -1, 0, &weights, err));
         const xsm_status status = xsmi_model_of_sparse(ctx, weights, out, err);

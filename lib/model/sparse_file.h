@@ -11,8 +11,6 @@
 #include "base/safetensors.h"
 #include "model/model.h"
 
-/* The tensor that says where the others' parts are. */
-#define XSMI_SPARSE_KEY "indptr"
 /* The tensors of sparse weights, and of a tree its nodes. */
 enum {
     XSMI_SPARSE_PLACES,
@@ -34,19 +32,13 @@ typedef struct xsmi_sparse_tensors {
     size_t count, capacity;
 } xsmi_sparse_tensors;
 
-/* Those of a model; none if its weights are dense. Of a divided one the data are this rank's, but for the places. */
+/* Those of a model; none if its weights are dense. */
 xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err);
 /* Those of linear weights, or NULL, and of `count` label trees, of which the last may have no tree yet. */
 xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
                                   uint32_t count, xsmi_sparse_tensors *list, xsm_error *err);
 /* Which one of linear weights or a tree a name is; XSMI_SPARSE_NAMES: none. */
 int xsmi_sparse_which(const char *name);
-/* Which element of such a tensor is the first of a chunk, by the chunk's place. */
-uint64_t xsmi_sparse_element(int which, const xsmi_sparse_place *at);
-/* Writes the values, blocks, columns or indices of a divided model, a tensor of its list; all ranks together. w NULL:
- * takes part in what another rank writes. *ended becomes true where every rank fails. (sparse_save.c) */
-xsm_status xsmi_sparse_write_divided(const xsm_model *m, const xsmi_tensor *t, bool *ended, xsmi_container_writer *w,
-                                     xsm_error *err);
 /* Leaves an empty list. */
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list);
 /* Whether a file has sparse weights. */
@@ -74,13 +66,8 @@ xsm_status xsmi_sparse_find_tree(xsm_context *ctx, const xsmi_tensor_list *tenso
 /* Gives a tree that was read weights of its own in place of those over others' memory. */
 xsm_status xsmi_sparse_own_tree(xsm_context *ctx, xsmi_label_tree *tree, xsm_error *err);
 
-/* What is read of a tensor, by the places, in a context with several ranks: of linear weights the chunks that have a
- * class of this rank. */
-void xsmi_sparse_choose_part(const xsm_context *ctx, const xsmi_tensor *key, const xsmi_tensor *t,
-                             xsmi_tensor_part *part);
 /* A model whose weights are in the container's memory, with its features, its classes, and its sparse weights or
- * trees. In a context with several ranks linear weights are those of this rank's classes, in memory of their own, and
- * part.places are there; unless there are too few classes for the ranks. */
+ * trees. */
 xsm_status xsmi_sparse_model_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_model **out,
                                   xsm_error *err);
 

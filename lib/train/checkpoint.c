@@ -292,12 +292,12 @@ static bool same_shape(const xsmi_tensor *t, const xsmi_tensor *expected)
            (t->rank < 2 || t->shape[1] == expected->shape[1]);
 }
 
-static void choose(const void *state, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part)
+static void choose(const void *state, const xsmi_tensor *t, xsmi_tensor_part *part)
 {
     const chooser *of = state;
     const xsm_model *m = of->model;
     const contents *c = of->contents;
-    xsmi_model_choose_part(m->context, key, t, part);
+    xsmi_model_choose_part(m->context, t, part);
     for (size_t i = 0; i < c->count; i++) {
         if (c->divisions[i].by == XSMI_UNDIVIDED || strcmp(c->tensors[i].name, t->name) != 0 ||
             !same_shape(t, &c->tensors[i])) { /* find() refuses another shape */

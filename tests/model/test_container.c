@@ -505,11 +505,10 @@ static void every_allocation_may_fail(void **state)
 /* -- in part ------------------------------------------------------------------------------------------------------- */
 
 /* Of `lines` [6, 4] the lines 2 to 4, of `columns` [3, 8] the columns 1 and 2. */
-static void choose_some(const void *chooser, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part)
+static void choose_some(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part)
 {
     const size_t number = sizeof(float);
     assert_null(chooser);
-    assert_null(key);
     assert_int_equal(part->from, 0);
     assert_int_equal(part->to, t->size);
     if (strcmp(t->name, "lines") == 0) {
@@ -559,80 +558,9 @@ static xsm_status open_part(xsm_context *ctx, int where, bool believe, const uns
     return xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = believe, .choose = choose_some}, out, err);
 }
 
-/* Of the tensor `list` as many numbers as the key's last says, from as many on as its first says. */
-static void choose_by_key(const void *chooser, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part)
-{
-    size_t *calls = (size_t *)(uintptr_t)chooser;
-    calls[key != NULL]++;
-    assert_true(!key || strcmp(key->name, "key") == 0);
-    if (key && strcmp(t->name, "list") == 0) {
-        const uint64_t *numbers = (const uint64_t *)(const void *)key->data;
-        part->from = (size_t)numbers[0] * sizeof(float);
-        part->to = (size_t)(numbers[0] + numbers[1]) * sizeof(float);
-    }
-}
-
-/* What a tensor says is chosen of those after it: of a file, of bytes and of a source, with and without a checksum. */
-static void reads_by_a_key(void **state)
-{
-    (void)state;
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
-    float list[20];
-    for (size_t i = 0; i < 20; i++) {
-        list[i] = (float)i;
-    }
-    const uint64_t key[2] = {13, 4}, before[1] = {77};
-    for (int order = 0; order < 3; order++) { /* the key before the list, after it, or not there */
-        const xsmi_tensor tensors[] = {
-            {.name = "before", .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {1}},
-            {.name = order == 0 ? "key" : "other", .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {2}},
-            {.name = "list", .dtype = XSMI_DTYPE_F32, .rank = 1, .shape = {20}},
-            {.name = order == 1 ? "key" : "end", .dtype = XSMI_DTYPE_F32, .rank = 1, .shape = {20}},
-        };
-        const xsmi_container_plan keyed = {tensors, 4, 2, NULL, 0};
-        const char *path = test_path("keyed");
-        xsmi_container_writer *w = NULL;
-        assert_ok(xsmi_container_create(ctx, path, &keyed, &w, &err), err);
-        assert_ok(xsmi_container_write(w, before, sizeof before, &err), err);
-        assert_ok(xsmi_container_write(w, key, sizeof key, &err), err);
-        assert_ok(xsmi_container_write(w, list, sizeof list, &err), err);
-        assert_ok(xsmi_container_write(w, list, sizeof list, &err), err);
-        assert_ok(xsmi_container_commit(w, &err), err);
-        size_t size;
-        unsigned char *bytes = test_read(path, &size);
-        for (int where = 0; where < 6; where++) {
-            size_t calls[2] = {0, 0};
-            reading r = {bytes, size, 0};
-            xsm_source source = {&r, read_some};
-            xsm_storage storage = XSM_STORAGE_INIT;
-            if (where % 3 == 1) {
-                storage.bytes = bytes;
-                storage.byte_count = size;
-            } else {
-                storage.source = &source;
-            }
-            const xsmi_place place = {path, where % 3 == 0 ? NULL : &storage};
-            const xsmi_open_how how = {.believe = where >= 3, .choose = choose_by_key, .chooser = calls, .key = "key"};
-            xsmi_container *c = NULL;
-            assert_ok(xsmi_container_open_at(ctx, &place, how, &c, &err), err);
-            const xsmi_tensor *t = xsmi_container_tensor(c, "list"), *first = xsmi_container_tensor(c, "before");
-            assert_memory_equal(first->data, before, sizeof before);
-            assert_int_equal(calls[1], order == 0 ? 2 : 0);
-            assert_int_equal(xsmi_tensor_kept(t), (order == 0 ? 4 : 20) * sizeof *list);
-            assert_memory_equal(t->data, list + (order == 0 ? 13 : 0), xsmi_tensor_kept(t));
-            xsmi_container_close(c);
-        }
-        free(bytes);
-    }
-    xsm_context_free(ctx);
-}
-
-static void choose_all(const void *chooser, const xsmi_tensor *key, const xsmi_tensor *t, xsmi_tensor_part *part)
+static void choose_all(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part)
 {
     (void)chooser;
-    (void)key;
     assert_int_equal(part->line, t->size);
 }
 
@@ -720,7 +648,6 @@ int main(void)
         cmocka_unit_test(reads_tensors),
         cmocka_unit_test(aligns_tensors),
         cmocka_unit_test(reads_parts),
-        cmocka_unit_test(reads_by_a_key),
         cmocka_unit_test(refuses_malformed_files),
         cmocka_unit_test(deep_headers),
         cmocka_unit_test(long_headers_take_little),

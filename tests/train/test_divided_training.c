@@ -816,7 +816,6 @@ static xsm_status refuse_apart(const training *t)
     const xsm_status got[] = {
         xsm_model_save(t->model, w->path, &err),
         xsm_model_convert(t->model, &types, &made, &err),
-        t->model->layer ? XSM_ERROR_STATE : xsm_model_prune(t->model, NULL, &made, &err),
         xsm_estimator_gradient(t->estimator, &batch, 0.5, g, &err),
         xsm_optimizer_apply(t->optimizer, &batch, g, 0.5, &err),
         xsm_trainer_run(t->trainer, &err),

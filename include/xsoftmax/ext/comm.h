@@ -27,7 +27,7 @@ extern "C" {
  * each rank holds the weights of a contiguous run of the classes. Class numbers are those of the whole model on every
  * rank, and results are to the bit those of one process. @ref guide_clusters says which calls take divided models;
  * others refuse them with #XSM_ERROR_UNSUPPORTED. A label tree is not divided: all ranks fit it together, and each has
- * the whole.
+ * the whole. Sparse weights (xsm_model_prune()) are whole on each rank, too.
  *
  * The library calls the functions from the thread that called it, never two at once for one call. There is no sum of
  * floating-point numbers, whose order would depend on the number of ranks. Numbers are exchanged as they are in memory:
