@@ -122,6 +122,9 @@ static uint32_t first_failed(const xsm_context *ctx, float largest)
 xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
                            xsm_error *err)
 {
+    if (!ctx) {
+        return status;
+    }
     enum { PIECES = 3, BITS = 24 }; /* a float holds whole numbers of so many bits */
     float said[1 + 2 * PIECES] = {failure_of(ctx, status)};
     for (int i = 0; i < PIECES; i++) {
@@ -170,6 +173,9 @@ static void fill_report(report *r, xsm_status status, const xsm_error *err)
 
 xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
 {
+    if (!ctx) {
+        return status;
+    }
     float failed = failure_of(ctx, status);
     ctx->group.agreed = true; /* also where the group itself fails */
     XSMI_TRY(xsmi_exchange_max(ctx, &failed, 1, err));
@@ -196,7 +202,9 @@ xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status
 
 void xsmi_agree_begin(xsm_context *ctx)
 {
-    ctx->group.agreed = ctx->group.met = false;
+    if (ctx) {
+        ctx->group.agreed = ctx->group.met = false;
+    }
 }
 
 bool xsmi_met(const xsm_context *ctx)
@@ -211,5 +219,10 @@ bool xsmi_agreed(const xsm_context *ctx)
 
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err)
 {
-    return status != XSM_OK && xsmi_agreed(ctx) ? status : xsmi_agree(ctx, status, err);
+    return ctx && status != XSM_OK && xsmi_agreed(ctx) ? status : xsmi_agree(ctx, status, err);
+}
+
+xsm_status xsmi_agree_end(xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    return status == XSM_OK ? status : xsmi_agree_once(ctx, status, err);
 }

@@ -35,12 +35,15 @@ xsmi_sent xsmi_sent_by(const xsm_context *ctx);
 xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err);
 
 /* Whether all ranks are well: XSM_OK if `status` is on each of them; otherwise, on all, the status and the message of
- * the first rank where it is not. 4 bytes, and on a failure an error. */
+ * the first rank where it is not. 4 bytes, and on a failure an error. Here and below the context NULL is this process
+ * alone, which agrees with itself. */
 xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
 /* For a call with several agreements: begin it, and pass a failure on: agrees on it, unless all ranks have done so
  * already. */
 void xsmi_agree_begin(xsm_context *ctx);
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
+/* The same at the end of a call that all ranks leave together where it succeeds. */
+xsm_status xsmi_agree_end(xsm_context *ctx, xsm_status status, xsm_error *err);
 /* Whether, since xsmi_agree_begin(), all ranks know of a failure, or cannot learn of one any more. */
 bool xsmi_agreed(const xsm_context *ctx);
 /* Whether the ranks have exchanged something since the last xsmi_agree_begin(): a rank that now fails alone may have

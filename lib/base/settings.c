@@ -247,6 +247,9 @@ xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_s
 xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,
                               xsm_error *err)
 {
+    if (!group) {
+        return status;
+    }
     xsmi_settings s = {.context = group};
     status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, count, err) : status;
     status = xsmi_settings_agree(group, &s, status, err);

@@ -297,13 +297,9 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
 static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
                            xsm_error *err)
 {
-    if (!e || !e->model || !xsmi_model_is_divided(e->model)) {
-        return gradient_of(e, given, eta, g, what, err);
-    }
-    xsm_context *ctx = e->model->context;
-    xsmi_agree_begin(ctx);
-    const xsm_status status = gradient_of(e, given, eta, g, what, err);
-    return status == XSM_OK ? status : xsmi_agree_once(ctx, status, err);
+    xsm_context *group = e ? xsmi_model_group(e->model) : NULL;
+    xsmi_agree_begin(group);
+    return xsmi_agree_end(group, gradient_of(e, given, eta, g, what, err), err);
 }
 
 /* A call of the host's. */

@@ -312,10 +312,10 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
-    XSMI_TRY(xsmi_model_is_divided(model) ? xsmi_estimator_agree(e, model->context, err) : XSM_OK);
-    if (xsmi_model_is_divided(model) && !size) { /* ranks with the same rows find the same of what follows */
-        XSMI_TRY(labels_alone ? xsmi_check_same_labels(model->context, train, err)
-                              : xsmi_check_same_rows(model->context, train, err));
+    xsm_context *group = xsmi_model_group(model);
+    XSMI_TRY(xsmi_estimator_agree(e, group, err));
+    if (!size) { /* ranks with the same rows find the same of what follows */
+        XSMI_TRY(labels_alone ? xsmi_check_same_labels(group, train, err) : xsmi_check_same_rows(group, train, err));
     }
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, "the data", err));
     XSMI_TRY(check_classes(model, train, err));
@@ -336,11 +336,9 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
-    xsmi_agree_begin(model->context);
+    xsmi_agree_begin(group);
     xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
-    if (xsmi_model_is_divided(model)) {
-        status = xsmi_agree_once(model->context, status, err);
-    }
+    status = xsmi_agree_once(group, status, err);
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);
         xsmi_dataset_release(kept_train);

@@ -42,6 +42,9 @@ xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm
 
 xsm_status xsmi_estimator_agree(const xsm_estimator *e, xsm_context *group, xsm_error *err)
 {
+    if (!group) {
+        return XSM_OK;
+    }
     xsmi_settings s = {.context = e->context};
     const xsm_status status = xsmi_settings_agree(group, &s, xsmi_estimator_settings(e, &s, err), err);
     xsmi_settings_free(&s);

@@ -111,7 +111,7 @@ static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const doub
         e->spans ? XSM_OK : xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err);
     status =
         status == XSM_OK ? xsmi_spans_get(e->spans, rows, (size_t)p->batch->count, coordinates, rank, err) : status;
-    return xsmi_model_is_divided(e->model) ? xsmi_agree(e->model->context, status, err) : status;
+    return xsmi_agree(xsmi_model_group(e->model), status, err);
 }
 
 /* The table's joint(), which on a divided model is not cancelled: the other ranks go on. If it fails on one of them,

@@ -493,9 +493,7 @@ xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, co
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
     }
     const bool divided = context && xsmi_ranks(context) > 1;
-    if (divided) {
-        xsmi_agree_begin(context);
-    }
-    const xsm_status status = xsmi_fit_label_tree(context, train, given, divided, out, result, err);
-    return divided && status != XSM_OK ? xsmi_agree_once(context, status, err) : status;
+    xsm_context *group = divided ? context : NULL;
+    xsmi_agree_begin(group);
+    return xsmi_agree_end(group, xsmi_fit_label_tree(context, train, given, divided, out, result, err), err);
 }

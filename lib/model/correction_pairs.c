@@ -164,16 +164,16 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     xsmi_activity activity;
     /* Two passes over each label's row. */
     xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
-    const bool divided = xsmi_model_is_divided(m);
+    xsm_context *group = xsmi_model_group(m);
     xsmi_correction *correction = NULL, *part = NULL;
     xsm_status status = xsmi_end(&activity, xsmi_pairs_count(m->context, train, strength, &pairs, err), err);
     if (status == XSM_OK && pairs.count > 0) {
         status = of_pairs(m->context, &pairs, &correction, err);
     }
-    if (status == XSM_OK && divided && correction) {
+    if (status == XSM_OK && group && correction) {
         status = xsmi_correction_of_part(correction, m->part.first, m->part.own->classes, &part, err);
     }
-    status = divided ? xsmi_agree(m->context, status, err) : status;
+    status = xsmi_agree(group, status, err);
     if (status == XSM_OK) {
         xsmi_model_set_correction(m, correction);
         if (part) {

@@ -83,20 +83,17 @@ static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
 static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 {
     xsm_model *own = xsmi_model_changed(m);
-    if (!xsmi_model_is_divided(m)) {
-        XSMI_TRY(prepare(m, m, err));
-        return xsmi_model_settle_all(m, err);
-    }
+    xsm_context *group = xsmi_model_group(m);
     const bool had = own->bias != NULL;
-    const xsm_status status = xsmi_agree(m->context, prepare(m, own, err), err);
-    if (status != XSM_OK && !had && own->bias) { /* another rank has none */
+    const xsm_status status = xsmi_agree(group, prepare(m, own, err), err);
+    if (group && status != XSM_OK && !had && own->bias) { /* another rank has none */
         xsmi_release(m->context, own->bias, own->classes, sizeof *own->bias);
         own->bias = NULL;
         own->bias_owned = false;
     }
     XSMI_TRY(status);
     m->layout = own->layout;
-    return xsmi_agree(m->context, xsmi_model_settle_all(own, err), err);
+    return xsmi_agree(group, xsmi_model_settle_all(own, err), err);
 }
 
 xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)

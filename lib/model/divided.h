@@ -25,10 +25,16 @@ static inline bool xsmi_model_is_copied(const xsm_model *m)
 {
     return (m->trees || m->sparse) && xsmi_ranks(m->context) > 1;
 }
-/* Whether the calls for a model are those of all ranks together. */
-static inline bool xsmi_model_is_common(const xsm_model *m)
+/* The context of the ranks that make the calls for a divided model together; NULL: this process does by itself, or
+ * there is no model. */
+static inline xsm_context *xsmi_model_group(const xsm_model *m)
 {
-    return xsmi_model_is_divided(m) || xsmi_model_is_copied(m);
+    return m && xsmi_model_is_divided(m) ? m->context : NULL;
+}
+/* The same for a model that each rank has a copy of, too. */
+static inline xsm_context *xsmi_model_all_ranks(const xsm_model *m)
+{
+    return m && (xsmi_model_is_divided(m) || xsmi_model_is_copied(m)) ? m->context : NULL;
 }
 /* The model that has the weights: of a divided one, this rank's part. */
 static inline const xsm_model *xsmi_model_weights(const xsm_model *m)

@@ -38,12 +38,11 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
 /* Adds the first layer, to every rank's part of a divided model. */
 static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding_options *o, xsm_error *err)
 {
-    const bool divided = xsmi_model_is_divided(m);
     xsm_model *to = xsmi_model_changed(m);
     xsm_status status = xsmi_layer_new(to, features, o, NULL, err);
     m->layer = to->layer;
     status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
-    return divided ? xsmi_agree(m->context, status, err) : status;
+    return xsmi_agree(xsmi_model_group(m), status, err);
 }
 
 xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,

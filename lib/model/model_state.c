@@ -176,7 +176,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     const size_t first = m->part.first;
     xsm_status status = check_restore(m, from, row_length != NULL, err);
     status = status == XSM_OK ? prepare(own, from->row_scale != NULL, row_length != NULL, &rows, err) : status;
-    status = xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
+    status = xsmi_agree(xsmi_model_group(m), status, err);
     if (status != XSM_OK) {
         row_state_free(own, &rows);
         return status;

@@ -227,6 +227,9 @@ xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm
 /* Compares the optimizers of the processes of a group. */
 static xsm_status agree_settings(const xsm_optimizer *o, xsm_context *group, xsm_error *err)
 {
+    if (!group) {
+        return XSM_OK;
+    }
     xsmi_settings s = {.context = o->context};
     const xsm_status status = xsmi_settings_agree(group, &s, xsmi_optimizer_settings(o, &s, err), err);
     xsmi_settings_free(&s);
@@ -239,20 +242,15 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
-    const bool divided = xsmi_model_is_divided(model);
-    XSMI_TRY(divided ? xsmi_model_need_together(model, "an optimizer", err) : XSM_OK);
+    xsm_context *group = xsmi_model_group(model);
+    XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
     xsmi_activity activity;
     xsmi_begin(&activity, o->context, "preparing an optimizer", "weights", 0);
-    xsm_status status = XSM_OK;
-    if (divided) {
-        xsmi_agree_begin(model->context);
-        status = agree_settings(o, model->context, err);
-        status = status == XSM_OK ? bind(o, model->part.own, model, err) : status;
-        status = xsmi_agree_once(model->context, status, err);
-    } else {
-        status = bind(o, model, NULL, err);
-    }
-    if (divided && status != XSM_OK) {
+    xsmi_agree_begin(group);
+    xsm_status status = agree_settings(o, group, err);
+    status = status == XSM_OK ? bind(o, xsmi_model_changed(model), group ? model : NULL, err) : status;
+    status = xsmi_agree_once(group, status, err);
+    if (group && status != XSM_OK) {
         unbind(o);
     }
     return xsmi_end(&activity, status, err);

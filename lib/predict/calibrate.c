@@ -299,9 +299,7 @@ static xsm_status calibrate(xsm_context *context, xsm_model *model, const xsm_da
                             const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
 {
     XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
-    if (xsmi_model_is_divided(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, rows, err));
-    }
+    XSMI_TRY(xsmi_check_same_rows(xsmi_model_group(model), rows, err));
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_calibrate_options), options, "xsm_calibrate_options", err));
@@ -320,13 +318,13 @@ static xsm_status calibrate(xsm_context *context, xsm_model *model, const xsm_da
     XSMI_TRY(xsmi_model_check_rows(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_calibratable(model, o.method, err));
-    XSMI_TRY(xsmi_model_is_divided(model) ? agree_options(model->context, &o, err) : XSM_OK);
+    XSMI_TRY(agree_options(xsmi_model_group(model), &o, err));
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
     const xsm_status status =
         xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err);
-    XSMI_TRY(xsmi_model_is_divided(model) ? xsmi_agree_once(model->context, status, err) : status);
+    XSMI_TRY(xsmi_agree_once(xsmi_model_group(model), status, err));
     xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
     return result
                ? xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err)
@@ -340,10 +338,6 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     if (!model || !rows) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
     }
-    const bool divided = xsmi_model_is_divided(model);
-    if (divided) {
-        xsmi_agree_begin(model->context);
-    }
-    const xsm_status status = calibrate(context, model, rows, options, result, err);
-    return divided && status != XSM_OK ? xsmi_agree_once(model->context, status, err) : status;
+    xsmi_agree_begin(xsmi_model_group(model));
+    return xsmi_agree_end(xsmi_model_group(model), calibrate(context, model, rows, options, result, err), err);
 }

@@ -132,14 +132,12 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     XSMI_ENTER(err);
     xsm_context *ctx = context ? context : model ? model->context : NULL;
     xsmi_evaluate_scratch kept = {.context = ctx};
-    xsm_context *group = model && dataset && xsmi_model_is_common(model) ? model->context : NULL;
-    if (group) {
-        xsmi_agree_begin(group);
-    }
-    xsm_status status = group ? xsmi_check_same_rows(group, dataset, err) : XSM_OK;
+    xsm_context *group = dataset ? xsmi_model_all_ranks(model) : NULL;
+    xsmi_agree_begin(group);
+    xsm_status status = xsmi_check_same_rows(group, dataset, err);
     status = status == XSM_OK ? xsmi_evaluate(model, dataset, options, &kept, NULL, metrics, err) : status;
     xsmi_evaluate_scratch_free(&kept);
-    return group ? xsmi_agree_once(group, status, err) : status;
+    return xsmi_agree_once(group, status, err);
 }
 
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)
@@ -332,14 +330,12 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     const double since = xsmi_seconds();
     job->first = 0;
     xsm_status status = prepare(job, o, m, kept, &sum, err);
-    if (xsmi_model_is_common(job->model)) {
-        status = xsmi_agree(job->model->context, status, err);
-    }
+    status = xsmi_agree(xsmi_model_all_ranks(job->model), status, err);
     status = status == XSM_OK ? run_rounds(job, &sum, err) : status;
     const double now = xsmi_seconds();
     *growth = XSMI_MIN(SAMPLE_SHARE * (end - now) / XSMI_MAX(now - since, 1e-9), SAMPLE_GROWTH);
     *growth = *growth >= 2 ? *growth : 0;
-    if (status == XSM_OK && o->seconds > 0 && xsmi_model_is_common(job->model)) {
+    if (status == XSM_OK && o->seconds > 0 && xsmi_model_all_ranks(job->model)) {
         status = xsmi_exchange_copy(job->model->context, growth, sizeof *growth, 0, err); /* by the clock of rank 0 */
     }
     status = status == XSM_OK && *growth == 0 ? write_results(job, &sum, m, metrics, err) : status;
@@ -381,7 +377,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_evaluate_options.beam is %u, and the model is no label tree; 0 is accepted", o.beam);
     }
-    XSMI_TRY(xsmi_model_is_common(model) ? agree_options(model->context, &o, &m, err) : XSM_OK);
+    XSMI_TRY(agree_options(xsmi_model_all_ranks(model), &o, &m, err));
     const uint64_t rows = o.rows ? XSMI_MIN(o.rows, dataset->rows) : dataset->rows;
     const double end = xsmi_seconds() + o.seconds;
     job.rows = o.seconds > 0 ? XSMI_MIN(rows, FIRST_SAMPLE) : rows;

@@ -169,7 +169,7 @@ static xsm_status make_predictors(classes_job *job, uint32_t top, xsm_error *err
     for (size_t i = 0; i < job->threads && status == XSM_OK; i++) {
         status = xsm_predictor_new(job->model, &options, &job->predictors[i], err);
     }
-    return xsmi_model_is_common(job->model) ? xsmi_agree_once(job->model->context, status, err) : status;
+    return xsmi_agree_once(xsmi_model_all_ranks(job->model), status, err);
 }
 
 /* Whether a list of the round may be too short. */
@@ -185,7 +185,7 @@ static bool is_short(const classes_job *job)
 
 static xsm_status run_round(classes_job *job, xsm_error *err)
 {
-    if (xsmi_model_is_common(job->model)) {
+    if (xsmi_model_all_ranks(job->model)) {
         predict_rows(job, 0, 0);
     } else {
         XSMI_TRY(xsmi_run(job->context, predict_rows, job, job->threads, err));
@@ -284,8 +284,8 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
 {
     xsm_context *ctx = job->context;
     const uint32_t classes = job->model->classes;
-    const bool common = xsmi_model_is_common(job->model);
-    job->threads = common ? 1 : xsmi_context_threads(ctx);
+    xsm_context *group = xsmi_model_all_ranks(job->model);
+    job->threads = group ? 1 : xsmi_context_threads(ctx);
     job->pair_room = job->confused ? 1 << 12 : 0;
     job->predictors = xsmi_allocate_zero(ctx, job->threads, sizeof(xsm_predictor *));
     job->lengths = xsmi_allocate(ctx, job->threads * (uint64_t)JOB_ROWS, sizeof *job->lengths);
@@ -294,7 +294,7 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
     job->pairs = job->confused ? xsmi_allocate(ctx, job->pair_room, sizeof *job->pairs) : NULL;
     const bool had = job->predictors && job->lengths && job->errors && counts && (job->pairs || !job->confused);
     xsm_status status = had ? XSM_OK : xsmi_fail_memory(err, 24 * (size_t)classes, "an evaluation");
-    status = common ? xsmi_agree_once(job->model->context, status, err) : status;
+    status = xsmi_agree_once(group, status, err);
     if (status == XSM_OK) {
         job->labels = counts;
         job->predicted = counts + classes;
@@ -392,15 +392,13 @@ xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, co
     XSMI_ENTER(err);
     xsm_class_metrics_options o = XSM_CLASS_METRICS_OPTIONS_INIT;
     xsm_class_metrics m = XSM_CLASS_METRICS_INIT;
-    xsm_context *group = model && dataset && xsmi_model_is_common(model) ? model->context : NULL;
-    if (group) {
-        xsmi_agree_begin(group);
-    }
-    xsm_status status = group ? xsmi_check_same_rows(group, dataset, err) : XSM_OK;
+    xsm_context *group = dataset ? xsmi_model_all_ranks(model) : NULL;
+    xsmi_agree_begin(group);
+    xsm_status status = xsmi_check_same_rows(group, dataset, err);
     status = status == XSM_OK ? read_request(model, dataset, options, metrics, &o, &m, err) : status;
-    status = group && status == XSM_OK ? agree_options(group, &o, &m, err) : status;
+    status = status == XSM_OK ? agree_options(group, &o, &m, err) : status;
     if (status != XSM_OK) {
-        return group ? xsmi_agree_once(group, status, err) : status;
+        return xsmi_agree_once(group, status, err);
     }
     classes_job job = {.context = context ? context : model->context,
                        .model = model,

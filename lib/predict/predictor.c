@@ -46,7 +46,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_status status = new_predictor(model, options, &o, &p, err);
-    status = xsmi_model_is_common(model) ? agree_options(model->context, &o, status, err) : status;
+    status = agree_options(xsmi_model_all_ranks(model), &o, status, err);
     if (status != XSM_OK) {
         xsm_predictor_free(p);
         return status;
@@ -124,7 +124,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_call(p, prediction, &to, &batch, err);
-    XSMI_TRY(xsmi_model_is_common(p->model) ? xsmi_check_same_batch(p->context, &batch, status, err) : status);
+    XSMI_TRY(xsmi_check_same_batch(xsmi_model_all_ranks(p->model), &batch, status, err));
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
     status = p->worker_count > 0 ? xsmi_shared_run(p, &to, err) : xsmi_predictor_go(p, &to, err);

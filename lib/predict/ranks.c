@@ -649,9 +649,7 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", what);
     }
     XSMI_TRY(xsmi_dataset_need_whole(data, "xsm_evaluate_ranks()", err));
-    if (xsmi_model_is_divided(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, data, err));
-    }
+    XSMI_TRY(xsmi_check_same_rows(xsmi_model_group(model), data, err));
     XSMI_TRY(xsmi_model_check_rows(model, data, what, err));
     return xsmi_model_check_labels(model, data, what, err);
 }
@@ -677,7 +675,7 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
     if (r.hits && r.top == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_ranks.top is 0, but hits is not NULL; accepted is 1 or more");
     }
-    XSMI_TRY(xsmi_model_is_divided(model) ? agree_options(model->context, &o, &r, err) : XSM_OK);
+    XSMI_TRY(agree_options(xsmi_model_group(model), &o, &r, err));
     if (o.known_count > 0 && !o.known) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_ranks_options.known is NULL");
     }
@@ -740,10 +738,6 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (!model || !ranks) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
     }
-    const bool divided = xsmi_model_is_divided(model);
-    if (divided) {
-        xsmi_agree_begin(model->context);
-    }
-    const xsm_status status = evaluate(context, model, dataset, options, ranks, err);
-    return divided ? xsmi_agree_once(model->context, status, err) : status;
+    xsmi_agree_begin(xsmi_model_group(model));
+    return xsmi_agree_once(xsmi_model_group(model), evaluate(context, model, dataset, options, ranks, err), err);
 }

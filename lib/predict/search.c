@@ -150,9 +150,9 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics *out, xsm_error *err)
 {
     xsm_context *ctx = job.context;
-    const bool common = xsmi_model_is_common(job.model);
+    xsm_context *group = xsmi_model_all_ranks(job.model);
     const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
-    const size_t threads = common ? 1 : xsmi_context_threads(ctx);
+    const size_t threads = group ? 1 : xsmi_context_threads(ctx);
     const uint32_t top = job.top;
     job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
     job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);
@@ -168,12 +168,12 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
         status = make_pair(&job, &job.pairs[i], err);
     }
-    status = common ? xsmi_agree_once(job.model->context, status, err) : status;
+    status = xsmi_agree_once(group, status, err);
     xsmi_activity activity;
     xsmi_begin_cover(&activity, ctx, "evaluating", "rows", job.dataset->rows);
     if (status == XSM_OK) {
-        status = common ? xsmi_rounds_run_by(&job.rounds, run_in_turn, &job, err)
-                        : xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
+        status = group ? xsmi_rounds_run_by(&job.rounds, run_in_turn, &job, err)
+                       : xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
     }
     status = xsmi_end(&activity, status, err);
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
@@ -202,9 +202,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
 static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                            const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
 {
-    if (xsmi_model_is_common(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
-    }
+    XSMI_TRY(xsmi_check_same_rows(xsmi_model_all_ranks(model), dataset, err));
     XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, dataset, "the data", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
@@ -242,10 +240,6 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                          : !dataset ? "the data"
                                     : "metrics");
     }
-    const bool common = xsmi_model_is_common(model);
-    if (common) {
-        xsmi_agree_begin(model->context);
-    }
-    const xsm_status status = evaluate(context, model, dataset, options, metrics, err);
-    return common ? xsmi_agree_once(model->context, status, err) : status;
+    xsmi_agree_begin(xsmi_model_all_ranks(model));
+    return xsmi_agree_once(xsmi_model_all_ranks(model), evaluate(context, model, dataset, options, metrics, err), err);
 }

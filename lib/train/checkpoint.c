@@ -246,7 +246,7 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
         .sums = {t->done.loss_sum, t->done.eta, t->done.seconds},
     };
     xsm_status status = contents_gather(t, &c, err);
-    status = xsmi_model_is_divided(t->model) ? xsmi_agree(t->model->context, status, err) : status;
+    status = xsmi_agree(xsmi_model_group(t->model), status, err);
     if (status == XSM_OK) {
         xsmi_model_extras extras = {c.tensors, c.divisions, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, place, &extras, err);
@@ -502,10 +502,8 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
     xsmi_host_tensors host = {NULL, 0, 0};
-    xsm_context *group = xsmi_model_is_divided(t->model) ? t->model->context : NULL;
-    if (group) {
-        xsmi_agree_begin(group);
-    }
+    xsm_context *group = xsmi_model_group(t->model);
+    xsmi_agree_begin(group);
     xsm_status status = xsmi_trainer_check(t, err);
     status = status == XSM_OK ? contents_list(t, &c, err) : status;
     const chooser of = {t->model, &c};
@@ -523,7 +521,7 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     if (status == XSM_OK) {
         status = resume(t, &c, &loaded, &host, err);
     }
-    status = group ? xsmi_agree_once(group, status, err) : status;
+    status = xsmi_agree_once(group, status, err);
     xsmi_host_tensors_clear(t->model->context, &host);
     contents_free(&c);
     forget_search(t);

@@ -82,6 +82,9 @@ xsm_status xsmi_settings_gather(xsm_trainer *t, xsmi_settings *out, xsm_error *e
 
 xsm_status xsmi_trainer_agree(xsm_context *group, const xsm_trainer_options *o, xsm_error *err)
 {
+    if (!group) {
+        return XSM_OK;
+    }
     xsmi_settings s = {.context = group};
     xsm_status status = add_run(&s, o, err);
     const xsmi_number numbers[] = {XSMI_WHOLE("epochs", o->epochs), XSMI_WHOLE("evaluate_every", o->evaluate_every),

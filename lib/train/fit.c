@@ -155,7 +155,7 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
 /* Of a divided model: what ended the fit on one rank ends it on all. */
 static xsm_status agree(const fit *t, xsm_status status, xsm_error *err)
 {
-    return xsmi_model_is_divided(t->model) ? xsmi_agree_once(t->model->context, status, err) : status;
+    return xsmi_agree_once(xsmi_model_group(t->model), status, err);
 }
 
 static xsm_status fail_stopped(const fit *t, xsm_error *err)
@@ -424,7 +424,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
     fit t = {.model = model, .own = xsmi_model_changed(model), .train = train, .estimator = estimator, .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
-    XSMI_TRY(xsmi_model_is_divided(model) ? agree_options(model->context, &t.options, err) : XSM_OK);
+    XSMI_TRY(agree_options(xsmi_model_group(model), &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
         /* Checks the result struct before the work. */
@@ -482,10 +482,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                          : !train ? "the data"
                                   : "the estimator");
     }
-    if (!xsmi_model_is_divided(model)) {
-        return fit_model(context, model, train, estimator, options, result, err);
-    }
-    xsmi_agree_begin(model->context);
+    xsmi_agree_begin(xsmi_model_group(model));
     const xsm_status status = fit_model(context, model, train, estimator, options, result, err);
-    return status == XSM_OK ? status : xsmi_agree_once(model->context, status, err);
+    return xsmi_agree_end(xsmi_model_group(model), status, err);
 }

@@ -79,7 +79,7 @@ static uint32_t classes_of_rank(const xsmi_objective *o, uint32_t rank)
 /* A step that a rank does alone ends here: if it failed on one, it fails on all. */
 static xsm_status agree(const xsmi_objective *o, xsm_status status, xsm_error *err)
 {
-    return xsmi_model_is_divided(o->model) ? xsmi_agree_once(o->model->context, status, err) : status;
+    return xsmi_agree_once(xsmi_model_group(o->model), status, err);
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */

@@ -106,16 +106,15 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     }
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
-    XSMI_TRY(xsmi_model_is_divided(model) ? xsmi_trainer_agree(model->context, &o, err) : XSM_OK);
-    if (o.test && xsmi_model_is_divided(model)) { /* an evaluation does so, after an epoch */
-        XSMI_TRY(xsmi_check_same_rows(model->context, o.test, err));
-    }
+    xsm_context *group = xsmi_model_group(model);
+    XSMI_TRY(xsmi_trainer_agree(group, &o, err));
+    XSMI_TRY(o.test ? xsmi_check_same_rows(group, o.test, err) : XSM_OK); /* an evaluation does so, after an epoch */
     XSMI_TRY(xsmi_model_check_rows(model, o.test, "the test rows", err));
     XSMI_TRY(xsmi_model_check_labels(model, o.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
-    if (xsmi_model_is_divided(model) && o.order == XSM_ORDER_SHUFFLE) {
+    if (group && o.order == XSM_ORDER_SHUFFLE) {
         XSMI_TRY(xsmi_agree_same(
-            model->context, XSM_OK, xsmi_dataset_order_bytes(train), XSM_ERROR_DATA,
+            group, XSM_OK, xsmi_dataset_order_bytes(train), XSM_ERROR_DATA,
             "the rows are mapped from a large file on this rank or on rank 0 alone, and so shuffled in another "
             "way; read them alike on all ranks, or take XSM_ORDER_FILE",
             err));
@@ -188,13 +187,10 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
                            xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !xsmi_model_is_divided(model)) {
-        return new_trainer(context, model, train, estimator, optimizer, options, out, err);
-    }
     xsm_trainer *t = NULL;
-    xsmi_agree_begin(model->context);
+    xsmi_agree_begin(xsmi_model_group(model));
     xsm_status status = new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err);
-    status = xsmi_agree_once(model->context, status, err);
+    status = xsmi_agree_once(xsmi_model_group(model), status, err);
     if (status != XSM_OK) {
         xsm_trainer_free(t);
         return status;
@@ -396,9 +392,7 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
         t->etas[s] = eta_at(t, t->done.epoch, t->done.rows + s);
     }
     const bool divided = xsmi_model_is_divided(t->model);
-    if (divided) {
-        xsmi_agree_begin(t->model->context); /* no step of the window has been taken */
-    }
+    xsmi_agree_begin(xsmi_model_group(t->model)); /* no step of the window has been taken */
     uint64_t failed;
     xsmi_activity shield;
     xsmi_shield(&shield, t->context); /* steps of a window end in any order */
@@ -530,8 +524,7 @@ static xsm_status check_go_on(xsm_trainer *t, xsm_error *err)
     xsm_status status = xsmi_go_on(t->context, err);
     status =
         status == XSM_OK ? xsmi_trainer_check(t, err) : status; /* a callback may have bound or changed something */
-    return xsmi_model_is_divided(t->model) && !t->sequence.ready ? xsmi_agree_once(t->model->context, status, err)
-                                                                 : status;
+    return t->sequence.ready ? status : xsmi_agree_once(xsmi_model_group(t->model), status, err);
 }
 
 /* Starts an epoch, takes a step or a window of steps, or ends an epoch. */
@@ -583,25 +576,19 @@ static xsm_status end_failed(xsm_trainer *t, xsm_status status, xsm_error *err)
 static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
-    const bool divided = xsmi_model_is_divided(t->model);
-    xsm_context *group = t->model->context;
+    xsm_context *group = xsmi_model_group(t->model);
     bool stop = false;
     while (t->report.pending || t->done.epoch < t->options.epochs) {
-        if (divided) {
-            xsmi_agree_begin(group);
-        }
+        xsmi_agree_begin(group);
         xsm_status status = advance(t, activity, &stop, err);
         if (status == XSM_OK && stop) {
             status = xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
                                (unsigned long long)t->done.steps);
         }
-        XSMI_TRY(divided && status != XSM_OK ? end_failed(t, status, err) : status);
+        XSMI_TRY(group && status != XSM_OK ? end_failed(t, status, err) : status);
     }
-    if (divided) {
-        const xsm_status status = xsmi_agree(group, XSM_OK, err);
-        XSMI_TRY(status == XSM_OK ? XSM_OK : end_failed(t, status, err));
-    }
-    return XSM_OK;
+    const xsm_status status = xsmi_agree(group, XSM_OK, err);
+    return status == XSM_OK ? XSM_OK : end_failed(t, status, err);
 }
 
 xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
