@@ -11,15 +11,9 @@
 static void find_own(const xsm_model *m, xsm_gradient *g, uint64_t i)
 {
     const xsmi_own_lists *own = &g->work.own;
-    const uint32_t *listed = g->classes + i * g->width, classes = m->part.end - m->part.first;
-    uint32_t *local = own->classes + i * g->width, *entries = own->entries + i * g->width, count = 0;
-    for (uint32_t j = 0; j < g->lengths[i]; j++) {
-        /* Without a jump, for none could be foretold. */
-        local[count] = listed[j] - m->part.first;
-        entries[count] = j;
-        count += local[count] < classes;
-    }
-    own->counts[i] = count;
+    const uint64_t at = i * g->width;
+    own->counts[i] = xsmi_part_list(m->part.first, m->part.end, g->classes + at, g->lengths[i], own->classes + at,
+                                    own->entries + at);
 }
 
 /* Scores the classes of this rank that an example lists; those of others get -INFINITY, and what is NaN INFINITY, so

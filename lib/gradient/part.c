@@ -1,6 +1,8 @@
 /* What a gradient means for one part of the classes. */
 #include "gradient/gradient.h"
 
+#include "base/order.h"
+
 #include <string.h>
 
 /* Whether the list of an example has its labels alone, for a matrix has the coefficients of the other classes. */
@@ -9,59 +11,47 @@ static bool has_labels_alone(const xsm_gradient *g)
     return xsmi_gradient_is_shared(g) && !g->shared.listed;
 }
 
-/* Copies what the lists of the examples have of the classes; the coefficients of each entry too, where the lists have
- * them. */
-static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out)
+/* Adds entries of an example's list, counted from `from`, which are classes of the part; the coefficients of each too,
+ * where the lists have them. */
+static void add_entries(const xsm_gradient *g, uint64_t i, uint64_t from, const uint32_t *classes,
+                        const uint32_t *entries, uint32_t count, xsm_gradient *out)
 {
     const bool sifted = xsmi_gradient_is_sifted(g);
-    for (uint64_t i = 0; i < g->examples; i++) {
-        const uint64_t from = i * g->width, at = i * out->width;
-        const uint64_t labels = g->example[i].label_count, length = has_labels_alone(g) ? labels : g->lengths[i];
-        uint32_t kept = 0, kept_labels = 0;
-        for (uint64_t j = from; j < from + length && !sifted; j++) {
-            /* Without a jump, for none could be foretold: what is written here and not kept is written over, or left
-             * behind the list. */
-            const uint32_t class = g->classes[j] - first, own = class < end - first;
-            out->classes[at + kept] = class;
-            out->coefficients[at + kept] = g->coefficients[j];
-            if (g->proximal) {
-                out->shrinks[at + kept] = g->shrinks[j];
-            }
-            kept += own;
-            kept_labels += own & (j < from + labels);
+    const uint64_t row = i * g->width, to = i * out->width;
+    for (uint32_t t = 0; t < count; t++) {
+        const uint64_t entry = from + entries[t], at = to + out->lengths[i]++;
+        out->classes[at] = classes[t];
+        if (sifted) {
+            out->coefficients[to + classes[t]] = g->coefficients[row + g->classes[row + entry]];
+        } else {
+            out->coefficients[at] = g->coefficients[row + entry];
         }
-        for (uint64_t j = from; j < from + length && sifted; j++) {
-            const uint32_t class = g->classes[j];
-            if (class >= first && class < end) {
-                out->classes[at + kept++] = class - first;
-                out->coefficients[at + (class - first)] = g->coefficients[from + class];
-                kept_labels += j < from + labels;
-            }
+        if (g->proximal) {
+            out->shrinks[at] = g->shrinks[row + entry];
         }
-        out->lengths[i] = kept;
-        out->example[i] = (xsm_example){.label_count = kept_labels};
+        out->example[i].label_count += entry < g->example[i].label_count;
     }
 }
 
-/* The same where it is known which entries are of the classes. */
-static void copy_own(const xsm_gradient *g, xsm_gradient *out)
+/* Copies what the lists of the examples have of the classes, which may be known. */
+static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out)
 {
+    enum { SOME = 64 };
     const xsmi_own_lists *own = &g->work.own;
+    const bool known = end > 0 && own->first == first && own->end == end;
+    uint32_t classes[SOME], entries[SOME];
     for (uint64_t i = 0; i < g->examples; i++) {
-        const uint64_t at = i * g->width, labels = g->example[i].label_count;
-        const uint32_t count = own->counts[i];
-        uint32_t kept_labels = 0;
-        for (uint64_t j = at; j < at + count; j++) {
-            const uint32_t entry = own->entries[j];
-            out->classes[j] = own->classes[j];
-            out->coefficients[j] = g->coefficients[at + entry];
-            if (g->proximal) {
-                out->shrinks[j] = g->shrinks[at + entry];
-            }
-            kept_labels += entry < labels;
+        const uint64_t row = i * g->width, length = has_labels_alone(g) ? g->example[i].label_count : g->lengths[i];
+        out->lengths[i] = 0;
+        out->example[i] = (xsm_example){.label_count = 0};
+        for (uint64_t j = 0; !known && j < length; j += SOME) {
+            const uint32_t listed = (uint32_t)XSMI_MIN(length - j, (uint64_t)SOME);
+            const uint32_t count = xsmi_part_list(first, end, g->classes + row + j, listed, classes, entries);
+            add_entries(g, i, j, classes, entries, count, out);
         }
-        out->lengths[i] = count;
-        out->example[i] = (xsm_example){.label_count = kept_labels};
+        if (known) {
+            add_entries(g, i, 0, own->classes + row, own->entries + row, own->counts[i], out);
+        }
     }
 }
 
@@ -123,9 +113,7 @@ xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t en
             memcpy(to, xsmi_gradient_row(g, i) + first, row);
         }
     }
-    if (end > 0 && g->work.own.first == first && g->work.own.end == end) {
-        copy_own(g, out);
-    } else if (xsmi_gradient_has_lists(g)) {
+    if (xsmi_gradient_has_lists(g)) {
         copy_lists(g, first, end, out);
     }
     if (xsmi_gradient_is_shared(g)) {

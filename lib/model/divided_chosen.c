@@ -81,24 +81,18 @@ static void score_row(const list_job *job, size_t row, float *scratch)
     const size_t end = job->lists->starts[row + 1];
     const xsmi_features *x = &job->lists->features[row];
     const xsmi_model_row both = {*x, xsmi_model_forward(m, x, scratch + job->code)};
-    uint32_t local[SOME];
-    size_t at[SOME];
+    uint32_t local[SOME], at[SOME];
     float z[SOME];
-    for (size_t j = job->lists->starts[row]; j < end;) {
-        size_t some = 0;
-        for (; j < end && some < SOME; j++) {
-            if (xsmi_divided_has(m, classes[j])) {
-                local[some] = classes[j] - m->part.first;
-                at[some++] = j;
-            }
-        }
+    for (size_t j = job->lists->starts[row]; j < end; j += SOME) {
+        const uint32_t listed = (uint32_t)XSMI_MIN(end - j, (size_t)SOME);
+        const uint32_t some = xsmi_part_list(m->part.first, m->part.end, classes + j, listed, local, at);
         if (some > 0 && job->weights) {
             xsmi_model_score_classes(own, &both.input, local, some, own->alpha, z, NULL);
         } else if (some > 0) {
             xsmi_model_chosen_scores(own, &both, local, some, z, scratch);
         }
-        for (size_t i = 0; i < some; i++) {
-            job->scores[at[i]] = z[i];
+        for (uint32_t i = 0; i < some; i++) {
+            job->scores[j + at[i]] = z[i];
         }
     }
 }

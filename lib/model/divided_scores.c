@@ -19,25 +19,21 @@ static void score_own(const xsm_model *m, const xsmi_features *x, const xsmi_mod
                       size_t count, float *scores, float *scratch)
 {
     const xsm_model *own = m->part.own;
-    uint32_t local[SOME];
-    size_t at[SOME];
+    uint32_t local[SOME], at[SOME];
     float z[SOME];
-    for (size_t j = 0; j < count;) {
-        size_t some = 0;
-        for (; j < count && some < SOME; j++) {
-            /* Without a jump, for none could be foretold. */
-            local[some] = classes[j] - m->part.first;
-            at[some] = j;
-            scores[j] = -INFINITY;
-            some += local[some] < m->part.end - m->part.first;
+    for (size_t j = 0; j < count; j += SOME) {
+        const uint32_t listed = (uint32_t)XSMI_MIN(count - j, (size_t)SOME);
+        const uint32_t some = xsmi_part_list(m->part.first, m->part.end, classes + j, listed, local, at);
+        for (uint32_t i = 0; i < listed; i++) {
+            scores[j + i] = -INFINITY;
         }
         if (row) {
             xsmi_model_chosen_scores(own, row, local, some, z, scratch);
         } else {
             xsmi_model_score_classes(own, x, local, some, own->alpha, z, NULL);
         }
-        for (size_t i = 0; i < some; i++) {
-            scores[at[i]] = z[i] == z[i] ? z[i] : INFINITY;
+        for (uint32_t i = 0; i < some; i++) {
+            scores[j + at[i]] = z[i] == z[i] ? z[i] : INFINITY;
         }
     }
 }

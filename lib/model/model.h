@@ -59,6 +59,20 @@ typedef struct xsmi_part {
                             yet, line c of the weights is class first + c */
 } xsmi_part;
 
+/* Which of the listed classes are those of a part: local[] numbers them in it, and at[] says where they are in the
+ * list; both have room for the list. Returns how many. */
+static inline uint32_t xsmi_part_list(uint32_t first, uint32_t end, const uint32_t *classes, uint32_t count,
+                                      uint32_t *local, uint32_t *at)
+{
+    uint32_t found = 0;
+    for (uint32_t j = 0; j < count; j++) { /* without a branch, which could not be predicted */
+        local[found] = classes[j] - first;
+        at[found] = j;
+        found += local[found] < end - first;
+    }
+    return found;
+}
+
 struct xsm_model {
     xsmi_holders holders; /* first: it stays where it is when a model grows */
     uint64_t shape;       /* raised when K, D or the geometry change; it stays, too */

@@ -146,14 +146,9 @@ static void begin_block(xsmi_rank_steps *t)
 static void list_own(xsmi_rank_steps *t, uint32_t k, const xsmi_entries *list)
 {
     const xsm_model *m = whole_of(t);
-    uint32_t *classes = t->classes + k * t->block->width, *places = t->places + k * t->block->width, count = 0;
-    for (uint32_t j = 0; j < list->count; j++) {
-        /* No branch: it could not be predicted. */
-        classes[count] = list->classes[j] - m->part.first;
-        places[count] = j;
-        count += classes[count] < m->part.end - m->part.first;
-    }
-    t->counts[k] = count;
+    const uint64_t at = k * t->block->width;
+    t->counts[k] = xsmi_part_list(m->part.first, m->part.end, list->classes, (uint32_t)list->count, t->classes + at,
+                                  t->places + at);
 }
 
 /* Makes a block of the steps from `first` on, one at least. Returns their number. */
