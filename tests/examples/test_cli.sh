@@ -4,32 +4,10 @@
 #   test_cli.sh XSOFTMAX gzip|no-gzip     the second says whether compressed data is read
 # Words are split, and texts are not expanded, on purpose.
 # shellcheck disable=SC2002,SC2015,SC2086,SC2094
-set -u
-LC_ALL=C
-export LC_ALL
-# A path without a slash would be searched for.
-xsoftmax=$(cd "$(dirname "$1")" && pwd)/${1##*/}
+# shellcheck source=tests/examples/checks.sh
+. "$(dirname "$0")/checks.sh"
+xsoftmax=$(path_of "$1")
 gzip=$2
-work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-cli.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-checks=0
-failures=0
-
-wrong() {
-    failures=$((failures + 1))
-    printf 'FAILED: %s\n' "$1"
-    sed 's/^/    stdout: /' stdout | head -n 5
-    sed 's/^/    stderr: /' stderr | head -n 5
-}
-
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || wrong "$what"
-}
 
 # run CODE ARGUMENT...: runs xsoftmax and compares its exit code.
 run() {
@@ -40,11 +18,6 @@ run() {
     "$xsoftmax" "$@" >stdout 2>stderr </dev/null || code=$?
     [ "$code" -eq "$wanted" ] || wrong "exit code $code, not $wanted: $*"
     ! grep -q 'xsm_\|XSM_' stdout stderr || wrong "words of the library, not of the command: $*"
-}
-
-says() {
-    checks=$((checks + 1))
-    grep -qF -e "$2" "$1" || wrong "not in $1: $2"
 }
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -2135,5 +2108,4 @@ says stderr 'stopped while choosing a learning rate; no model was trained'
 expect 'the file that was there stays' test "$(cat stop.model)" = old
 expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 
-printf '%d checks, %d failed\n' "$checks" "$failures"
-[ "$failures" -eq 0 ]
+report

@@ -2,23 +2,9 @@
 # examples/debian-packages.sh on package lists made up here, so that it is tested where there is no apt.
 #
 #   test_debian_packages.sh SCRIPT
-set -u
-LC_ALL=C
-export LC_ALL
-script=$(cd "$(dirname "$1")" && pwd)/${1##*/}
-work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-debian.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-expect() {
-    what=$1
-    shift
-    if ! "$@"; then
-        failures=$((failures + 1))
-        printf 'FAILED: %s\n' "$what"
-    fi
-}
+# shellcheck source=tests/examples/checks.sh
+. "$(dirname "$0")/checks.sh"
+script=$(path_of "$1")
 
 # An apt-cache that knows what is in the file "lists".
 mkdir bin
@@ -109,4 +95,4 @@ refuse 1 'E: broken' out
 expect 'a failed run leaves the files alone' diff -r before out
 expect 'help' test "$(sh "$script" --help | head -n 1)" = "Usage: ${script##*/} DIR [--depends] [--min-count N]"
 
-[ "$failures" -eq 0 ] && echo 'all as it should be'
+report

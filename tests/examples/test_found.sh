@@ -4,21 +4,9 @@
 #   test_found.sh XSOFTMAX
 # Words are split, and texts are not expanded, on purpose.
 # shellcheck disable=SC2059,SC2086
-set -u
-LC_ALL=C
-export LC_ALL
-xsoftmax=$(cd "$(dirname "$1")" && pwd)/${1##*/}
-work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-found.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-wrong() {
-    failures=$((failures + 1))
-    printf 'FAILED: %s\n' "$1"
-    sed 's/^/    stdout: /' stdout | head -n 5
-    sed 's/^/    stderr: /' stderr | head -n 5
-}
+# shellcheck source=tests/examples/checks.sh
+. "$(dirname "$0")/checks.sh"
+xsoftmax=$(path_of "$1")
 
 # run CODE ARGUMENT...: standard input is the file `in`.
 run() {
@@ -27,10 +15,6 @@ run() {
     code=0
     "$xsoftmax" "$@" >stdout 2>stderr <in || code=$?
     [ "$code" -eq "$wanted" ] || wrong "exit code $code, not $wanted: $*"
-}
-
-says() {
-    grep -qF -e "$2" "$1" || wrong "not in $1: $2"
 }
 
 # reads EXPECTED ARGUMENT...: what convert makes of the rows.
@@ -652,4 +636,4 @@ cmp -s right stdout || wrong 'answers to a pipe of XC text without labels'
 "$xsoftmax" predict --model zero.model --data - <pipe >stdout 2>stderr && wrong 'a pipe of XC text cut short'
 says stderr '1 rows, and its first line says 2'
 
-[ "$failures" -eq 0 ] || exit 1
+report

@@ -5,47 +5,20 @@
 #                                               XSM_TEST_FULL 500)
 # Words are split, and texts are not expanded, on purpose.
 # shellcheck disable=SC2016
-set -u
-LC_ALL=C
-export LC_ALL
-here=$(cd "$(dirname "$0")" && pwd)
-serve=$(cd "$(dirname "$1")" && pwd)/${1##*/}
-xsoftmax=$(cd "$(dirname "$2")" && pwd)/${2##*/}
+# shellcheck source=tests/examples/checks.sh
+. "$(dirname "$0")/checks.sh"
+serve=$(path_of "$1")
+xsoftmax=$(path_of "$2")
 requests=${3:-$([ -n "${XSM_TEST_FULL-}" ] && echo 500 || echo 100)}
-work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-serve.XXXXXX") || exit 1
 server=
 leave() {
     [ -z "$server" ] || kill -KILL "$server" 2>/dev/null
     rm -rf "$work"
 }
 trap leave EXIT
-cd "$work" || exit 1
-checks=0
-failures=0
 # A proxy is not for this machine.
 no_proxy='*'
 export no_proxy
-
-wrong() {
-    failures=$((failures + 1))
-    printf 'FAILED: %s\n' "$1" | cut -c 1-400
-    for file in answer log; do
-        [ ! -f "$file" ] || sed "s/^/    $file: /" "$file" | cut -c 1-400 | tail -n 5
-    done
-}
-
-# expect WHAT COMMAND...: the command must succeed.
-expect() {
-    what=$1
-    shift
-    checks=$((checks + 1))
-    "$@" || wrong "$what"
-}
-
-says() {
-    checks=$((checks + 1))
-    grep -qF -e "$2" "$1" || wrong "not in $1: $2"
-}
 
 # until_true COMMAND...: waits at most a minute for it.
 until_true() {
@@ -415,5 +388,4 @@ checks=$((checks + 1))
 cat answer
 stop TERM
 
-echo "$checks checks, $failures failed"
-[ "$failures" -eq 0 ]
+report
