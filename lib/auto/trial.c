@@ -104,11 +104,6 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 
 /* -- running ------------------------------------------------------------------------------------------------------- */
 
-bool xsmi_runner_late(const xsmi_runner *r)
-{
-    return r->elapsed > r->deadline;
-}
-
 void xsmi_runner_look(xsmi_runner *r)
 {
     r->elapsed = isinf(r->deadline) ? r->elapsed : xsmi_seconds() - r->began;

@@ -86,8 +86,6 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 bool xsmi_runner_need_marks(xsmi_runner *r);
 /* Looks at the clock if there is a deadline. */
 void xsmi_runner_look(xsmi_runner *r);
-/* Whether the deadline had passed by then. */
-bool xsmi_runner_late(const xsmi_runner *r);
 /* Releases all but the context and the model. */
 void xsmi_runner_free(xsmi_runner *r);
 

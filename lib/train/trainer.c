@@ -260,11 +260,6 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
     t->schedule.stretch = stretch;
 }
 
-void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs)
-{
-    t->options.epochs = epochs;
-}
-
 double xsmi_trainer_active(const xsm_trainer *t)
 {
     return (t->estimator->exact || t->estimator->search.searcher) && t->done.examples > 0

@@ -76,8 +76,6 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
 /* Makes the schedule count each pass as `stretch` passes, so that a run of few epochs has the schedule of a long
  * one. */
 void xsmi_trainer_stretch(xsm_trainer *t, double stretch);
-/* Lengthens the run to `epochs` passes; xsm_trainer_run() then continues it. */
-void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs);
 /* Makes the trainer mark (model.h) the weights that its steps may change. Returns false, and marks nothing, if it uses
  * batches, or the model is divided. `marks` is borrowed. */
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks);
