@@ -472,14 +472,6 @@ static xsm_status list_metadata(const saving *s, xsmi_contents *c, xsm_error *er
 static xsm_status write_file(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, bool *ended,
                              xsm_error *err)
 {
-    if (m->correction && !m->correction->kind->save) {
-        return xsmi_fail(
-            err, XSM_ERROR_UNSUPPORTED,
-            "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
-            "XSM_SAMPLER_TREE, one that does not depend on the row, or xsm_model_clear_correction() is "
-            "accepted",
-            place->name, m->correction->kind->described);
-    }
     const saving s = {m, extras, ended};
     xsmi_sparse_tensors sparse;
     xsmi_contents c;
@@ -500,17 +492,15 @@ static xsm_status take_part(const xsm_model *m, const xsmi_model_extras *extras,
                             xsm_error *err)
 {
     const saving s = {m, extras, ended};
-    xsmi_sparse_tensors sparse;
+    const xsmi_sparse_tensors none = {.count = 0};
     xsmi_contents c;
-    XSMI_TRY(xsmi_sparse_list(m, &sparse, err));
     xsmi_contents_start(&c, m->context);
-    list_tensors(&s, &sparse, &c);
+    list_tensors(&s, &none, &c);
     xsm_status status = XSM_OK;
     for (int pass = 0; pass < passes && status == XSM_OK; pass++) {
         status = xsmi_contents_take_part(&c, err);
     }
     xsmi_contents_end(&c);
-    xsmi_sparse_list_free(&sparse);
     return status;
 }
 
@@ -530,6 +520,14 @@ static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, cons
 static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_together(m, "saving", err));
+    if (m->correction && !m->correction->kind->save) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
+            "XSM_SAMPLER_TREE, one that does not depend on the row, or xsm_model_clear_correction() is "
+            "accepted",
+            place->name, m->correction->kind->described);
+    }
     if (xsmi_model_is_divided(m)) {
         return save_divided(m, place, extras, err);
     }
