@@ -18,7 +18,6 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/part.h"
-#include "model/divided.h"
 
 #include <math.h>
 

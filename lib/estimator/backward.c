@@ -12,7 +12,6 @@
 #include "base/order.h"
 #include "estimator/gathered.h"
 #include "gradient/shards.h"
-#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,8 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "data/part.h"
-#include "model/divided.h"
+#include "base/comm.h"
+#include "model/score.h"
 #include "model/pairs.h"
 
 #include <math.h>

@@ -5,7 +5,8 @@
  * model. Only code that changes a row differs: the derivative is phi - w_k, and the bias must be updated with
  * the row.
  */
-#include "model/divided.h"
+#include "base/comm.h"
+#include "model/score.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"

@@ -16,38 +16,11 @@
 #include "base/comm.h"
 #include "model/score.h"
 
-static inline bool xsmi_model_is_divided(const xsm_model *m)
-{
-    return m->part.own != NULL;
-}
 /* Whether every one of several ranks has a copy of a model. */
-static inline bool xsmi_model_is_copied(const xsm_model *m)
-{
-    return (m->trees || m->sparse) && xsmi_ranks(m->context) > 1;
-}
-/* The context of the ranks that make the calls for a divided model together; NULL: this process does by itself, or
- * there is no model. */
-static inline xsm_context *xsmi_model_group(const xsm_model *m)
-{
-    return m && xsmi_model_is_divided(m) ? m->context : NULL;
-}
-/* The same for a model that each rank has a copy of, too. */
-static inline xsm_context *xsmi_model_all_ranks(const xsm_model *m)
-{
-    return m && (xsmi_model_is_divided(m) || xsmi_model_is_copied(m)) ? m->context : NULL;
-}
-/* The model that has the weights: of a divided one, this rank's part. */
-static inline const xsm_model *xsmi_model_weights(const xsm_model *m)
-{
-    return m->part.own ? m->part.own : m;
-}
-/* The same of a model that is changed. */
-static inline xsm_model *xsmi_model_changed(xsm_model *m)
-{
-    return m->part.own ? m->part.own : m;
-}
-/* Refuses a divided model; the message begins with `what`. */
-xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
+bool xsmi_model_is_copied(const xsm_model *m);
+/* The context of the ranks that make the calls for a model together, which is divided or copied; NULL: this process
+ * does by itself, or there is no model. */
+xsm_context *xsmi_model_all_ranks(const xsm_model *m);
 /* Refuses a divided model whose parts may be of different steps. */
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err);
 

@@ -3,7 +3,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "data/part.h"
-#include "model/divided.h"
+#include "base/comm.h"
 #include "model/score.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "model/model.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "model/divided.h"
+#include "base/comm.h"
 #include "model/model_file.h"
 #include "model/narrow.h"
 

@@ -132,6 +132,30 @@ struct xsm_model {
 
 XSMI_COUNTED(model)
 
+/* Whether its classes are divided among processes. */
+static inline bool xsmi_model_is_divided(const xsm_model *m)
+{
+    return m->part.own != NULL;
+}
+/* The context of the processes that make the calls for a divided model together; NULL: this one does by itself, or
+ * there is no model. */
+static inline xsm_context *xsmi_model_group(const xsm_model *m)
+{
+    return m && xsmi_model_is_divided(m) ? m->context : NULL;
+}
+/* The model that has the weights: of a divided one, this process's part. */
+static inline const xsm_model *xsmi_model_weights(const xsm_model *m)
+{
+    return m->part.own ? m->part.own : m;
+}
+/* The same of a model that is changed. */
+static inline xsm_model *xsmi_model_changed(xsm_model *m)
+{
+    return m->part.own ? m->part.own : m;
+}
+/* Refuses a divided model; the message begins with `what`. (part.c) */
+xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
+
 /* xsm_model_new_linear() in this process alone, whatever its context, for options that were checked. */
 xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_t classes, const xsm_model_options *o,
                                 xsm_model **out, xsm_error *err);

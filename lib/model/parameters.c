@@ -1,6 +1,5 @@
 /* The weights themselves, for hosts: to write, where scales are multiplied in, or to read as they are stored. */
 #include "model/model.h"
-#include "model/divided.h"
 #include "model/narrow.h"
 #include "base/activity.h"
 #include "base/entry.h"

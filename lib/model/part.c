@@ -7,6 +7,16 @@
 
 #include <string.h>
 
+bool xsmi_model_is_copied(const xsm_model *m)
+{
+    return (m->trees || m->sparse) && xsmi_ranks(m->context) > 1;
+}
+
+xsm_context *xsmi_model_all_ranks(const xsm_model *m)
+{
+    return m && (xsmi_model_is_divided(m) || xsmi_model_is_copied(m)) ? m->context : NULL;
+}
+
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err)
 {
     return !xsmi_model_is_divided(m)

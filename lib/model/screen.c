@@ -14,7 +14,6 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
-#include "model/divided.h"
 #include "model/plain_tiles.h"
 #include "model/score.h"
 

@@ -12,7 +12,7 @@
 #include "base/order.h"
 #include "base/settings.h"
 #include "data/part.h"
-#include "model/divided.h"
+#include "base/comm.h"
 #include "predict/calibrate_rows.h"
 #include "predict/label_scores.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/order.h"
 #include "model/beam.h"
-#include "model/divided.h"
 #include "model/label_beam.h"
 
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "predict/predict.h"
 
 #include "base/order.h"
-#include "model/divided.h"
 #include "model/label_beam.h"
 
 #include <string.h>

@@ -20,7 +20,6 @@
 #include "data/part.h"
 #include "kernels/arithmetic.h"
 #include "math/logarithm.h"
-#include "model/divided.h"
 #include "model/score.h"
 
 #include <float.h>

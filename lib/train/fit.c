@@ -6,7 +6,7 @@
 #include "base/entry.h"
 #include "data/part.h"
 #include "methods/registry.h"
-#include "model/divided.h"
+#include "base/comm.h"
 #include "predict/evaluate.h"
 #include "train/fit.h"
 #include "train/objective.h"

@@ -18,7 +18,6 @@
 
 #include "base/order.h"
 #include "data/part.h"
-#include "model/divided.h"
 #include "train/rank_steps.h"
 #include "train/steps.h"
 

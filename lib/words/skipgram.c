@@ -7,7 +7,6 @@
 #include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "model/divided.h"
 #include "train/trainer.h"
 #include "words/release.h"
 
