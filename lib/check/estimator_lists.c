@@ -1,5 +1,5 @@
 /* Tests the lists of classes that an estimator's table selects. */
-#include "check/estimator.h"
+#include "check/estimator_check.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Tests what an estimator promises: that its coefficients are the slopes of its losses, and finite at large scores. */
-#include "check/estimator.h"
+#include "check/estimator_check.h"
 
 #include "base/order.h"
 

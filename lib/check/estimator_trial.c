@@ -1,5 +1,5 @@
 /* What the parts of an estimator's trial share: making the estimator, its gradients, and reporting its faults. */
-#include "check/estimator.h"
+#include "check/estimator_check.h"
 #include "estimator/sifted.h"
 
 #include <math.h>

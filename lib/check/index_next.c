@@ -1,5 +1,5 @@
 /* The part of the conformance suite of indexes that tries next(): rows in falling order on demand. */
-#include "check/index.h"
+#include "check/index_check.h"
 
 #include "base/arena.h"
 #include "base/order.h"

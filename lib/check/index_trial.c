@@ -1,5 +1,5 @@
 /* What the parts of the trial of an index share: what the table does wrong, and what a score must be. */
-#include "check/index.h"
+#include "check/index_check.h"
 
 #include <math.h>
 

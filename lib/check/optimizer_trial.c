@@ -1,5 +1,5 @@
 /* The trial of an optimizer's rule on weights without a model, and how faults are reported. */
-#include "check/optimizer.h"
+#include "check/optimizer_check.h"
 
 #include "base/random.h"
 

@@ -1,5 +1,5 @@
 /* Tests the draws of a sampler's table for several rows at once. */
-#include "check/sampler.h"
+#include "check/sampler_check.h"
 
 #include <string.h>
 

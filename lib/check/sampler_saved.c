@@ -1,6 +1,6 @@
 /* Tests what a sampler's table saves and loads. */
 #include "sampler/arrays.h"
-#include "check/sampler.h"
+#include "check/sampler_check.h"
 
 #include <math.h>
 #include <stdio.h>

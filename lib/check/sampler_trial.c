@@ -1,5 +1,5 @@
 /* What the parts of a sampler's trial share: making the sampler, drawing twice, and reporting its faults. */
-#include "check/sampler.h"
+#include "check/sampler_check.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Binding an estimator to a model and rows: checks both and computes what steps need for every row. */
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/hash.h"

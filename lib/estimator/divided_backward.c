@@ -2,7 +2,7 @@
  * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient: by the sums of the ranks'
  * nodes (gradient/rank_nodes.h).
  */
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 
 #include "base/order.h"
 #include "gradient/rank_nodes.h"

@@ -3,7 +3,7 @@
  * the coefficients of this rank's classes; the ranks exchange a largest value and the scores of the labels, then the
  * sums of their class runs, which all add in rising order. Other tables get the scores of all ranks.
  */
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 
 #include "base/order.h"
 

@@ -250,7 +250,7 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e);
  */
 xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err);
 
-/* -- indexes (indexes.c) ------------------------------------------------------------------------------------------ */
+/* -- indexes (indexes.c) ------------------------------------------------------------------------------------------- */
 
 /* Makes the index that the option names and replaces the present one. */
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
@@ -287,7 +287,7 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
  * how many examples are finite, as above. lengths NULL: all entries. */
 uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome);
 
-/* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */
+/* -- hierarchies (bind_hierarchy.c) -------------------------------------------------------------------------------- */
 
 /* The trees that the option `tree` names, ended by NULL. */
 extern const char *const xsmi_hierarchy_names[];

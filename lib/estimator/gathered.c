@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/order.h"
 #include "base/share.h"
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 #include "estimator/shared.h"
 
 #include <string.h>

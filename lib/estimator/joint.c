@@ -5,7 +5,7 @@
 #include "estimator/pass.h"
 #include "base/activity.h"
 #include "base/order.h"
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 
 #include <math.h>
 #include <string.h>

@@ -33,7 +33,7 @@ static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
     o->largest = XSMI_MAX(other->largest, o->largest);
 }
 
-/* -- rows (rows.c) ------------------------------------------------------------------------------------------------- */
+/* -- rows (batch_rows.c) ------------------------------------------------------------------------------------------- */
 
 /* Reads a caller's batch, and checks that a bound estimator can take it. */
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
@@ -60,7 +60,7 @@ bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, 
                              uint32_t count, float *out, size_t stride);
 /* Several examples as a whole: the table's joint(). Refuses batches for which that is not supported (joint.c). */
 xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
-/* A batch whose classes are searched (search.c). */
+/* A batch whose classes are searched (search_batch.c). */
 xsm_status xsmi_pass_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 
 /* Refuses models whose batches cannot be processed as a whole. */

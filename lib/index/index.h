@@ -66,9 +66,9 @@ void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
 xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
                                     xsm_error *err);
 
-/* For files (file.c): sets the rows of an index, of a model or the host, without building it; the number of numbers
- * that it saves; the index made from these, with the rows that are set; a hash of all rows; and whether the model that
- * it was built over still has its shape. */
+/* For files (index_file.c): sets the rows of an index, of a model or the host, without building it; the number of
+ * numbers that it saves; the index made from these, with the rows that are set; a hash of all rows; and whether the
+ * model that it was built over still has its shape. */
 xsm_status xsmi_index_aim_at_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 xsm_status xsmi_index_aim_at_rows(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 uint64_t xsmi_index_numbers(const xsm_index *index);

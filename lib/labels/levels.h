@@ -5,7 +5,7 @@
 #ifndef XSMI_LABEL_LEVELS_H
 #define XSMI_LABEL_LEVELS_H
 
-#include "labels/calibrate.h"
+#include "labels/level_scale.h"
 #include "labels/layout.h"
 #include "labels/node.h"
 

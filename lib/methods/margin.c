@@ -1,9 +1,9 @@
 /*
  * The margin of Crammer and Singer over all classes, smoothed by mu, for one label a row or several (Yen et al., Loss
- * Decomposition for Fast Learning in Large Output Spaces, 2018, eq. 3, 10 and 11; the loss itself is in loss/margin.c):
- * the gradient is the projection of (z + 1_N)/mu onto the bi-simplex. A class has a coefficient only if its score is
- * within mu of the best wrong one and above the threshold computed from some of the best scores. sifted.h selects these
- * few classes while scores are computed, and only they are projected.
+ * Decomposition for Fast Learning in Large Output Spaces, 2018, eq. 3, 10 and 11; the loss itself is in
+ * loss/margin_loss.c): the gradient is the projection of (z + 1_N)/mu onto the bi-simplex. A class has a coefficient
+ * only if its score is within mu of the best wrong one and above the threshold computed from some of the best scores.
+ * sifted.h selects these few classes while scores are computed, and only they are projected.
  */
 #include "methods/method.h"
 

@@ -4,7 +4,7 @@
 #ifndef XSMI_BEAM_H
 #define XSMI_BEAM_H
 
-#include "model/tree.h"
+#include "model/draw_tree.h"
 
 /* A node with the parts of its log-probability, -(sum + log product), as xsmi_tree_log_probability() adds them up. */
 typedef struct xsmi_beam_node {

@@ -24,7 +24,7 @@ xsm_context *xsmi_model_all_ranks(const xsm_model *m);
 /* Refuses a divided model whose parts may be of different steps. */
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err);
 
-/* -- which rank has which classes (part.c) ------------------------------------------------------------------------- */
+/* -- which rank has which classes (class_parts.c) ------------------------------------------------------------------ */
 
 /* Class runs of so many classes. */
 uint32_t xsmi_runs_of(uint32_t classes);

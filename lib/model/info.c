@@ -3,7 +3,7 @@
 #include "model/label_trees.h"
 #include "model/model.h"
 #include "model/narrow.h"
-#include "model/sparse.h"
+#include "model/sparse_weights.h"
 
 uint32_t xsm_model_class_count(const xsm_model *m)
 {

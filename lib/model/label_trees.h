@@ -15,7 +15,7 @@
 
 #include "base/arena.h"
 #include "model/class_tree.h"
-#include "model/sparse.h"
+#include "model/sparse_weights.h"
 
 /* Log-probability of a node with the score z, given its parent. */
 enum {

@@ -153,7 +153,7 @@ static inline xsm_model *xsmi_model_changed(xsm_model *m)
 {
     return m->part.own ? m->part.own : m;
 }
-/* Refuses a divided model; the message begins with `what`. (part.c) */
+/* Refuses a divided model; the message begins with `what`. (class_parts.c) */
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
 
 /* xsm_model_new_linear() in this process alone, whatever its context, for options that were checked. */
@@ -250,7 +250,7 @@ static inline uint32_t xsmi_model_input(const xsm_model *m)
     return m->layer ? m->layer->features : m->features;
 }
 
-/* D of the rows before the model's transform (transform.c). */
+/* D of the rows before the model's transform (model_transform.c). */
 uint32_t xsmi_model_input_features(const xsm_model *m);
 /* xsm_model_info::correction. */
 const char *xsmi_model_correction_name(const xsm_model *m);
@@ -336,7 +336,7 @@ xsm_status xsmi_model_put_class_map(xsm_model *m, const xsm_class_map *map, xsm_
 xsm_status xsmi_model_check_counts(const uint64_t *counts, uint32_t classes, uint64_t rows, xsm_error *err);
 /* Releases labels and names (classes.c). */
 void xsmi_model_clear_classes(xsm_model *m);
-/* Releases the transform (transform.c). */
+/* Releases the transform (model_transform.c). */
 void xsmi_model_clear_transform(xsm_model *m);
 /* Releases the metadata (metadata.c). */
 void xsmi_model_clear_metadata(xsm_model *m);

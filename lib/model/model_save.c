@@ -21,7 +21,7 @@
  *                               (schema_file.c)
  *     host.*                    tensors of the host (host_tensors.c)
  *
- * A checkpoint is a model with tensors "state.*" (model_file.h, train/checkpoint.c) and the metadata entry
+ * A checkpoint is a model with tensors "state.*" (model_file.h, train/trainer_checkpoint.c) and the metadata entry
  * "checkpoint"; its weights do not include the scales that training keeps beside them.
  *
  * The header is padded so that the weights begin at a cache line.

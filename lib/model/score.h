@@ -13,11 +13,11 @@
 #include "model/tile.h"
 
 /* Refuses rows that the model does not take as they are: of other features or another number of them (the message calls
- * them `what`), or divided among ranks where the model is not, in the same context (part.c). NULL is accepted. O(1) but
- * for a message. */
+ * them `what`), or divided among ranks where the model is not, in the same context (class_parts.c). NULL is accepted.
+ * O(1) but for a message. */
 xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err);
 /* Refuses rows of which a class is called otherwise than in the model, before a call that uses their labels. NULL is
- * accepted. O(K). (part.c) */
+ * accepted. O(K). (class_parts.c) */
 xsm_status xsmi_model_check_labels(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err);
 /* Checks that this model can score a parsed batch. */
 static inline xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
@@ -49,7 +49,7 @@ xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, size_t 
                              size_t stride, const xsmi_aside *aside, xsm_error *err);
 
 /* Adds the gradient of `count` classes with respect to a row's features, sum_k coefficients_k w_k, to out [features];
- * classes NULL = first, first+1, ... The sum has the order of the list. (backward.c) */
+ * classes NULL = first, first+1, ... The sum has the order of the list. (score_backward.c) */
 void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t first, const float *coefficients,
                          size_t count, float *out);
 

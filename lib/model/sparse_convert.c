@@ -5,7 +5,7 @@
  * lose more: most rows have no weight as large as the largest of their chunk.
  */
 #include "model/narrow.h"
-#include "model/sparse.h"
+#include "model/sparse_weights.h"
 
 #include "base/activity.h"
 #include "base/order.h"

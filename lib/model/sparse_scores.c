@@ -3,7 +3,7 @@
  * times the row's factor: so it has the same bits by chunks and by single rows, and on any processor. Weights in fewer
  * bits are widened, exactly, where they are read.
  */
-#include "model/sparse.h"
+#include "model/sparse_weights.h"
 
 #include "base/order.h"
 

@@ -6,7 +6,7 @@
 #define XSMI_TREE_FILE_H
 
 #include "base/safetensors.h"
-#include "model/tree.h"
+#include "model/draw_tree.h"
 
 #define XSMI_TREE_TENSORS 4
 #define XSMI_TREE_TENSOR_NAMES "tree_nodes", "tree_leaves", "tree_mean", "tree_directions"

@@ -169,7 +169,7 @@ uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 /* Turns a dataset of a file whose classes are its own into one with the class map's. */
 xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err);
 /* The class of a label that is a number: its position in rising labels[], or itself where these are NULL.
- * XSM_CLASS_UNSEEN: there is none. (classes.c) */
+ * XSM_CLASS_UNSEEN: there is none. (file_classes.c) */
 uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label);
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);

@@ -13,7 +13,7 @@
 
 #include "base/order.h"
 #include "base/top.h"
-#include "labels/fit.h"
+#include "labels/fit_trees.h"
 #include "model/label_trees.h"
 #include "model/sparse_file.h"
 

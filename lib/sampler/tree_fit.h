@@ -4,7 +4,7 @@
 #ifndef XSMI_TREE_FIT_H
 #define XSMI_TREE_FIT_H
 
-#include "model/tree.h"
+#include "model/draw_tree.h"
 
 /* The result of a fit. */
 typedef struct xsmi_tree_report {

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/order.h"
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 
 #include <math.h>
 #include <string.h>

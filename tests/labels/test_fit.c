@@ -5,7 +5,7 @@
 #include "training.h"
 
 #include "base/random.h"
-#include "labels/grow.h"
+#include "labels/grow_tree.h"
 
 #include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/label_tree.h>

@@ -1,5 +1,5 @@
 /* The conformance suite for samplers' tables, on synthetic problems (ext/sampler.h says what it tests). */
-#include "check/sampler.h"
+#include "check/sampler_check.h"
 
 #include "base/entry.h"
 #include "base/order.h"

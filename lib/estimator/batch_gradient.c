@@ -1,5 +1,5 @@
 /* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"

@@ -1,6 +1,6 @@
 /* The suite that tests an estimator's table on generated problems (ext/estimator.h lists the checks): the parts in
  * order, the same gradient in other blocks, and on other numbers of threads. */
-#include "check/estimator.h"
+#include "check/estimator_check.h"
 #include "base/entry.h"
 
 #include <math.h>

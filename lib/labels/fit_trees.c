@@ -5,8 +5,8 @@
 #include "base/option.h"
 #include "base/storage.h"
 #include "data/part.h"
-#include "labels/fit.h"
-#include "labels/grow.h"
+#include "labels/fit_trees.h"
+#include "labels/grow_tree.h"
 #include "model/divided.h"
 #include "model/model.h"
 

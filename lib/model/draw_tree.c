@@ -1,5 +1,5 @@
 /* Trees over the classes: codes, draws, log-probabilities. */
-#include "model/tree.h"
+#include "model/draw_tree.h"
 #include "base/order.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "labels/calibrate.h"
+#include "labels/level_scale.h"
 
 #include "base/grow.h"
 #include "base/order.h"

@@ -1,5 +1,5 @@
 /* Memory that fails on demand, and options as texts, for the conformance suites. */
-#include "check/context.h"
+#include "check/failures.h"
 #include "base/context.h"
 #include "base/order.h"
 

@@ -73,7 +73,7 @@ static void contents_free(contents *c)
     xsmi_container_close(c->file);
 }
 
-/* -- listing ------------------------------------------------------------------------------------------------------ */
+/* -- listing ------------------------------------------------------------------------------------------------------- */
 
 enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
 
@@ -177,7 +177,7 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     return XSM_OK;
 }
 
-/* -- saving ------------------------------------------------------------------------------------------------------- */
+/* -- saving -------------------------------------------------------------------------------------------------------- */
 
 static xsm_status fail_null(const xsm_trainer *t, const char *function, xsm_error *err)
 {
@@ -278,7 +278,7 @@ xsm_status xsm_trainer_checkpoint_to(xsm_trainer *t, const xsm_storage *storage,
     return save(t, &place, err);
 }
 
-/* -- resuming ----------------------------------------------------------------------------------------------------- */
+/* -- resuming ------------------------------------------------------------------------------------------------------ */
 
 /* What is read: of the weights, and of tensors that are divided, this rank's part. */
 typedef struct chooser {

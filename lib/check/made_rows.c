@@ -1,5 +1,5 @@
 /* Synthetic rows for the conformance suites. */
-#include "check/rows.h"
+#include "check/made_rows.h"
 #include "base/activity.h"
 #include "base/random.h"
 

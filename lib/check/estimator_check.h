@@ -1,12 +1,12 @@
 /*
- * A test of an estimator's table: estimator.c compares its gradients with themselves, estimator_lists.c tests its
+ * A test of an estimator's table: estimator_check.c compares its gradients with themselves, estimator_lists.c tests its
  * lists, estimator_promises.c what it promises. They share estimator_trial.c.
  */
 #ifndef XSMI_CHECK_ESTIMATOR_H
 #define XSMI_CHECK_ESTIMATOR_H
 
-#include "check/context.h"
-#include "check/rows.h"
+#include "check/failures.h"
+#include "check/made_rows.h"
 #include "estimator/pass.h"
 
 enum {

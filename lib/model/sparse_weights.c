@@ -1,7 +1,7 @@
 /*
  * Sparse weights in chunks: making them, and checking those of a file. Scoring is in sparse_scores.c.
  */
-#include "model/sparse.h"
+#include "model/sparse_weights.h"
 
 #include "base/grow.h"
 #include "base/order.h"

@@ -1,9 +1,9 @@
 /* The conformance suite for optimizers' tables (ext/optimizer.h says what it tests). */
-#include "check/optimizer.h"
+#include "check/optimizer_check.h"
 
 #include "base/entry.h"
-#include "check/context.h"
-#include "check/rows.h"
+#include "check/failures.h"
+#include "check/made_rows.h"
 #include "estimator/estimator.h"
 
 #include <xsoftmax/trainer.h>

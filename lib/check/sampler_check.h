@@ -1,12 +1,12 @@
 /*
- * A test of a sampler's table: sampler.c tests its draws, sampler_rows.c draws for several rows at once,
+ * A test of a sampler's table: sampler_check.c tests its draws, sampler_rows.c draws for several rows at once,
  * sampler_saved.c saving and loading. They share sampler_trial.c.
  */
 #ifndef XSMI_CHECK_SAMPLER_H
 #define XSMI_CHECK_SAMPLER_H
 
-#include "check/context.h"
-#include "check/rows.h"
+#include "check/failures.h"
+#include "check/made_rows.h"
 #include "sampler/sampler.h"
 
 /* Draws of each row where the draws of all rows are compared. */

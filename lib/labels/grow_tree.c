@@ -1,4 +1,4 @@
-#include "labels/grow.h"
+#include "labels/grow_tree.h"
 #include "labels/levels.h"
 
 #include "base/activity.h"

@@ -1,11 +1,11 @@
 /* The conformance suite for indexes' tables, on synthetic problems (ext/index.h says what it tests). */
-#include "check/index.h"
+#include "check/index_check.h"
 
 #include "base/arena.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/random.h"
-#include "check/context.h"
+#include "check/failures.h"
 
 #include <math.h>
 #include <string.h>

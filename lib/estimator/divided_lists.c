@@ -3,7 +3,7 @@
  * rank lists the same classes; each scores those that it has, and the scores of all are exchanged before the table
  * turns them into coefficients, on every rank. What an optimizer changes is its rank's.
  */
-#include "estimator/divided.h"
+#include "estimator/divided_lists.h"
 
 #include <math.h>
 
