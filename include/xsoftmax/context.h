@@ -171,7 +171,8 @@ XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_conte
 /** Releases the caller's reference to a context; NULL is allowed. The allocator, the runner and the callbacks stay
  *  in use until the last object made with the context is released: xsm_context_options::release tells when. */
 XSM_API void xsm_context_free(xsm_context *context);
-/** Another reference to a context, or NULL for NULL: the caller's to give up with xsm_context_free(). Any thread. O(1). */
+/** Another reference to a context, or NULL for NULL: the caller's to give up with xsm_context_free(). Any thread. O(1).
+ */
 XSM_API xsm_context *xsm_context_ref(const xsm_context *context);
 /** Fills `info` (start it with #XSM_CONTEXT_INFO_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */
