@@ -103,7 +103,7 @@ static int note_numbers(const conversion *c)
                 "with a cache (--to cache) or model of this one\n",
                 to_words[c->to]);
     }
-    if (c->names_to && map.names) {
+    if (c->names_to && (map.names || c->label_names)) {
         fprintf(stderr,
                 "xsoftmax: note: %s numbers the classes, whose names go to --names-to, as they are in this file; other "
                 "files get the same numbers by --like with a cache (--to cache) or model of this one\n",
