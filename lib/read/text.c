@@ -11,8 +11,9 @@
 #include "read/format.h"
 #include "read/number.h"
 #include "read/text.h"
-#include "data/sort.h"
 #include "base/utf8.h"
+#include "data/ngrams.h"
+#include "data/sort.h"
 #include "data/vocabulary.h"
 
 #include <string.h>
@@ -35,19 +36,7 @@ static xsm_status add_code(xsmi_text *t, uint32_t code, xsm_error *err)
     return XSM_OK;
 }
 
-/* fastText's hash: FNV-1a of 32 bits, to which bytes from 128 on are negative numbers. `hash` is that of what is in
- * front of them. */
-#define FASTTEXT_START UINT32_C(2166136261)
-static uint32_t fasttext_hash(uint32_t hash, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (uint32_t)(int32_t)(signed char)text[i]) * UINT32_C(16777619);
-    }
-    return hash;
-}
-
-/* Adds the bucket of an n-gram, for which there is room. Spreads hashes evenly over any number of buckets: the high
- * half of a product; fastText takes the remainder. Saved models depend on it. */
+/* Adds the bucket of an n-gram, for which there is room. fastText takes the remainder. Saved models depend on it. */
 static void add_bucket(xsmi_text *t, uint64_t hash)
 {
     uint32_t bucket;
@@ -57,9 +46,7 @@ static void add_bucket(xsmi_text *t, uint64_t hash)
             return;
         }
     } else {
-        hash ^= hash >> 32;
-        hash *= UINT64_C(0x9E3779B97F4A7C15);
-        bucket = (uint32_t)((hash >> 32) * t->buckets >> 32);
+        bucket = xsmi_ngram_bucket(t->buckets, hash);
     }
     t->keys[t->key_count++] = t->bucket_code + bucket;
 }
@@ -79,37 +66,18 @@ static xsm_status add_word_ngrams(xsmi_text *t, uint64_t hash, xsm_error *err)
     return XSM_OK;
 }
 
-static bool continues(char c)
-{
-    return ((unsigned char)c & 0xC0) == 0x80;
-}
-
-/* As in fastText: a bracket alone is not an n-gram. */
 static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length, xsm_error *err)
 {
-    const size_t size = length + 2, least = t->options.min_chars, most = XSMI_MIN(t->options.max_chars, size);
+    const size_t size = length + 2, codes = xsmi_char_ngrams_room(&t->options, size);
     XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
-    const size_t codes = most < least ? 0 : size * (most - least + 1);
     XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + codes, "the words of a line", err));
     t->marked[0] = '<';
     memcpy(t->marked + 1, word, length);
     t->marked[size - 1] = '>';
-    for (size_t start = 0; start < size; start++) {
-        if (continues(t->marked[start])) {
-            continue;
-        }
-        size_t end = start;
-        uint32_t hash = FASTTEXT_START;
-        for (size_t n = 1; n <= most && end < size; n++) {
-            const size_t before = end++;
-            while (end < size && continues(t->marked[end])) {
-                end++;
-            }
-            hash = t->fasttext ? fasttext_hash(hash, t->marked + before, end - before) : 0;
-            if (n >= least && !(n == 1 && (start == 0 || end == size))) {
-                add_bucket(t, t->fasttext ? hash : xsmi_dictionary_hash(t->marked + start, end - start));
-            }
-        }
+    const uint64_t *hashes = t->keys + t->key_count; /* a bucket takes the place of its hash, or of one before */
+    const size_t count = xsmi_char_ngrams(&t->options, t->fasttext, t->marked, size, t->keys + t->key_count);
+    for (size_t i = 0; i < count; i++) {
+        add_bucket(t, hashes[i]);
     }
     return XSM_OK;
 }
@@ -135,7 +103,7 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
         t->r->dropped += !end;
     }
     if (t->options.word_ngrams > 1) {
-        hash = t->fasttext ? (uint64_t)(int32_t)fasttext_hash(FASTTEXT_START, word, length) : hash;
+        hash = t->fasttext ? (uint64_t)(int32_t)xsmi_fasttext_hash(XSMI_FASTTEXT_START, word, length) : hash;
         XSMI_TRY(add_word_ngrams(t, hash, err));
     }
     return t->options.max_chars > 0 && !end ? add_char_ngrams(t, word, length, err) : XSM_OK;
