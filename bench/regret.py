@@ -51,7 +51,7 @@ COLUMNS = ("set", "rows × features → classes", "chosen", "default", "log-loss
 WORDS = {"failed": "failed", "regret": f"with a regret above {ABSOLUTE} or {100 * RELATIVE:g} % (!)", "!!": "of them beyond two "
          "standard errors (!!)", "slow": "slow", "useless": "useless models", "log-loss": "with a log-loss above the prior's"}
 FAILED = {"score": 0, "first": 0, "loss": math.nan, "choice": 0, "run": 0, "seconds": 0, "bytes": 0, "method": "failed",
-          "transform": ""}
+          "transform": "", "ngrams": ""}
 
 
 class Problem:
@@ -108,11 +108,12 @@ def ours(problem, line, limit=None):
     spent, printed = run([problem.options.program, "train", *problem.flags, *shlex.split(line), "--threads", str(THREADS),
                           "--json", "--evaluate-train", "no", "--model", model], limit or problem.options.limit)
     said = json.loads(printed)
-    test = said["test"]
+    test, choice = said["test"], said.get("choice") or {}
     return {"score": test["ndcg"]["10"] if problem.several else test["precision"]["1"], "first": test["precision"]["1"],
             "loss": math.nan if test["log_loss"] is None else test["log_loss"], "choice": said["choice_seconds"] or 0,
             "run": said["train_seconds"], "seconds": spent, "bytes": os.path.getsize(model),
-            "method": said["method"], "transform": (said.get("choice") or {}).get("transform") or ""}
+            "method": said["method"], "transform": choice.get("transform") or "",
+            "ngrams": (choice.get("ngrams") or {}).get("name") or ""}
 
 
 def script(name, *arguments, most=math.inf, of=0):
@@ -263,7 +264,7 @@ def row_of(problem):
     prior, prior_loss = problem.prior()
     its, mark = others.get(best, FAILED), "!!" if "!!" in misses else "!"
     cells = [problem.name, f"{len(problem.labels):,} × {problem.x.shape[1]:,}{' dense' if problem.dense else ''} → "
-             f"{problem.classes:,}", f"{default['method']} {default['transform']}",
+             f"{problem.classes:,}", f"{default['method']} {default['transform']} {default['ngrams']}".strip(),
              f"{default['score']:.4f}" + (f" (P@1 {default['first']:.3f})" if problem.several else ""),
              "-" if problem.several else f"{default['loss']:.3f} ({prior_loss:.3f})", f"{prior:.4f}",
              f"{default['choice']:.1f} + {default['run']:.1f}; {default['seconds']:.1f}", size(default["bytes"]), best,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/vocabulary.h>
 
 int cli_checkpoint_prepare(cli_run *r)
 {
@@ -58,6 +59,26 @@ static uint64_t recall_whole(const cli_run *r, const char *key, uint64_t given)
     return text ? strtoull(text, NULL, 10) : given;
 }
 
+/* Text is read as that of the resumed run, if it chose the n-grams. */
+static int recall_ngrams(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    if (!xsm_model_get_metadata(r->recalled, "training." CLI_NGRAMS)) {
+        return CLI_GO_ON;
+    }
+    if (xsm_model_get_class_map(r->recalled, &map, &err) != XSM_OK ||
+        xsm_vocabulary_get_options(map.vocabulary, &text, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    r->format.word_ngrams = text.word_ngrams;
+    r->format.min_chars = text.min_chars;
+    r->format.max_chars = text.max_chars;
+    r->format.buckets = text.word_ngrams > 1 || text.max_chars > 0 ? text.buckets : 0;
+    return CLI_GO_ON;
+}
+
 int cli_checkpoint_recall_choice(cli_run *r)
 {
     int code = cli_load(r->context, r->resume_path, &r->recalled);
@@ -84,6 +105,10 @@ int cli_checkpoint_recall_choice(cli_run *r)
         return cli_fail("%s: 'training.pairs' is no strength of pairs: '%s'", r->resume_path, pairs);
     }
     r->transform_text = !r->transform_text && *about.transform ? about.transform : r->transform_text;
+    code = recall_ngrams(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     r->format.labels = cli_labels_kept(r->recalled, r->format.labels);
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;
     r->choose = 0;

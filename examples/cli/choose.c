@@ -105,11 +105,11 @@ static int apply_choice(cli_run *r)
     return CLI_GO_ON;
 }
 
-int cli_choose(cli_run *r)
+xsm_choose_options cli_choose_options(cli_run *r)
 {
-    xsm_error err = XSM_ERROR_INIT;
+    static xsm_trainer_options run;
     xsm_choose_options options = XSM_CHOOSE_OPTIONS_INIT;
-    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run = (xsm_trainer_options)XSM_TRAINER_OPTIONS_INIT;
     run.epochs = r->epochs;
     run.batch = r->batch;
     run.eta = isnan(r->eta) ? 0 : r->eta;
@@ -124,7 +124,9 @@ int cli_choose(cli_run *r)
     options.ridge = r->ridge;
     options.keep_ridge = r->ridge >= 0;
     options.keep_pairs = r->pairs >= 0;
-    options.seconds = r->time_budget;
+    if (r->time_budget > 0) {
+        options.seconds = fmax(r->time_budget - r->ngrams_chosen.seconds, 1e-3);
+    }
     options.measure = r->measure;
     options.measure_top = r->measure_top;
     options.bias = r->bias != 0;
@@ -135,8 +137,15 @@ int cli_choose(cli_run *r)
         !r->estimator && !r->warm_path && r->geometry <= XSM_GEOMETRY_LINEAR && r->bias != CLI_BIAS_ONLY;
     options.label_tree = options.class_means = !r->estimator && r->trees_open;
     options.progress = on_progress;
+    return options;
+}
+
+int cli_choose(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_choose_options options = cli_choose_options(r);
     r->choice_given = r->estimator != NULL;
-    r->began = cli_clock();
+    r->began = cli_clock() - r->ngrams_chosen.seconds;
     xsm_status status = xsm_choose(r->context, r->train_rows, &options, &r->choice, &err);
     cli_note_clear();
     if (status == XSM_CANCELLED) {
@@ -152,11 +161,45 @@ int cli_choose(cli_run *r)
     for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
         fprintf(cli_messages(), "%-10s %s\n", i == 0 ? "chosen" : "", r->why[i]);
     }
-    cli_choose_race(cli_messages(), r);
+    cli_choose_race(cli_messages(), r->choice, r->chosen.trials);
     return apply_choice(r);
 }
 
 static const char *const outcomes[] = {"kept", "dropped", "diverged", "chosen"}; /* XSM_RACE_* */
+
+void cli_choose_trials(cli_json *json, const xsm_choice *choice, uint64_t trials)
+{
+    cli_json_open_list(json, "trials");
+    for (uint64_t i = 0; i < trials; i++) {
+        xsm_choice_trial trial = XSM_CHOICE_TRIAL_INIT;
+        (void)xsm_choice_get_trial(choice, i, &trial, NULL);
+        cli_json_open(json, NULL);
+        if (trial.text) {
+            char *name = cli_ngrams_name(trial.text);
+            cli_json_text(json, "ngrams", name);
+            free(name);
+        }
+        cli_json_text(json, "estimator", trial.estimator);
+        cli_json_text(json, "optimizer", trial.optimizer);
+        cli_json_text(json, "transform", trial.transform);
+        cli_json_real(json, "eta", trial.eta > 0 ? trial.eta : (double)NAN);
+        cli_json_real(json, "ridge", trial.ridge);
+        cli_json_whole(json, "hidden", trial.hidden);
+        cli_json_whole(json, "trees", trial.label_tree ? (uint64_t)trial.label_tree->trees : 0);
+        cli_json_whole(json, "rows", trial.rows);
+        cli_json_whole(json, "part", trial.part);
+        cli_json_whole(json, "epochs", trial.epochs);
+        cli_json_real(json, "pairs", trial.pairs);
+        cli_json_real(json, "loss", trial.loss);
+        cli_json_real(json, "predicted", trial.predicted);
+        cli_json_real(json, "precision", trial.precision);
+        cli_json_whole(json, "bytes", trial.bytes);
+        cli_json_text(json, "outcome", outcomes[trial.outcome]);
+        cli_json_real(json, "seconds", trial.seconds);
+        cli_json_close(json);
+    }
+    cli_json_close_list(json);
+}
 
 void cli_choose_json(cli_json *json, const cli_run *r)
 {
@@ -188,31 +231,8 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     }
     cli_json_text(json, "measure", r->chosen.measure ? measures[r->chosen.measure] : NULL);
     cli_json_real(json, "seconds", r->chosen.seconds);
-    cli_json_open_list(json, "trials");
-    for (uint64_t i = 0; i < r->chosen.trials; i++) {
-        xsm_choice_trial trial = XSM_CHOICE_TRIAL_INIT;
-        (void)xsm_choice_get_trial(r->choice, i, &trial, NULL);
-        cli_json_open(json, NULL);
-        cli_json_text(json, "estimator", trial.estimator);
-        cli_json_text(json, "optimizer", trial.optimizer);
-        cli_json_text(json, "transform", trial.transform);
-        cli_json_real(json, "eta", trial.eta > 0 ? trial.eta : (double)NAN);
-        cli_json_real(json, "ridge", trial.ridge);
-        cli_json_whole(json, "hidden", trial.hidden);
-        cli_json_whole(json, "trees", trial.label_tree ? (uint64_t)trial.label_tree->trees : 0);
-        cli_json_whole(json, "rows", trial.rows);
-        cli_json_whole(json, "part", trial.part);
-        cli_json_whole(json, "epochs", trial.epochs);
-        cli_json_real(json, "pairs", trial.pairs);
-        cli_json_real(json, "loss", trial.loss);
-        cli_json_real(json, "predicted", trial.predicted);
-        cli_json_real(json, "precision", trial.precision);
-        cli_json_whole(json, "bytes", trial.bytes);
-        cli_json_text(json, "outcome", outcomes[trial.outcome]);
-        cli_json_real(json, "seconds", trial.seconds);
-        cli_json_close(json);
-    }
-    cli_json_close_list(json);
+    cli_choose_trials(json, r->choice, r->chosen.trials);
+    cli_ngrams_json(json, r);
     if (r->time_budget > 0) {
         cli_json_real(json, "budget_seconds", r->time_budget);
         cli_json_text(json, "gave_up", r->spent ? "steps" : r->chosen.gave_up ? "trials or epochs" : "nothing");

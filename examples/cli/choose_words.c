@@ -144,10 +144,10 @@ static void say_search(FILE *out, const cli_run *r)
     }
 }
 
-static xsm_choice_trial trial_of(const cli_run *r, uint64_t i)
+static xsm_choice_trial trial_of(const xsm_choice *choice, uint64_t i)
 {
     xsm_choice_trial t = XSM_CHOICE_TRIAL_INIT;
-    (void)xsm_choice_get_trial(r->choice, i, &t, NULL);
+    (void)xsm_choice_get_trial(choice, i, &t, NULL);
     return t;
 }
 
@@ -156,14 +156,15 @@ static int is_of(const xsm_choice_trial *a, const xsm_choice_trial *b)
 {
     const char *x = a->optimizer ? a->optimizer : "", *y = b->optimizer ? b->optimizer : "";
     return strcmp(a->estimator, b->estimator) == 0 && strcmp(x, y) == 0 && a->hidden == b->hidden &&
-           a->label_tree == b->label_tree;
+           a->label_tree == b->label_tree && a->text == b->text;
 }
 
 static void say_line(FILE *out, const xsm_choice_trial *t)
 {
     cli_buffer rows;
-    char *name = t->label_tree  ? cli_format("%s, %u tree%s", t->estimator, (unsigned)t->label_tree->trees,
-                                            t->label_tree->trees == 1 ? "" : "s")
+    char *name = t->text         ? cli_ngrams_name(t->text)
+                 : t->label_tree ? cli_format("%s, %u tree%s", t->estimator, (unsigned)t->label_tree->trees,
+                                              t->label_tree->trees == 1 ? "" : "s")
                  : t->hidden    ? cli_format("%s by %s, vectors of %u", t->estimator, t->optimizer, (unsigned)t->hidden)
                  : t->optimizer ? cli_format("%s by %s", t->estimator, t->optimizer)
                                 : cli_format("%s", t->estimator);
@@ -176,13 +177,13 @@ static void say_line(FILE *out, const xsm_choice_trial *t)
     free(name);
 }
 
-void cli_choose_race(FILE *out, const cli_run *r)
+void cli_choose_race(FILE *out, const xsm_choice *choice, uint64_t trials)
 {
-    for (uint64_t i = 0; i < r->chosen.trials; i++) {
-        xsm_choice_trial best = trial_of(r, i);
+    for (uint64_t i = 0; i < trials; i++) {
+        xsm_choice_trial best = trial_of(choice, i);
         int first = 1;
-        for (uint64_t j = 0; j < r->chosen.trials; j++) {
-            const xsm_choice_trial t = trial_of(r, j);
+        for (uint64_t j = 0; j < trials; j++) {
+            const xsm_choice_trial t = trial_of(choice, j);
             if (is_of(&best, &t)) {
                 first = first && j >= i;
                 best = t.outcome == XSM_RACE_CHOSEN ||

@@ -162,13 +162,14 @@ typedef struct cli_data {
     int duplicates, bad_bytes;    /* XSM_DUPLICATES_*, XSM_BAD_BYTES_* */
     int header;                   /* XSM_HEADER_*; of tables, like the following */
     const char *separator, *ignore_columns, *label_separator, *text_column;
-    int recalled; /* XSM_RECALLED_*: what the model's table had (cli_recall_table()) */
+    int recalled;    /* XSM_RECALLED_*: what the model's table had (cli_recall_table()) */
+    int ngrams_open; /* n-grams of text are chosen later: it is read with pairs of words */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
         XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, \
-            0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0                                                                   \
+            0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0                                                                \
     }
 
 extern const char *const cli_format_words[];
@@ -336,7 +337,7 @@ extern const char *const cli_header_words[];
          CLI_WHOLE,                                                                                                    \
          &(data).word_ngrams,                                                                                          \
          "N",                                                                                                          \
-         "text: n-grams of up to N words are features too (1: none)",                                                  \
+         "text: n-grams of up to N words are features too (1: none, or chosen)",                                       \
          NULL,                                                                                                         \
          1,                                                                                                            \
          16,                                                                                                           \
@@ -352,11 +353,19 @@ extern const char *const cli_header_words[];
          64,                                                                                                           \
          0,                                                                                                            \
          0},                                                                                                           \
-        {"max-chars", CLI_WHOLE, &(data).max_chars, "N", "text: longest n-gram of characters (0: none)", NULL, 0, 64,  \
-         0,           0},                                                                                              \
+        {"max-chars",                                                                                                  \
+         CLI_WHOLE,                                                                                                    \
+         &(data).max_chars,                                                                                            \
+         "N",                                                                                                          \
+         "text: longest n-gram of characters (0: none, or chosen)",                                                    \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         64,                                                                                                           \
+         0,                                                                                                            \
+         0},                                                                                                           \
     {                                                                                                                  \
-        "buckets", CLI_WHOLE, &(data).buckets, "N", "text: features that all n-grams share (262144)", NULL, 1,         \
-            XSM_FEATURES_MAX, 0, 0                                                                                     \
+        "buckets", CLI_WHOLE, &(data).buckets, "N", "text: features that all n-grams share (262144, or chosen)", NULL, \
+            1, XSM_FEATURES_MAX, 0, 0                                                                                  \
     }
 
 /* Refuses rows if none of them has a label; the message says how `path` could have provided labels. */

@@ -219,6 +219,7 @@ static int read_text_flags(const cli_data *data, const xsm_vocabulary *vocabular
                           data->label_prefix, text->label_prefix);
     }
     text->label_prefix = vocabulary ? text->label_prefix : data->label_prefix;
+    text->word_ngrams = data->ngrams_open && !vocabulary ? 2 : text->word_ngrams;
     text->min_count = data->min_count > 0 ? (uint32_t)data->min_count : text->min_count;
     return CLI_GO_ON;
 }

@@ -59,7 +59,8 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     cli_json_whole(&json, "steps", r->end.step);
     cli_tune_json(&json, r);
     cli_choose_json(&json, r);
-    cli_json_real(&json, "choice_seconds", (r->choice ? r->chosen.seconds : 0) + (r->tuning ? r->tuned.seconds : 0));
+    cli_json_real(&json, "choice_seconds",
+                  (r->choice ? r->chosen.seconds : 0) + r->ngrams_chosen.seconds + (r->tuning ? r->tuned.seconds : 0));
     if (r->warm_path) {
         cli_json_whole(&json, "new_classes", r->new_classes);
         cli_json_whole(&json, "new_features", r->new_features);

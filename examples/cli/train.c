@@ -106,6 +106,7 @@ static void release(cli_run *r)
         xsm_estimator_free(r->estimator);
     }
     xsm_choice_free(r->choice);
+    xsm_choice_free(r->ngrams);
     xsm_model_free(r->model);
     xsm_model_free(r->recalled);
     xsm_dataset_free(r->test_rows);
@@ -196,6 +197,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .fit = XSM_FIT_RESULT_INIT,
         .tuned = XSM_TUNING_INFO_INIT,
         .chosen = XSM_CHOICE_INFO_INIT,
+        .ngrams_chosen = XSM_CHOICE_INFO_INIT,
         .raw_info = XSM_DATASET_INFO_INIT,
         .train_info = XSM_DATASET_INFO_INIT,
         .test_info = XSM_DATASET_INFO_INIT,

@@ -122,6 +122,8 @@ typedef struct cli_run {
     xsm_model *recalled; /* the resumed checkpoint, if its choice is used; else NULL */
     xsm_choice *choice;  /* NULL: nothing was chosen; else it contains the estimator */
     xsm_choice_info chosen;
+    xsm_choice *ngrams; /* the choice of the n-grams; NULL: none was made */
+    xsm_choice_info ngrams_chosen;
     char *why[CLI_CHOICE_LINES];  /* the choice in words; NULL: nothing was chosen */
     int choice_given, eta_chosen; /* the estimator was given; the learning rate was not */
     xsm_tuning *tuning;           /* NULL: the learning rate was given, or is part of the choice */
@@ -207,10 +209,24 @@ char *cli_choose_measured(const cli_run *run);
 int cli_choose(cli_run *run);
 /* Says the choice in words, before it is applied: fills `why`. */
 int cli_choose_words(cli_run *run);
-/* Prints the race: each way of training with its best settings, what it lost and what was predicted. */
-void cli_choose_race(FILE *out, const cli_run *run);
-/* Writes the JSON members that describe the choice. */
+/* What the flags say to a choice; valid until the next call. */
+xsm_choose_options cli_choose_options(cli_run *run);
+/* Prints a race: each way of training with its best settings, what it lost and what was predicted. */
+void cli_choose_race(FILE *out, const xsm_choice *choice, uint64_t trials);
+/* Writes the JSON members that describe the choice, and those of a choice's trials. */
 void cli_choose_json(cli_json *json, const cli_run *run);
+void cli_choose_trials(cli_json *json, const xsm_choice *choice, uint64_t trials);
+
+/* N-grams of text (choose_ngrams.c). Whether they are a choice, by the flags as they were given. */
+int cli_ngrams_open(const cli_run *run);
+/* Chooses those of the training rows, if they are a choice and the rows text, and prints the race on standard error. */
+int cli_choose_ngrams(cli_run *run);
+/* What they are called; the caller frees it. */
+char *cli_ngrams_name(const xsm_text_options *text);
+void cli_ngrams_json(cli_json *json, const cli_run *run);
+/* The entry of a model whose n-grams were chosen. */
+#define CLI_NGRAMS "ngrams"
+#define CLI_CHOSEN "chosen"
 
 /* Chooses the learning rate of a run, for the model as it is made, and prints the trials on standard error. */
 int cli_tune(cli_run *run, const xsm_trainer_options *options);

@@ -120,6 +120,10 @@ int cli_train_read(cli_run *r)
     if (r->class_weights && weigh_classes(r, &err) != XSM_OK) {
         return cli_fail("--class-weights: %s", err.message);
     }
+    code = cli_choose_ngrams(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     if (xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
@@ -224,6 +228,9 @@ static int describe(cli_run *r)
              cli_note_table(r->model, &r->format, r->raw_info.format, &err) == XSM_OK &&
              cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
              cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
+    if (r->ngrams || (r->recalled && xsm_model_get_metadata(r->recalled, "training." CLI_NGRAMS))) {
+        ok = ok && cli_train_note(r, "training.", CLI_NGRAMS, CLI_CHOSEN, &err) == XSM_OK;
+    }
     if (r->start > 0) {
         ok = ok && cli_train_note(r, "training.", "start", cli_start_words[r->start], &err) == XSM_OK;
     }

@@ -293,6 +293,7 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->schedule_text) {
         code = read_schedule(r);
     }
+    r->format.ngrams_open = cli_ngrams_open(r);
     code = code == CLI_GO_ON ? check_score(r) : code;
     code = code == CLI_GO_ON ? cli_hidden_check(r) : code;
     if (code == CLI_GO_ON && r->pairs > 0 && r->bias == CLI_BIAS_ONLY) {

@@ -192,13 +192,15 @@ typedef struct xsm_choice_info {
     int32_t is_prior;      /**< 1 = the best way was no better than the frequencies of the classes, by a standard error:
                                 the features say nothing of them, or too few rows. */
     uint32_t reserved_end; /**< Zero. */
+    const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams that were chosen, without a prefix of labels;
+                                valid as long as the choice. Else NULL. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL,      \
-            NULL, 0, 0, 0, 0, 0, 0                                                                                     \
+            NULL, 0, 0, 0, 0, 0, 0, NULL                                                                               \
     }
 
 /** What came of a trial. */
@@ -232,12 +234,13 @@ typedef struct xsm_choice_trial {
     const xsm_label_tree_options *label_tree; /**< As xsm_choice_info::label_tree. */
     uint64_t bytes;                           /**< As xsm_choice_info::bytes. */
     double seconds;                           /**< That it took, judging included. */
+    const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams of the rows, as xsm_choice_info::text. */
 } xsm_choice_trial;
 
 /** Starting value of an #xsm_choice_trial. */
 #define XSM_CHOICE_TRIAL_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 0                        \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL                  \
     }
 
 #ifdef __cplusplus
@@ -265,6 +268,26 @@ extern "C" {
  *          for data, options and memory */
 XSM_API xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
                               xsm_choice **out, xsm_error *err);
+/** Chooses the n-grams of rows of text before xsm_choose(), and gives the rows these. Compared are single words; these
+ *  with the n-grams of words that the rows were read with (xsm_text_options::word_ngrams; 2 is a good value); with
+ *  n-grams of 1 to 4 characters, if xsm_text_options::min_count is 1; and with both. A race as that of xsm_choose()
+ *  decides, of one label tree with each of them, the transforms `unit`, `tfidf,unit` and these after `log`, and half of
+ *  the work. N-grams get as many buckets as are in use, in the nearest number to which the rows' can be halved. Single
+ *  words are taken where no label tree can be, as with several labels a row and #XSM_MEASURE_LOG_LOSS, where rows are
+ *  fewer than 50, and without time for a trial.
+ *
+ *  Afterwards the rows are as if they had been read with xsm_choice_info::text, and so is the vocabulary of their class
+ *  map, with which other rows are then read.
+ *  @param context  context whose threads are used, or NULL
+ *  @param train    rows of text, each with a label, not transformed, without n-grams of characters; unchanged if this
+ *                  fails
+ *  @param options  settings, or NULL; `seconds`, `measure`, `measure_top`, `progress` and the seed of `run` are used
+ *  @param[out] out the choice, the caller's to release with xsm_choice_free(): its trials, `text` of its info, and
+ *                  what that says of the trials
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for rows of another kind; as xsm_choose() */
+XSM_API xsm_status xsm_choose_ngrams(xsm_context *context, xsm_dataset *train, const xsm_choose_options *options,
+                                     xsm_choice **out, xsm_error *err);
 /** Releases a choice and the estimator that it made; NULL is allowed. */
 XSM_API void xsm_choice_free(xsm_choice *choice);
 /** Fills `info` (start it with #XSM_CHOICE_INFO_INIT).

@@ -7,6 +7,7 @@
 #include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/ngrams.h"
 #include "data/part.h"
 
 #include <xsoftmax/ext/optimizer.h>
@@ -103,15 +104,14 @@ static void take_prior(xsmi_chooser *c, xsmi_entrant *e)
     }
 }
 
-static void conclude(xsmi_chooser *c, const xsmi_entrant *winner)
+/* How to train. */
+static void conclude_training(xsmi_chooser *c, const xsmi_entrant *winner)
 {
     xsm_choice *r = c->result;
     xsm_choice_info *info = &r->info;
     xsmi_entrant chosen = winner ? *winner : (xsmi_entrant){.line = &c->lines[0], .ridge = INT_MIN};
     const xsmi_entrant *e = &chosen;
-    info->loss = info->predicted = info->prior = info->precision = (double)NAN;
     if (winner) {
-        report(c, winner);
         take_prior(c, &chosen);
     }
     xsmi_line *line = e->line;
@@ -137,8 +137,22 @@ static void conclude(xsmi_chooser *c, const xsmi_entrant *winner)
         r->estimator = xsmi_estimator_retain(line->estimator);
     }
     fit_budget(c, line);
-    info->row_features = c->survey.nonzeros;
     info->exact = line->exact;
+}
+
+static void conclude(xsmi_chooser *c, const xsmi_entrant *winner)
+{
+    xsm_choice_info *info = &c->result->info;
+    info->loss = info->predicted = info->prior = info->precision = (double)NAN;
+    if (winner) {
+        report(c, winner);
+    }
+    if (c->text_count > 0) {
+        info->text = &c->result->texts[winner ? winner->line->text : 0];
+    } else {
+        conclude_training(c, winner);
+    }
+    info->row_features = c->survey.nonzeros;
     info->measure = c->measure;
     info->measure_top = c->top;
     info->gave_up = (c->late || c->cut_trials ? XSM_GAVE_UP_TRIALS : 0) + (c->cut_epochs ? XSM_GAVE_UP_EPOCHS : 0);
@@ -148,7 +162,7 @@ static void conclude(xsmi_chooser *c, const xsmi_entrant *winner)
 static xsm_status race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err)
 {
     *winner = NULL;
-    if (c->train->rows < ROWS_LEAST) {
+    if (c->train->rows < ROWS_LEAST || (c->text_count > 0 && c->line_count < 2)) {
         return XSM_OK;
     }
     XSMI_TRY(xsmi_race_rows_plan(c, err));
@@ -166,7 +180,15 @@ static xsm_status race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *
     return XSM_OK;
 }
 
-static xsm_status choose(xsmi_chooser *c, xsm_error *err)
+/* Gives the rows the n-grams that were chosen. */
+static xsm_status take_text(const xsmi_chooser *c, xsm_dataset *rows, xsm_error *err)
+{
+    const xsmi_schema *chosen = c->texts[c->result->info.text - c->result->texts];
+    return xsmi_schema_equal(rows->schema, chosen) ? XSM_OK : xsmi_dataset_take_ngrams(rows, chosen, err);
+}
+
+/* `text`: the rows, if their n-grams are chosen. */
+static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
 {
     c->result = xsmi_allocate_zero(c->runner.context, 1, sizeof *c->result);
     if (!c->result) {
@@ -181,15 +203,16 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     static const uint32_t tops[] = {0, 0, 1, 5, 10, 10};
     c->top = c->options.measure_top ? c->options.measure_top : tops[c->measure];
     list_transforms(c);
-    XSMI_TRY(xsmi_lines_list(c, err));
+    XSMI_TRY(text ? xsmi_texts_list(c, err) : XSM_OK);
+    XSMI_TRY(text ? xsmi_lines_of_texts(c, err) : xsmi_lines_list(c, err));
     if (c->options.seconds > 0) {
-        c->runner.deadline = c->options.seconds / 2;
+        c->runner.deadline = c->options.seconds / (text ? 4 : 2);
     }
     const xsmi_entrant *winner;
     XSMI_TRY(race(c, &winner, err));
     xsmi_runner_look(&c->runner);
     conclude(c, winner);
-    return XSM_OK;
+    return text ? take_text(c, text, err) : XSM_OK;
 }
 
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
@@ -238,6 +261,23 @@ static xsm_status start(xsmi_chooser *c, const xsm_choose_options *options, xsm_
     return read_options(c, options, err);
 }
 
+/* Those of a choice of n-grams, which is by label trees. */
+static void keep_few_options(xsmi_chooser *c)
+{
+    const uint64_t seed = c->run.seed;
+    xsm_choose_options few = XSM_CHOOSE_OPTIONS_INIT;
+    few.seconds = c->options.seconds;
+    few.measure = c->options.measure;
+    few.measure_top = c->options.measure_top;
+    few.progress = c->options.progress;
+    few.progress_user = c->options.progress_user;
+    few.transform = few.label_tree = few.bias = 1;
+    c->options = few;
+    c->run = (xsm_trainer_options)XSM_TRAINER_OPTIONS_INIT;
+    c->run.seed = seed;
+    c->ridge = -1;
+}
+
 static void free_race(xsmi_chooser *c)
 {
     xsm_context *ctx = c->runner.context;
@@ -250,17 +290,15 @@ static void free_race(xsmi_chooser *c)
     xsmi_release(ctx, c->outcomes, judged, sizeof *c->outcomes);
     xsmi_race_rows_free(c);
     xsmi_lines_free(c);
+    xsmi_texts_free(c);
     xsm_model_free(c->runner.model);
     xsmi_runner_free(&c->runner);
 }
 
-xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
-                      xsm_choice **out, xsm_error *err)
+/* Chooses how to train on the rows or, given them to change, their n-grams. */
+static xsm_status make_choice(xsm_context *context, const xsm_dataset *train, xsm_dataset *text,
+                              const xsm_choose_options *options, xsm_choice **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!train || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
-    }
     xsmi_chooser c = {.train = train,
                       .options = XSM_CHOOSE_OPTIONS_INIT,
                       .run = XSM_TRAINER_OPTIONS_INIT,
@@ -271,11 +309,14 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     c.runner.deadline = (double)INFINITY;
     XSMI_TRY(xsmi_context_acquire(context, &c.runner.context, err));
     xsm_status status = start(&c, options, err);
+    if (text) {
+        keep_few_options(&c);
+    }
     xsm_estimator *given = status == XSM_OK ? c.options.estimator : NULL;
     const double before = given ? given->common.ridge : 0;
     xsmi_activity activity;
     xsmi_begin_cover(&activity, c.runner.context, "choosing a way to train", "trials", 0);
-    status = xsmi_end(&activity, status == XSM_OK ? choose(&c, err) : status, err);
+    status = xsmi_end(&activity, status == XSM_OK ? choose(&c, text, err) : status, err);
     if (status != XSM_OK && given) {
         given->common.ridge = before;
         xsmi_estimator_unbind(given);
@@ -288,4 +329,24 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     }
     xsm_context_free(c.runner.context);
     return status;
+}
+
+xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
+                      xsm_choice **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!train || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
+    }
+    return make_choice(context, train, NULL, options, out, err);
+}
+
+xsm_status xsm_choose_ngrams(xsm_context *context, xsm_dataset *train, const xsm_choose_options *options,
+                             xsm_choice **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!train || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose_ngrams: %s is NULL", !train ? "the data" : "out");
+    }
+    return make_choice(context, train, train, options, out, err);
 }

@@ -1,7 +1,8 @@
 /*
  * The internal interface of the choice of how to train, a race: lines.c lists the methods, race_rows.c the rows that
- * they are trained and judged by, race_trial.c runs and judges one, race.c decides who goes on, choose.c is the public
- * function.
+ * they are trained and judged by, race_trial.c runs and judges one, race.c decides who goes on, choose.c has the public
+ * functions. The n-grams of text are chosen by a race, too, whose lines are one method with the n-grams that texts.c
+ * lists.
  */
 #ifndef XSMI_CHOOSE_H
 #define XSMI_CHOOSE_H
@@ -14,7 +15,9 @@
 #define XSMI_LABEL_TREE "label-tree"
 #define XSMI_CLASS_MEANS "class-means"
 
-enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 6, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
+enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 6, XSMI_TEXTS = 4, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
+/* Rows of each text by each transform. */
+enum { XSMI_SLOTS = XSMI_TEXTS * XSMI_TRANSFORMS };
 
 /* What kind of model a line trains. */
 typedef enum xsmi_kind { XSMI_KIND_TREE, XSMI_KIND_MEANS, XSMI_KIND_LINEAR, XSMI_KIND_EMBEDDING } xsmi_kind;
@@ -40,6 +43,7 @@ typedef struct xsmi_line {
     double initial;                     /* of adagrad; 0 = its default */
     uint64_t batch;                     /* examples a step */
     uint32_t hidden;                    /* length of an embedding model's vectors; 0 = linear */
+    uint32_t text;                      /* number of the n-grams of its rows, where these are chosen */
 } xsmi_line;
 
 /* A line with settings, which trains and is judged. Numbers of judged rows have no value (NaN) where the row has not
@@ -68,6 +72,7 @@ struct xsm_choice {
     xsm_choice_info info;
     xsm_estimator *estimator;                      /* a reference */
     xsm_label_tree_options trees[XSMI_LINES_MOST]; /* of the lines that are label trees, by their number */
+    xsm_text_options texts[XSMI_TEXTS];            /* without a prefix of labels */
     xsm_choice_trial *trials;                      /* [info.trials] */
     size_t trial_capacity;
 };
@@ -95,9 +100,9 @@ typedef struct xsmi_race_rows {
     float *prior;             /* [starts[parts]] the loss of the frequencies of the classes */
     uint64_t *counts;         /* [classes] labels of each in the share */
     /* Transformed rows of the share, made when they are needed, and the median of their squared norms. */
-    xsm_transform *fitted[XSMI_TRANSFORMS];
-    xsm_dataset *train[XSMI_TRANSFORMS], *test[XSMI_TRANSFORMS];
-    double squared[XSMI_TRANSFORMS];
+    xsm_transform *fitted[XSMI_SLOTS];
+    xsm_dataset *train[XSMI_SLOTS], *test[XSMI_SLOTS];
+    double squared[XSMI_SLOTS];
 } xsmi_race_rows;
 
 typedef struct xsmi_chooser {
@@ -113,6 +118,8 @@ typedef struct xsmi_chooser {
     size_t line_count;
     const char *transforms[XSMI_TRANSFORMS]; /* descriptions; NULL: rows as they are */
     uint32_t transform_count;
+    struct xsmi_schema *texts[XSMI_TEXTS]; /* the features of the rows with each of the n-grams to choose from */
+    uint32_t text_count;                   /* 0: n-grams are not chosen */
     xsmi_race_rows rows;
     xsmi_entrant *entrants;
     size_t entrant_count, entrant_capacity;
@@ -124,10 +131,26 @@ typedef struct xsmi_chooser {
     xsm_choice *result;
 } xsmi_chooser;
 
+/* Which of the rows of a share an entrant has. */
+static inline uint32_t xsmi_slot(const xsmi_entrant *e)
+{
+    return e->line->text * XSMI_TRANSFORMS + e->transform;
+}
+
+/* -- texts.c ------------------------------------------------------------------------------------------------------- */
+
+/* Lists the n-grams to choose from, single words first; rows of another kind are an error. */
+xsm_status xsmi_texts_list(xsmi_chooser *c, xsm_error *err);
+/* The mean number of features that rows have with each, counted in some rows. */
+xsm_status xsmi_texts_measure(const xsmi_chooser *c, uint32_t text, double *features, xsm_error *err);
+void xsmi_texts_free(xsmi_chooser *c);
+
 /* -- lines.c ------------------------------------------------------------------------------------------------------- */
 
 /* Lists the lines, each measured: unsuitable data fails early. */
 xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err);
+/* The same for a choice of n-grams: a label tree with each, or none where label trees cannot be. */
+xsm_status xsmi_lines_of_texts(xsmi_chooser *c, xsm_error *err);
 /* Resets the trials' model to the start of a run. The model is made once for lines of one kind, because new memory
  * costs more than clearing memory. */
 xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *err);
@@ -151,8 +174,8 @@ static inline size_t xsmi_race_judged(const xsmi_chooser *c)
 xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err);
 /* Goes on to a share, whose first rows are those of every smaller one, and a part that judges it. */
 void xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part);
-/* Makes the rows of the share under a transform. */
-xsm_status xsmi_race_rows_transform(xsmi_chooser *c, uint32_t transform, xsm_error *err);
+/* Makes the rows of the share that an entrant has. */
+xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err);
 void xsmi_race_rows_free(xsmi_chooser *c);
 
 /* -- race_trial.c -------------------------------------------------------------------------------------------------- */

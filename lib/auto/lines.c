@@ -51,6 +51,7 @@
 #define RUN_OTHERS 5.0 /* where there are label trees and embedding models */
 #define RUN_TIMES 4.0
 #define BYTES_MOST 8e9
+#define VALUE_BYTES 8.0 /* of a value of a sparse row */
 /* Of class means, for each feature and label of a row. */
 #define MEANS_COST 20.0
 /* The most labels of a leaf by default, of a tree without inner nodes, and the trees where there is time for them. */
@@ -488,6 +489,22 @@ xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
     order_by_price(c);
     /* None is left where every model is too large: making one says so. */
     return c->line_count > 0 ? XSM_OK : xsmi_line_model(c, &(xsmi_line){.method = NULL}, err);
+}
+
+xsm_status xsmi_lines_of_texts(xsmi_chooser *c, xsm_error *err)
+{
+    static const method tree = {.name = XSMI_LABEL_TREE, .options = {{"trees", "1"}}};
+    const double words = c->survey.nonzeros;
+    for (uint32_t i = 0; i < c->text_count && has_trees(c); i++) {
+        XSMI_TRY(xsmi_texts_measure(c, i, &c->survey.nonzeros, err));
+        if (VALUE_BYTES * c->survey.nonzeros * (double)c->train->rows <= BYTES_MOST) {
+            XSMI_TRY(add(c, &tree, NULL, err));
+            c->lines[c->line_count - 1].text = i;
+        }
+    }
+    c->survey.nonzeros = words;
+    order_by_price(c);
+    return XSM_OK;
 }
 
 void xsmi_lines_free(xsmi_chooser *c)

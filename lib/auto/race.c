@@ -24,6 +24,8 @@
 #define OF_RUN 0.5
 #define FREE_SECONDS 3.0
 #define OF_BUDGET 0.35
+/* The same for a choice of n-grams, which another choice follows: its part of all these. */
+#define OF_TEXT 0.5
 /* The share of this time that the first round is planned for, which searches settings, and may take at most; trials of
  * a line then; and the least rows of a share. */
 #define OF_FIRST (1.0 / 3)
@@ -119,7 +121,8 @@ static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
 /* The seconds that the choice may take if that is the length of the run. */
 static double allowance(const xsmi_chooser *c, double run)
 {
-    return c->options.seconds > 0 ? OF_BUDGET * c->options.seconds : fmax(OF_RUN * run, FREE_SECONDS - run);
+    const double part = c->text_count > 0 ? OF_TEXT : 1;
+    return part * (c->options.seconds > 0 ? OF_BUDGET * c->options.seconds : fmax(OF_RUN * run, FREE_SECONDS - run));
 }
 
 /* Parts that judge a trial on so many rows at once, from the present one on. */
@@ -333,6 +336,7 @@ static void drop(xsmi_chooser *c, bool first)
 {
     const xsmi_entrant *leader = best_of(c, NULL);
     const bool last = c->rows.share >= c->rows.most;
+    const size_t most = c->text_count > 0 ? 1 : GO_ON; /* a transform is found for the method again */
     for (size_t i = 0; i < c->entrant_count; i++) {
         xsmi_entrant *e = &c->entrants[i];
         size_t better = 0;
@@ -345,7 +349,7 @@ static void drop(xsmi_chooser *c, bool first)
         const xsmi_gap now = leader && e->rows == leader->rows ? gap_now(c, e, leader) : gap;
         const bool behind = leader && e != leader && (last || !first) && gap.difference > BEHIND * gap.error &&
                             now.difference > BEHIND * now.error;
-        if (!e->out && e->trial != UINT64_MAX && (better >= GO_ON || behind)) {
+        if (!e->out && e->trial != UINT64_MAX && (better >= most || behind)) {
             e->out = true;
             c->result->trials[e->trial].outcome = XSM_RACE_DROPPED;
         }

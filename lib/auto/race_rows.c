@@ -8,6 +8,7 @@
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/random.h"
+#include "data/ngrams.h"
 
 #include <math.h>
 #include <string.h>
@@ -169,7 +170,7 @@ xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err)
 
 static void drop_transformed(xsmi_race_rows *r)
 {
-    for (size_t t = 0; t < XSMI_TRANSFORMS; t++) {
+    for (size_t t = 0; t < XSMI_SLOTS; t++) {
         xsm_dataset_free(r->train[t]);
         xsm_dataset_free(r->test[t]);
         r->train[t] = r->test[t] = NULL;
@@ -304,24 +305,34 @@ static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out
     return sorted ? XSM_OK : xsmi_fail_cancelled(c->runner.context, err);
 }
 
-/* The transform is fitted to all rows, whose classes it does not look at. */
-static xsm_status transform(xsmi_chooser *c, uint32_t t, xsm_error *err)
+/* The transform is fitted to all rows, whose classes it does not look at; with other n-grams than theirs to those of
+ * the share. */
+static xsm_status transform(xsmi_chooser *c, const char *description, uint32_t t, xsm_error *err)
 {
     xsmi_race_rows *r = &c->rows;
-    if (!c->transforms[t]) {
+    if (!description) {
         return XSM_OK;
     }
     if (!r->fitted[t]) {
-        XSMI_TRY(xsm_transform_new(c->runner.context, c->transforms[t], &r->fitted[t], err));
-        XSMI_TRY(xsm_transform_fit(r->fitted[t], c->train, err));
+        XSMI_TRY(xsm_transform_new(c->runner.context, description, &r->fitted[t], err));
+    }
+    if (!xsmi_transform_features(r->fitted[t]) || c->text_count > 0) {
+        XSMI_TRY(xsm_transform_fit(r->fitted[t], c->text_count > 0 ? r->train[t] : c->train, err));
     }
     XSMI_TRY(xsm_transform_apply(r->fitted[t], r->train[t], err));
     return xsm_transform_apply(r->fitted[t], r->test[t], err);
 }
 
-xsm_status xsmi_race_rows_transform(xsmi_chooser *c, uint32_t t, xsm_error *err)
+static xsm_status take_ngrams(const xsmi_chooser *c, uint32_t t, uint32_t text, xsm_error *err)
+{
+    XSMI_TRY(xsmi_dataset_take_ngrams(c->rows.train[t], c->texts[text], err));
+    return xsmi_dataset_take_ngrams(c->rows.test[t], c->texts[text], err);
+}
+
+xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err)
 {
     xsmi_race_rows *r = &c->rows;
+    const uint32_t t = xsmi_slot(e);
     if (r->train[t]) {
         return XSM_OK;
     }
@@ -329,7 +340,8 @@ xsm_status xsmi_race_rows_transform(xsmi_chooser *c, uint32_t t, xsm_error *err)
     xsm_status status = xsm_dataset_select(c->train, r->list, r->share, &r->train[t], err);
     status = status == XSM_OK ? xsm_dataset_select(c->train, judged, count, &r->test[t], err) : status;
     status = status == XSM_OK && r->halved ? halve(c, r->test[t], err) : status;
-    status = status == XSM_OK ? transform(c, t, err) : status;
+    status = status == XSM_OK && c->text_count > 0 ? take_ngrams(c, t, e->line->text, err) : status;
+    status = status == XSM_OK ? transform(c, c->transforms[e->transform], t, err) : status;
     if (status == XSM_OK && r->squared[t] == 0) { /* of the first share, so that rates mean the same in all */
         status = median_norm(c, r->train[t], &r->squared[t], err);
     }
@@ -342,7 +354,7 @@ void xsmi_race_rows_free(xsmi_chooser *c)
     xsm_context *ctx = c->runner.context;
     const uint64_t rows = c->train->rows, classes = c->train->classes;
     drop_transformed(r);
-    for (size_t t = 0; t < XSMI_TRANSFORMS; t++) {
+    for (size_t t = 0; t < XSMI_SLOTS; t++) {
         xsm_transform_free(r->fitted[t]);
     }
     xsmi_release(ctx, r->judged, rows, sizeof *r->judged);

@@ -42,7 +42,7 @@ static double rounded(double x)
 double xsmi_race_eta(const xsmi_chooser *c, const xsmi_entrant *e)
 {
     const xsmi_line *line = e->line;
-    const double squared = c->rows.squared[e->transform] > 0 ? c->rows.squared[e->transform] : 1;
+    const double squared = c->rows.squared[xsmi_slot(e)] > 0 ? c->rows.squared[xsmi_slot(e)] : 1;
     return line->full || !line->estimator ? 0
            : c->run.eta > 0               ? c->run.eta
            : line->hidden                 ? ldexp(VECTOR_RATE, e->rate)
@@ -248,6 +248,7 @@ static xsm_status note(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err)
                                                    .epochs = xsmi_race_passes(c, e, c->rows.share),
                                                    .transform = c->transforms[e->transform],
                                                    .hidden = e->line->hidden,
+                                                   .text = c->text_count ? &r->texts[e->line->text] : NULL,
                                                    .predicted = (double)NAN};
     c->runner.progress = c->options.progress ? on_progress : NULL;
     return XSM_OK;
@@ -268,7 +269,7 @@ static xsm_status train(xsmi_chooser *c, const xsmi_entrant *e, xsmi_auto_trial 
     const xsmi_line *line = e->line;
     *t = (xsmi_auto_trial){.runner = &c->runner,
                            .setting = {.estimator = line->estimator, .ridge = xsmi_race_ridge(e), .run = c->run},
-                           .rows = c->rows.train[e->transform],
+                           .rows = c->rows.train[xsmi_slot(e)],
                            .budget = {.epochs = xsmi_race_passes(c, e, c->rows.share),
                                       .stretch = 1,
                                       .startup = UINT64_MAX,
@@ -300,7 +301,7 @@ static xsm_status judge_entrant(xsmi_chooser *c, xsmi_entrant *e, xsm_model *fit
                                 xsm_error *err)
 {
     const xsmi_race_rows *r = &c->rows;
-    const xsm_dataset *test = r->test[e->transform], *train = r->train[e->transform];
+    const xsm_dataset *test = r->test[xsmi_slot(e)], *train = r->train[xsmi_slot(e)];
     xsm_model *m = fitted ? fitted : c->runner.model;
     float *out = e->now + r->starts[r->part];
     bool good;
@@ -335,7 +336,7 @@ static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
 /* Notes what a trial has taken. */
 static void account(xsmi_chooser *c, xsmi_line *line, const xsmi_entrant *e, double began)
 {
-    const double rows = (double)c->rows.share, judged = (double)c->rows.test[e->transform]->rows;
+    const double rows = (double)c->rows.share, judged = (double)c->rows.test[xsmi_slot(e)]->rows;
     const double longer = (double)xsmi_race_passes(c, e, c->rows.share) / (double)line->epochs;
     xsm_choice_trial *t = &c->result->trials[c->result->info.trials];
     t->seconds = xsmi_seconds() - began;
@@ -358,7 +359,7 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
     xsm_model *fitted;
     double mean = (double)INFINITY, precision = (double)NAN;
     const double began = xsmi_seconds();
-    XSMI_TRY(xsmi_race_rows_transform(c, e->transform, err));
+    XSMI_TRY(xsmi_race_rows_make(c, e, err));
     XSMI_TRY(note(c, e, err));
     XSMI_TRY(train(c, e, &t, &fitted, err));
     if (t.outcome.late) {

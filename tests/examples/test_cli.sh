@@ -666,6 +666,41 @@ says stdout 'features               1'
 run 0 train --estimator implicit --data hash.txt --label-prefix '#' --epochs 5 --eta 1 --model hash.model
 run 0 evaluate --model hash.model --data hash.txt
 says stdout '3 rows with a label'
+# N-grams are chosen where nothing is said of them: of four words in a circle their pairs say which way it goes.
+awk 'BEGIN {
+    split("ab cd ef gh", word, " ")
+    split("1234 1324 1243", circle, " ")
+    for (i = 0; i < 150; i++) {
+        line = "__label__" i % 3
+        for (j = 0; j < 4; j++) line = line " " word[substr(circle[i % 3 + 1], (j + int(i / 3)) % 4 + 1, 1)]
+        print line
+    }
+}' >circles.txt
+run 0 train --data circles.txt --test circles.txt --json --model pairs.model
+says stdout '"ngrams":{"name":"words and pairs","word_ngrams":2,"min_chars":0,"max_chars":0,"buckets":16,'
+expect 'the pairs decide' grep -q '"error":0,"rows":150,"precision"' stdout
+says stderr 'n-grams    words and pairs, in 16 buckets: '
+says stderr 'words                      '
+run 0 info pairs.model
+says stdout 'n-grams of up to 2 words in 16 buckets'
+run 0 evaluate --model pairs.model --data circles.txt
+says stdout 'error      0.00 %'
+"$xsoftmax" train --data - --no-evaluate --model piped.model <circles.txt >stdout 2>stderr
+expect 'the same n-grams from a pipe' cmp pairs.model piped.model
+run 0 predict --model pairs.model --data circles.txt --probabilities
+cp stdout first
+run 0 train --data circles.txt --word-ngrams 2 --buckets 16 --no-evaluate --model named.model
+run 0 predict --model named.model --data circles.txt --probabilities
+expect 'as if they had been named' cmp first stdout
+run 0 train --data circles.txt --word-ngrams 1 --no-evaluate --json
+says stdout '"ngrams":null'
+run 0 convert --data circles.txt --like pairs.model --to cache --output circles.cache
+run 0 evaluate --model pairs.model --data circles.cache
+says stdout 'error      0.00 %'
+run 0 train --data circles.txt --optimizer sgd --checkpoint circles.checkpoint --no-evaluate --model whole.model
+run 0 train --data circles.txt --resume circles.checkpoint --no-evaluate --model resumed.model
+expect 'the n-grams of the run that is resumed' cmp whole.model resumed.model
+rm -f ./*.checkpoint whole.model resumed.model piped.model named.model
 run 2 train --estimator implicit --data words.txt --min-chars 3
 says stderr '--max-chars must be as large or larger'
 run 2 train --estimator implicit --data words.txt --word-ngrams 17
