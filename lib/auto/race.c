@@ -404,6 +404,19 @@ static const xsmi_entrant *finish(xsmi_chooser *c)
     return chosen;
 }
 
+/* Whether there is time for a round on so many rows: for the leader or, of n-grams, for all that are left, which are
+ * compared better by the same rows than by curves. */
+static bool has_time(xsmi_chooser *c, const xsmi_entrant *leader, uint64_t rows)
+{
+    double sum = 0;
+    for (size_t i = 0; i < c->entrant_count; i++) {
+        const xsmi_entrant *e = &c->entrants[i];
+        sum += e->out || e->rows == 0 ? 0 : (double)parts_of(c, rows) * trial_seconds(c, e, (double)rows);
+    }
+    return c->text_count > 0 ? c->elapsed + sum <= allowance(c, run_seconds(c, leader))
+                             : is_affordable(c, leader, (double)rows);
+}
+
 xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err)
 {
     c->entrant_capacity = c->line_count * (2 * POINTS + XSMI_TRANSFORMS);
@@ -424,7 +437,7 @@ xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *er
         const xsmi_entrant *leader = best_of(c, NULL);
         const uint64_t next = c->rows.most >> (halvings > 0 ? halvings - 1 : 0);
         c->result->info.rounds = round + 1;
-        if (!leader || c->late || count_left(c) < 2 || !is_affordable(c, leader, (double)next)) {
+        if (!leader || c->late || count_left(c) < 2 || !has_time(c, leader, next)) {
             break;
         }
         part += halvings == 0 ? parts_of(c, c->rows.most) : 0;

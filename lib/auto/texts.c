@@ -36,14 +36,17 @@ xsm_status xsmi_texts_list(xsmi_chooser *c, xsm_error *err)
 {
     const xsm_dataset *d = c->train;
     const xsm_vocabulary *words = xsmi_schema_vocabulary(d->schema);
-    if (!words || d->transformed || xsmi_vocabulary_options(words)->max_chars > 0) {
+    const char *what = !words                                          ? "no text"
+                       : d->transformed                                ? "transformed"
+                       : xsmi_vocabulary_is_fasttext(words)            ? "read for a model of fastText"
+                       : xsmi_vocabulary_options(words)->max_chars > 0 ? "read with n-grams of characters"
+                                                                       : NULL;
+    if (what) {
         return xsmi_fail(
             err, XSM_ERROR_ARGUMENT,
             "rows that are %s; a choice of n-grams accepts rows as they are read from text, without n-grams "
             "of characters",
-            !words           ? "no text"
-            : d->transformed ? "transformed"
-                             : "read with n-grams of characters");
+            what);
     }
     const xsm_text_options read = *xsmi_vocabulary_options(words);
     xsm_text_options text = read;
