@@ -521,7 +521,8 @@ XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *pat
 /** Gives up the caller's reference to a dataset; NULL is allowed. The dataset is released with the last one: the
  *  estimator that is bound to it, and trainers, keep references (@ref guide_errors). */
 XSM_API void xsm_dataset_free(xsm_dataset *dataset);
-/** Another reference to a dataset, or NULL for NULL: the caller's to give up with xsm_dataset_free(). Any thread. O(1). */
+/** Another reference to a dataset, or NULL for NULL: the caller's to give up with xsm_dataset_free(). Any thread. O(1).
+ */
 XSM_API xsm_dataset *xsm_dataset_ref(const xsm_dataset *dataset);
 
 /** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).
