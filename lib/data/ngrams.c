@@ -15,10 +15,14 @@ static bool continues(char c)
 }
 
 /* As in fastText: a bracket alone is not an n-gram. */
-size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *marked, size_t size, uint64_t *hashes)
+size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *word, size_t length, char *marked,
+                        uint64_t *hashes)
 {
-    const size_t least = o->min_chars, most = XSMI_MIN(o->max_chars, size);
+    const size_t size = length + 2, least = o->min_chars, most = XSMI_MIN(o->max_chars, size);
     size_t count = 0;
+    marked[0] = '<';
+    memcpy(marked + 1, word, length);
+    marked[size - 1] = '>';
     for (size_t start = 0; start < size; start++) {
         if (continues(marked[start])) {
             continue;
@@ -116,12 +120,9 @@ static xsm_status list(change *c, uint32_t word, xsm_error *err)
     XSMI_TRY(XSMI_GROW(c->context, c->marked, c->marked_capacity, size, "a word", err));
     XSMI_TRY(
         XSMI_GROW(c->context, c->listed, c->listed_capacity, c->listed_count + 1 + room, "the n-grams of words", err));
-    c->marked[0] = '<';
-    memcpy(c->marked + 1, text, length);
-    c->marked[size - 1] = '>';
     c->place[word] = c->listed_count + 1;
     uint64_t *at = c->listed + c->listed_count;
-    at[0] = xsmi_char_ngrams(c->text, false, c->marked, size, at + 1);
+    at[0] = xsmi_char_ngrams(c->text, false, text, length, c->marked, at + 1);
     for (uint64_t i = 1; i <= at[0]; i++) {
         at[i] = (uint64_t)c->words->count + xsmi_ngram_bucket(c->text->buckets, at[i]);
     }

@@ -32,8 +32,10 @@ static inline size_t xsmi_char_ngrams_room(const xsm_text_options *o, size_t siz
     const size_t most = o->max_chars < size ? o->max_chars : size;
     return most < o->min_chars || o->max_chars == 0 ? 0 : size * (most - o->min_chars + 1);
 }
-/* Writes the hashes of the n-grams of characters of a word between its brackets. Returns how many these are. */
-size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *marked, size_t size, uint64_t *hashes);
+/* Writes the hashes of the n-grams of characters of a word between brackets, which it puts into marked[length + 2].
+ * Returns how many these are. */
+size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *word, size_t length, char *marked,
+                        uint64_t *hashes);
 
 /* The words of a schema of words, with n-grams as in complete options. */
 xsm_status xsmi_schema_with_ngrams(const xsmi_schema *s, const xsm_text_options *text, xsmi_schema **out,

@@ -71,11 +71,8 @@ static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length,
     const size_t size = length + 2, codes = xsmi_char_ngrams_room(&t->options, size);
     XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
     XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + codes, "the words of a line", err));
-    t->marked[0] = '<';
-    memcpy(t->marked + 1, word, length);
-    t->marked[size - 1] = '>';
     const uint64_t *hashes = t->keys + t->key_count; /* a bucket takes the place of its hash, or of one before */
-    const size_t count = xsmi_char_ngrams(&t->options, t->fasttext, t->marked, size, t->keys + t->key_count);
+    const size_t count = xsmi_char_ngrams(&t->options, t->fasttext, word, length, t->marked, t->keys + t->key_count);
     for (size_t i = 0; i < count; i++) {
         add_bucket(t, hashes[i]);
     }
