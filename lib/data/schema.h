@@ -149,5 +149,8 @@ xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_err
 /* Of a file whose metadata say `index_base`; *out is NULL where it says nothing. */
 xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
                             xsmi_schema **out, xsm_error *err);
+/* The same, by the file's own entry `index_base`, as xsmi_schema_list_base() writes it. */
+xsm_status xsmi_schema_load(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
+                            xsm_error *err);
 
 #endif

@@ -193,7 +193,7 @@ static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uin
 static xsm_status check_features(const xsmi_fit_checkpoint *c, xsm_error *err)
 {
     xsmi_schema *theirs = NULL;
-    XSMI_TRY(xsmi_model_schema_in(c->context, c->file, c->resume, &theirs, err));
+    XSMI_TRY(xsmi_schema_load(c->context, c->file, c->resume, &theirs, err));
     const xsmi_feature_side rows = {c->schema, 0, "the training rows"};
     const xsmi_feature_side wanted = {theirs, 0, "the checkpoint"};
     const xsm_status status = xsmi_features_match(&rows, &wanted, NULL, err);

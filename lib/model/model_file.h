@@ -14,9 +14,6 @@
  * live as long as the container. `name` is for messages. (model_load.c) */
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err);
-/* What the features of the model in a container are; *out is NULL where it says nothing. */
-xsm_status xsmi_model_schema_in(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
-                                xsm_error *err);
 
 /* xsmi_open_how.choose() for a context with several ranks, the chooser: of the weights the lines of this rank's
  * classes. */

@@ -262,18 +262,6 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     return status;
 }
 
-xsm_status xsmi_model_schema_in(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
-                                xsm_error *err)
-{
-    const char *base = xsmi_container_metadata(file, XSMI_KEY_INDEX_BASE);
-    if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", name,
-                         base);
-    }
-    const int32_t index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
-    return xsmi_schema_read(ctx, file, name, index_base, out, err);
-}
-
 static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
 {
     const xsmi_tensor *idf = NULL, *standard = NULL, *pairs = NULL;
@@ -413,7 +401,7 @@ static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
     xsm_error inner = XSM_ERROR_INIT;
     XSMI_TRY(xsmi_layer_read(m, file, s->name, err));
     XSMI_TRY(load_classes(s, m, err));
-    XSMI_TRY(xsmi_model_schema_in(m->context, file, s->name, &m->map.schema, err));
+    XSMI_TRY(xsmi_schema_load(m->context, file, s->name, &m->map.schema, err));
     XSMI_TRY(load_transform(s, m, err));
     XSMI_TRY(in_file(s, xsmi_schema_check_count(m->map.schema, xsmi_model_input_features(m), &inner), &inner, err));
     if (xsmi_container_metadata(file, XSMI_KEY_CHECKPOINT)) {

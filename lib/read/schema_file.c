@@ -304,3 +304,15 @@ xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const 
     (*out)->index_base = index_base;
     return XSM_OK;
 }
+
+xsm_status xsmi_schema_load(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
+                            xsm_error *err)
+{
+    const char *base = xsmi_container_metadata(file, XSMI_KEY_INDEX_BASE);
+    if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", name,
+                         base);
+    }
+    const int32_t index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
+    return xsmi_schema_read(ctx, file, name, index_base, out, err);
+}

@@ -185,15 +185,7 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
         const xsm_array_reader reader = {list.tensors, list.count, path, file};
         status = xsmi_sampler_restore(s, &reader, classes, features, err);
     }
-    if (status == XSM_OK) {
-        uint32_t base = 2;
-        (void)xsmi_metadata_number(file, XSMI_KEY_INDEX_BASE, 0, 1, &base);
-        status = xsmi_schema_read(ctx, file, path,
-                                  base == 0   ? XSM_INDEX_BASE_ZERO
-                                  : base == 1 ? XSM_INDEX_BASE_ONE
-                                              : XSM_INDEX_BASE_AUTO,
-                                  &s->schema, err);
-    }
+    status = status == XSM_OK ? xsmi_schema_load(ctx, file, path, &s->schema, err) : status;
     status = status == XSM_OK ? xsmi_container_check_known(file, path, "a sampler like this", err) : status;
     xsmi_array_writer_clear(&list);
     if (status != XSM_OK) {

@@ -423,7 +423,7 @@ static void put_state(const xsmi_tensor *state, const xsmi_division *division, c
 static xsm_status check_features(const xsm_trainer *t, const contents *c, xsm_error *err)
 {
     xsmi_schema *theirs = NULL;
-    XSMI_TRY(xsmi_model_schema_in(t->context, c->file, c->path, &theirs, err));
+    XSMI_TRY(xsmi_schema_load(t->context, c->file, c->path, &theirs, err));
     const xsmi_feature_side rows = {t->train->schema, 0, "the training rows"};
     const xsmi_feature_side wanted = {theirs, 0, "the checkpoint"};
     const xsm_status status = xsmi_features_match(&rows, &wanted, NULL, err);
