@@ -89,15 +89,10 @@ typedef enum line_kind {
     LINE_BYTES /* the tensor's data: those of this rank's classes, or of all */
 } line_kind;
 
-/* Bytes of a tensor's number, and of a line of it. */
-static size_t number_bytes(const xsmi_tensor *t)
-{
-    return xsmi_dtype_size(t->dtype);
-}
-
+/* Bytes of a line of a tensor. */
 static size_t line_bytes(const xsmi_tensor *t)
 {
-    return number_bytes(t) * (t->rank > 1 ? (size_t)t->shape[1] : 1);
+    return xsmi_dtype_size(t->dtype) * (t->rank > 1 ? (size_t)t->shape[1] : 1);
 }
 
 /* Lines of this rank's classes, or of a model that is not divided. */
@@ -244,7 +239,7 @@ static xsm_status write_columns(const xsmi_content *c, xsmi_container_writer *w,
     const xsm_model *m = s->model;
     const xsmi_tensor *t = &c->tensor;
     const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
-    const size_t each = number_bytes(t), line = line_bytes(t), all = (size_t)t->shape[0];
+    const size_t each = xsmi_dtype_size(t->dtype), line = line_bytes(t), all = (size_t)t->shape[0];
     const size_t stride = s->extras->divisions[c->part].stride * each;
     size_t together = WRITE_BYTES / line;
     together = XSMI_MAX(together, 1);
