@@ -22,19 +22,21 @@ static void say_size(FILE *out, uint64_t classes, double features)
     fputs(" a row", out);
 }
 
-/* ", leaf=50": the options that are not the defaults, besides the number of trees and the seed, which the run has. */
-static void say_tree(FILE *out, const xsm_label_tree_options *tree)
+/* "label-tree, 3 trees, leaf=50": with the options that are not the defaults, but for the seed, which the run has. */
+static char *name_tree(const xsm_label_tree_options *tree)
 {
     const xsm_option *o;
-    fprintf(out, "label-tree, %u tree%s", (unsigned)tree->trees, tree->trees == 1 ? "" : "s");
+    char *name = cli_format("label-tree, %u tree%s", (unsigned)tree->trees, tree->trees == 1 ? "" : "s");
     for (size_t i = 0; (o = xsm_label_tree_option(i)); i++) {
         char value[32] = "";
         (void)xsm_label_tree_get(tree, o->name, value, sizeof value);
         if (strcmp(value, o->initial) != 0 && strcmp(o->name, "trees") != 0 && strcmp(o->name, "seed") != 0) {
-            fprintf(out, ", %s=%s", o->name, value);
+            char *longer = cli_format("%s, %s=%s", name, o->name, value);
+            free(name);
+            name = longer;
         }
     }
-    fputc(':', out);
+    return name;
 }
 
 /* "nce with 20 classes by frequency a row, by sgd:" */
@@ -62,7 +64,9 @@ static void say_method(FILE *out, const cli_run *r)
     xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
     (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
     if (chosen->label_tree) {
-        say_tree(out, chosen->label_tree);
+        char *name = name_tree(chosen->label_tree);
+        fprintf(out, "%s:", name);
+        free(name);
         say_count(out, rows.rows, "row", "rows");
         fputs(" and", out);
         say_count(out, rows.classes, "class", "classes");
@@ -163,8 +167,7 @@ static void say_line(FILE *out, const xsm_choice_trial *t)
 {
     cli_buffer rows;
     char *name = t->text         ? cli_ngrams_name(t->text)
-                 : t->label_tree ? cli_format("%s, %u tree%s", t->estimator, (unsigned)t->label_tree->trees,
-                                              t->label_tree->trees == 1 ? "" : "s")
+                 : t->label_tree ? name_tree(t->label_tree)
                  : t->hidden    ? cli_format("%s by %s, vectors of %u", t->estimator, t->optimizer, (unsigned)t->hidden)
                  : t->optimizer ? cli_format("%s by %s", t->estimator, t->optimizer)
                                 : cli_format("%s", t->estimator);
