@@ -121,7 +121,7 @@ xsm_dataset *bench_bibtex(xsm_context *ctx, const char **note)
         text_reader reader = {NULL, 0};
         char *text = bench_bibtex_text(ROWS, &reader.left);
         reader.text = text;
-        xsm_source source = {&reader, read_text};
+        xsm_source source = {sizeof source, &reader, read_text};
         bench_check(xsm_dataset_read_source(ctx, &source, "generated text", &options, &data, &err), &err);
         free(text);
     }

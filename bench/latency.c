@@ -331,7 +331,9 @@ static xsm_model *make_text_model(const line_list *lines, int32_t format, const 
     bytes b = {all, (size_t)(at - all)};
     options.format = format;
     options.text = format == XSM_FORMAT_TEXT ? text : NULL;
-    check(xsm_dataset_read_source(NULL, &(xsm_source){&b, read_bytes}, "lines", &options, &rows, &err), &err);
+    check(xsm_dataset_read_source(NULL, &(xsm_source){sizeof(xsm_source), &b, read_bytes}, "lines", &options, &rows,
+                                  &err),
+          &err);
     check(xsm_dataset_get_class_map(rows, &map, &err), &err);
     check(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &model, &err), &err);
     check(xsm_model_set_class_map(model, &map, &err), &err);
@@ -360,7 +362,9 @@ static void request(int way, const request_tools *t, const char *line)
     if (way == 0) {
         xsm_dataset *row = NULL;
         bytes b = {line, strlen(line)};
-        check(xsm_dataset_read_source(NULL, &(xsm_source){&b, read_bytes}, "a line", &t->options, &row, &err), &err);
+        check(xsm_dataset_read_source(NULL, &(xsm_source){sizeof(xsm_source), &b, read_bytes}, "a line", &t->options,
+                                      &row, &err),
+              &err);
         check(xsm_model_transform(t->model, row, &err), &err);
         xsm_dataset_free(row);
     } else if (way == 1) {

@@ -28,7 +28,7 @@ static int64_t next_bytes(void *user, void *buffer, size_t size)
 static double read_rate(void *state)
 {
     text *t = state;
-    xsm_source source = {t, next_bytes};
+    xsm_source source = {sizeof source, t, next_bytes};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     t->place = 0;

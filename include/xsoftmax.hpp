@@ -349,6 +349,9 @@ template <class T> struct initial;
         }                                                                                                              \
     }
 XSOFTMAX_INITIAL(xsm_error, XSM_ERROR_INIT);
+XSOFTMAX_INITIAL(xsm_allocator, XSM_ALLOCATOR_INIT);
+XSOFTMAX_INITIAL(xsm_runner, XSM_RUNNER_INIT);
+XSOFTMAX_INITIAL(xsm_source, XSM_SOURCE_INIT);
 XSOFTMAX_INITIAL(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_context_info, XSM_CONTEXT_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_text_options, XSM_TEXT_OPTIONS_INIT);
@@ -734,7 +737,7 @@ class context_options
     {
         auto kept = std::make_shared<std::decay_t<Pool>>(std::forward<Pool>(pool));
         pool_ = [kept](job each, std::size_t count) { (*kept)(each, count); };
-        runner_ = {nullptr, threads, 0, &context_options::run};
+        runner_ = {sizeof runner_, nullptr, threads, 0, &context_options::run};
         return *this;
     }
     /** Receives messages: `log(level, text)`, XSM_LOG_* and a const char *, from any thread. What it throws leaves the
@@ -763,7 +766,7 @@ class context_options
     /** As memory(), with a resource that the context keeps for its objects. */
     context_options &memory(std::shared_ptr<std::pmr::memory_resource> resource)
     {
-        allocator_ = {resource.get(), &context_options::allocate, &context_options::release};
+        allocator_ = {sizeof allocator_, resource.get(), &context_options::allocate, &context_options::release};
         resource_ = std::move(resource);
         return *this;
     }
@@ -839,8 +842,8 @@ class context_options
     std::function<flow(const xsm_activity &)> progress_;
     std::shared_ptr<void> resource_;
     xsm_context_options options_ = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_allocator allocator_ = {nullptr, nullptr, nullptr};
-    xsm_runner runner_ = {nullptr, 0, 0, nullptr};
+    xsm_allocator allocator_ = XSM_ALLOCATOR_INIT;
+    xsm_runner runner_ = XSM_RUNNER_INIT;
 };
 
 /** A context. An empty one, `context{}`, stands for NULL: each object gets a context of its own, with the defaults. */
@@ -1055,7 +1058,7 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
         static_assert(std::is_integral_v<std::invoke_result_t<callable &, void *, std::size_t>>,
                       "a source returns the number of bytes");
         return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
-            const xsm_source from = {const_cast<void *>(static_cast<const void *>(std::addressof(source))),
+            const xsm_source from = {sizeof from, const_cast<void *>(static_cast<const void *>(std::addressof(source))),
                                      &detail::read_from<callable>};
             return xsm_dataset_read_source(in.get(), &from, name.c_str(), &options, out, err);
         });

@@ -214,7 +214,7 @@ static int32_t cancel(void *user, const xsm_activity *activity)
 
 xsm_allocator test_countdown_allocator(test_countdown *c)
 {
-    return (xsm_allocator){c, allocate, release};
+    return (xsm_allocator){sizeof(xsm_allocator), c, allocate, release};
 }
 
 xsm_status test_rank_context(test_rank *r, test_countdown *memory, test_countdown *hook, xsm_context **out)
@@ -245,7 +245,7 @@ static int32_t run_some(void *user, xsm_job job, void *state, size_t count)
 
 xsm_status test_rank_context_running(test_rank *r, test_countdown *runs, xsm_context **out)
 {
-    const xsm_runner runner = {runs, 2, 0, run_some};
+    const xsm_runner runner = {sizeof runner, runs, 2, 0, run_some};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     const xsm_comm comm = r->context->group.comm;
     options.runner = &runner;

@@ -102,7 +102,7 @@ static xsm_context *hooked_context(test_memory **memory, uint32_t threads, xsm_p
     test_memory *m = calloc(1, sizeof *m);
     assert_non_null(m);
     pthread_mutex_init(&m->lock, NULL);
-    xsm_allocator allocator = {m, allocate, release};
+    xsm_allocator allocator = {sizeof allocator, m, allocate, release};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.threads = threads;
@@ -273,7 +273,7 @@ static int64_t read_bytes(void *user, void *buffer, size_t size)
 
 xsm_source test_source(test_bytes *bytes)
 {
-    xsm_source source = {bytes, read_bytes};
+    xsm_source source = {sizeof source, bytes, read_bytes};
     return source;
 }
 

@@ -86,7 +86,8 @@ static int32_t run_pthreads(void *user, xsm_job job, void *state, size_t count)
 
 xsm_context *test_context(uint32_t threads, int runner, uint32_t cpu_disable)
 {
-    xsm_runner own = {(void *)(uintptr_t)threads, threads, 0, runner == TEST_REVERSED ? run_reversed : run_pthreads};
+    xsm_runner own = {sizeof own, (void *)(uintptr_t)threads, threads, 0,
+                      runner == TEST_REVERSED ? run_reversed : run_pthreads};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = threads;
     options.cpu_disable = cpu_disable;

@@ -469,7 +469,7 @@ int main(int argc, char **argv)
     options.comm = &counts;
     options.threads = s.threads;
     const places where = choose_places(s.threads);
-    const xsm_allocator touched = {.allocate = allocate, .release = release};
+    const xsm_allocator touched = {.size = sizeof touched, .allocate = allocate, .release = release};
     options.allocator = steps ? &touched : NULL;
     check(xsm_context_new(&options, &ctx, &err));
     if (strcmp(s.work, "wire") == 0) {

@@ -294,7 +294,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
         return cli_misuse("standard input is given to one rank alone; each of several reads a file");
     }
     if (strcmp(path, "-") == 0) {
-        xsm_source source = {NULL, cli_read_input};
+        xsm_source source = {sizeof source, NULL, cli_read_input};
         cli_note("reading standard input ...");
         status = xsm_dataset_read_source(context, &source, "standard input", &options, out, &err);
     } else {

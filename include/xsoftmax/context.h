@@ -22,14 +22,22 @@
  * **Threads.** Any number of threads may use one context at the same time.
  *  @{ */
 
-/** A memory allocator of the host. Both functions must be thread-safe, and must return: they must not throw. */
+/** A memory allocator of the host. Both functions must be thread-safe, and must return: they must not throw. Start with
+ *  #XSM_ALLOCATOR_INIT. */
 typedef struct xsm_allocator {
-    void *user; /**< First argument of both functions. */
+    size_t size; /**< sizeof(xsm_allocator). */
+    void *user;  /**< First argument of both functions. */
     /** Returns `size` (> 0) bytes at a multiple of `alignment` (a power of two, at most 2 MiB), or NULL. */
     void *(*allocate)(void *user, size_t size, size_t alignment);
     /** Releases memory that allocate() returned for the same size and alignment; `memory` is never NULL. */
     void (*release)(void *user, void *memory, size_t size, size_t alignment);
 } xsm_allocator;
+
+/** Starting value of an #xsm_allocator. */
+#define XSM_ALLOCATOR_INIT                                                                                             \
+    {                                                                                                                  \
+        sizeof(xsm_allocator), NULL, NULL, NULL                                                                        \
+    }
 
 /** Level of a message. */
 enum {
@@ -46,9 +54,10 @@ typedef void (*xsm_log_function)(void *user, int32_t level, const char *message)
  *  it. */
 typedef void (*xsm_job)(void *state, size_t index, uint32_t thread);
 
-/** A thread pool of the host. */
+/** A thread pool of the host. Start with #XSM_RUNNER_INIT. */
 typedef struct xsm_runner {
-    void *user; /**< First argument of run(). */
+    size_t size; /**< sizeof(xsm_runner). */
+    void *user;  /**< First argument of run(). */
     /** Most threads that run() uses at once, at least 1. The `thread` of a job is less than this. */
     uint32_t threads;
     /** Zero. */
@@ -61,6 +70,12 @@ typedef struct xsm_runner {
      *  fails, and no job may run any more then; it must not throw. A job needs up to 64 KiB of its thread's stack. */
     int32_t (*run)(void *user, xsm_job job, void *state, size_t count);
 } xsm_runner;
+
+/** Starting value of an #xsm_runner. */
+#define XSM_RUNNER_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(xsm_runner), NULL, 0, 0, NULL                                                                           \
+    }
 
 /** What a call is doing, for an #xsm_progress_hook. The library fills it; check `size` before you read members that
  *  later releases add (XSM_HAS()). */

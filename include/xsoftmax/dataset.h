@@ -305,13 +305,20 @@ typedef struct xsm_write_options {
         sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL, NULL                                                  \
     }
 
-/** A source of bytes other than a file. */
+/** A source of bytes other than a file. Start with #XSM_SOURCE_INIT. */
 typedef struct xsm_source {
-    void *user; /**< First argument of read(). */
+    size_t size; /**< sizeof(xsm_source). */
+    void *user;  /**< First argument of read(). */
     /** Reads up to `size` bytes. Returns a negative number on failure, 0 at the end, else the number of bytes. It must
      *  not throw. */
     int64_t (*read)(void *user, void *buffer, size_t size);
 } xsm_source;
+
+/** Starting value of an #xsm_source. */
+#define XSM_SOURCE_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(xsm_source), NULL, NULL                                                                                 \
+    }
 
 /** Labels of rows in the caller's memory, as classes in [0, `classes`). Start with #XSM_LABELS_INIT. */
 typedef struct xsm_labels {

@@ -56,20 +56,21 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     }
     xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_context_options), options, "xsm_context_options", err));
-    xsm_allocator allocator = {NULL, default_allocate, default_release};
+    xsm_allocator allocator = {sizeof allocator, NULL, default_allocate, default_release};
     if (o.allocator) {
-        if (!o.allocator->allocate || !o.allocator->release) {
+        XSMI_TRY(xsmi_options_read(&allocator, sizeof allocator, XSMI_FIRST(xsm_allocator), o.allocator,
+                                   "xsm_allocator", err));
+        if (!allocator.allocate || !allocator.release) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "an allocator needs both allocate() and release()");
         }
-        allocator = *o.allocator;
     }
-    xsm_runner runner = {NULL, 1, 0, NULL};
+    xsm_runner runner = {sizeof runner, NULL, 1, 0, NULL};
     if (o.runner) {
-        if (!o.runner->run || o.runner->threads == 0) {
+        XSMI_TRY(xsmi_options_read(&runner, sizeof runner, XSMI_FIRST(xsm_runner), o.runner, "xsm_runner", err));
+        if (!runner.run || runner.threads == 0) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a runner needs run() and at least one thread");
         }
-        XSMI_TRY(XSMI_CHECK_ZERO(xsm_runner, o.runner, reserved, err));
-        runner = *o.runner;
+        XSMI_TRY(XSMI_CHECK_ZERO(xsm_runner, &runner, reserved, err));
     } else {
         uint32_t processors = xsmi_processors();
         runner.threads = o.threads ? o.threads : XSMI_MIN(processors, THREADS_MAX);

@@ -4,6 +4,7 @@
 #define XSMI_FIRST_H
 
 #define XSMI_LAST_xsm_activity seconds
+#define XSMI_LAST_xsm_allocator release
 #define XSMI_LAST_xsm_array data
 #define XSMI_LAST_xsm_batch label_weights
 #define XSMI_LAST_xsm_calibrate_options rows
@@ -74,6 +75,7 @@
 #define XSMI_LAST_xsm_ranks_options known_count
 #define XSMI_LAST_xsm_read_options text_column
 #define XSMI_LAST_xsm_row label_weights
+#define XSMI_LAST_xsm_runner run
 #define XSMI_LAST_xsm_sampler_check_options set
 #define XSMI_LAST_xsm_sampler_info reserved
 #define XSMI_LAST_xsm_sampler_ops draw_rows
@@ -85,6 +87,7 @@
 #define XSMI_LAST_xsm_search_plan reserved
 #define XSMI_LAST_xsm_skipgram_fit_options estimator
 #define XSMI_LAST_xsm_skipgram_options progress_user
+#define XSMI_LAST_xsm_source read
 #define XSMI_LAST_xsm_state_tensor data
 #define XSMI_LAST_xsm_step examples
 #define XSMI_LAST_xsm_storage release_user

@@ -25,6 +25,10 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
                               xsm_error *err)
 {
     XSMI_TRY(read_struct(given, known, function, out, err));
+    if (known->source) { /* its members are those of the first release, which every release has at their place */
+        xsm_source source;
+        XSMI_TRY(xsmi_options_read(&source, sizeof source, XSMI_FIRST(xsm_source), known->source, "xsm_source", err));
+    }
     if (!known->bytes == !(known->source && known->source->read)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has %s; one of them is needed", function,
                          out->name, known->bytes ? "bytes and a source" : "neither bytes nor a source with read()");

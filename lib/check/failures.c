@@ -95,7 +95,7 @@ xsm_status xsmi_trial_context(xsmi_trial *t, xsm_context *parent, uint32_t threa
     atomic_init(&t->blocks, 0);
     atomic_flag_clear(&t->busy);
     t->list = NULL;
-    xsm_allocator allocator = {t, trial_allocate, trial_release};
+    xsm_allocator allocator = {sizeof allocator, t, trial_allocate, trial_release};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.threads = threads;

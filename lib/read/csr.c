@@ -138,7 +138,8 @@ static xsm_status read_array(archive *a, const char *name, taker take, xsm_error
     snprintf(what, sizeof what, "%.200s in %.80s", name, a->file->name);
     xsmi_npy n = {.name = what};
     a->failure = (xsm_error)XSM_ERROR_INIT;
-    xsm_status status = xsmi_source_open_host(&s, a->file->context, &(xsm_source){a, read_entry}, what, err);
+    xsm_status status =
+        xsmi_source_open_host(&s, a->file->context, &(xsm_source){sizeof(xsm_source), a, read_entry}, what, err);
     status = status == XSM_OK ? xsmi_npy_read_header(&s, &n, err) : status;
     status = status == XSM_OK ? read_numbers(a, &s, &n, take, err) : status;
     xsmi_source_close(&s);

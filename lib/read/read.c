@@ -591,11 +591,15 @@ xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *sourc
                                    const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!source || !source->read || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: %s is NULL",
-                         !source         ? "source"
-                         : !source->read ? "the source's read()"
-                                         : "out");
+    xsm_source known = XSM_SOURCE_INIT;
+    if (source) {
+        XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_source), source, "xsm_source", err));
     }
-    return read_all(context, &(input){NULL, source, name ? name : "input"}, options, out, err);
+    if (!known.read || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: %s is NULL",
+                         !source       ? "source"
+                         : !known.read ? "the source's read()"
+                                       : "out");
+    }
+    return read_all(context, &(input){NULL, &known, name ? name : "input"}, options, out, err);
 }

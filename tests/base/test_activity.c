@@ -276,7 +276,7 @@ static void the_runner_of_the_host(void **state)
     xsm_error err = XSM_ERROR_INIT;
     watcher w;
     xsmi_activity a;
-    const xsm_runner runner = {NULL, 2, 0, run_on_another};
+    const xsm_runner runner = {sizeof runner, NULL, 2, 0, run_on_another};
     start(&w, 0, &runner, -1);
     endless e = {w.context, pthread_self(), true, 0};
     w.cancel_at = 1;

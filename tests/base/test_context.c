@@ -97,7 +97,7 @@ static void test_bad_options(void **state)
     assert_fails(xsm_context_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
 
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_allocator allocator = {&calls, NULL, no_release};
+    xsm_allocator allocator = {sizeof allocator, &calls, NULL, no_release};
     options.allocator = &allocator;
     assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
     allocator.allocate = no_allocate;
@@ -109,7 +109,7 @@ static void test_bad_options(void **state)
     assert_int_equal(calls, 1);
     options.allocator = NULL;
 
-    xsm_runner runner = {NULL, 1, 0, NULL};
+    xsm_runner runner = {sizeof runner, NULL, 1, 0, NULL};
     options.runner = &runner;
     assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
     runner.run = run_backwards;
@@ -280,7 +280,7 @@ static void release_to(void *user, void *memory, size_t size, size_t alignment)
 static void test_refused_memory(void **state)
 {
     (void)state;
-    xsm_allocator allocator = {NULL, allocate_from, release_to};
+    xsm_allocator allocator = {sizeof allocator, NULL, allocate_from, release_to};
     /* The context, the pool and its list of workers, and once none refused. */
     assert_int_equal(test_every_allocation(make_context, &allocator), 4);
 }
@@ -331,7 +331,7 @@ static void test_release_hook(void **state)
     for (uint32_t threads = 1; threads <= 2; threads++) {
         test_memory *m;
         xsm_context *base = test_memory_context(&m, 1), *ctx = NULL;
-        xsm_allocator allocator = {base, allocate_from, release_to};
+        xsm_allocator allocator = {sizeof allocator, base, allocate_from, release_to};
         lent l = {m, 0, 0};
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
         options.allocator = &allocator;
@@ -539,7 +539,7 @@ static void test_runner(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     int calls = 0;
-    xsm_runner runner = {&calls, 3, 0, run_backwards};
+    xsm_runner runner = {sizeof runner, &calls, 3, 0, run_backwards};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     options.threads = 17; /* only counts without a runner */
@@ -553,7 +553,7 @@ static void test_runner(void **state)
     assert_int_equal(calls, 1); /* not for a single job */
     xsm_context_free(ctx);
 
-    runner = (xsm_runner){&calls, 1, 0, run_backwards};
+    runner = (xsm_runner){sizeof(xsm_runner), &calls, 1, 0, run_backwards};
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
     assert_jobs(ctx, JOBS, 1); /* nor for a single thread */
     assert_int_equal(calls, 1);
@@ -582,7 +582,7 @@ static void test_runner_that_fails(void **state)
     static jobs j;
     memset(&j, 0, sizeof j);
     j.threads = 2;
-    xsm_runner runner = {NULL, 2, 0, run_half};
+    xsm_runner runner = {sizeof runner, NULL, 2, 0, run_half};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     xsm_context *ctx;
@@ -610,7 +610,7 @@ static void test_runner_that_lies(void **state)
     static const char *const messages[WRONGS] = {"9 jobs have, of 10", "11 jobs have, of 10", "some have twice",
                                                  "20 jobs have, of 10"};
     wrong how;
-    xsm_runner runner = {&how, 2, 0, run_wrong};
+    xsm_runner runner = {sizeof runner, &how, 2, 0, run_wrong};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     xsm_context *ctx;

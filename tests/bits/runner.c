@@ -59,7 +59,7 @@ static int32_t run(void *user, xsm_job job, void *state, size_t count)
 
 const xsm_runner *bits_runner_open(void)
 {
-    static const xsm_runner runner = {NULL, THREADS, 0, run};
+    static const xsm_runner runner = {sizeof runner, NULL, THREADS, 0, run};
     static uint32_t numbers[THREADS];
     for (uint32_t i = 0; i < THREADS; i++) {
         pthread_attr_t attributes;

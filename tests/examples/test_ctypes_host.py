@@ -125,8 +125,8 @@ def test_callbacks_and_memory(xsm):
     def release(_, address, size, alignment):
         del blocks[address]
 
-    allocator = structs["xsm_allocator"](None, dict(structs["xsm_allocator"]._fields_)["allocate"](allocate),
-                                         dict(structs["xsm_allocator"]._fields_)["release"](release))
+    allocator = xsm.struct("allocator", allocate=dict(structs["xsm_allocator"]._fields_)["allocate"](allocate),
+                           release=dict(structs["xsm_allocator"]._fields_)["release"](release))
     with xsm.make("context_new", ctypes.byref(xsm.struct("context_options", allocator=allocator, threads=1))) as context:
         made = xsm.make
 

@@ -99,7 +99,7 @@ static int64_t read_bytes(void *user, void *buffer, size_t size)
 
 xsm_source fuzz_source(fuzz_bytes *bytes)
 {
-    return (xsm_source){bytes, read_bytes};
+    return (xsm_source){sizeof(xsm_source), bytes, read_bytes};
 }
 
 static char folder[1024];

@@ -541,7 +541,7 @@ static xsm_status open_part(xsm_context *ctx, int where, bool believe, const uns
 {
     const char *path = test_path("part");
     reading r = {bytes, size, 0};
-    xsm_source source = {&r, read_some};
+    xsm_source source = {sizeof source, &r, read_some};
     xsm_storage storage = XSM_STORAGE_INIT;
     if (where == PART_FILE) {
         FILE *f = fopen(path, "wb");

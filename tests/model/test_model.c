@@ -199,7 +199,7 @@ static int32_t failing_run(void *user, xsm_job job, void *state, size_t count)
 static void survives_a_failing_runner(void **state)
 {
     (void)state;
-    xsm_runner runner = {NULL, 2, 0, failing_run};
+    xsm_runner runner = {sizeof runner, NULL, 2, 0, failing_run};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     xsm_context *context = NULL;

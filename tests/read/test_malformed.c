@@ -341,7 +341,7 @@ static void little_memory(void **state)
         xsm_context *ctx = NULL;
         xsm_dataset *d = NULL;
         size_t largest = 0;
-        const xsm_allocator allocator = {&largest, allocate_little, release_little};
+        const xsm_allocator allocator = {sizeof allocator, &largest, allocate_little, release_little};
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
         options.allocator = &allocator;
         options.threads = 1;

@@ -394,7 +394,7 @@ static void files(void **state)
     assert_fails(xsm_dataset_read(NULL, NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_read(NULL, path, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_read_source(NULL, NULL, "x", NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_source unreadable = {NULL, NULL};
+    xsm_source unreadable = {sizeof unreadable, NULL, NULL};
     assert_fails(xsm_dataset_read_source(NULL, &unreadable, "x", NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
     /* A long path keeps its end, and the message its point. */
     char name[600];
@@ -424,7 +424,7 @@ static void host_failures(void **state)
         xsm_source source = test_source(&bytes);
         assert_fails(xsm_dataset_read_source(NULL, &source, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
     }
-    xsm_source source = {NULL, too_much};
+    xsm_source source = {sizeof source, NULL, too_much};
     assert_fails(xsm_dataset_read_source(NULL, &source, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
     assert_null(d);
 }

@@ -81,6 +81,9 @@ static void test_starting_values(void **state)
     } while (0)
     STARTS(xsm_error, XSM_ERROR_INIT);
     STARTS(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
+    STARTS(xsm_allocator, XSM_ALLOCATOR_INIT);
+    STARTS(xsm_runner, XSM_RUNNER_INIT);
+    STARTS(xsm_source, XSM_SOURCE_INIT);
     STARTS(xsm_class_map, XSM_CLASS_MAP_INIT);
     STARTS(xsm_labels, XSM_LABELS_INIT);
     STARTS(xsm_progress, XSM_PROGRESS_INIT);
@@ -171,7 +174,7 @@ static void test_struct_init(void **state)
     metrics.rows = 7;
     assert_int_equal(xsm_struct_init("metrics", &metrics, sizeof metrics, &err), XSM_ERROR_NAME);
     assert_non_null(strstr(err.message, "'metrics'"));
-    assert_int_equal(xsm_struct_init("xsm_runner", &metrics, sizeof metrics, &err), XSM_ERROR_NAME);
+    assert_int_equal(xsm_struct_init("xsm_confusion", &metrics, sizeof metrics, &err), XSM_ERROR_NAME);
     assert_int_equal(xsm_struct_init(NULL, &metrics, sizeof metrics, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_struct_init("xsm_metrics", NULL, sizeof metrics, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(metrics.rows, 7);
@@ -350,6 +353,43 @@ static xsm_status new_context(fixture *f, void *object, xsm_error *err)
     return status;
 }
 
+static xsm_status new_context_with_allocator(fixture *f, void *object, xsm_error *err)
+{
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.allocator = object;
+    return new_context(f, &options, err);
+}
+
+static xsm_status new_context_with_runner(fixture *f, void *object, xsm_error *err)
+{
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.runner = object;
+    return new_context(f, &options, err);
+}
+
+static void *allocate(void *user, size_t size, size_t alignment)
+{
+    (void)user;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
+static int32_t run_in_turn(void *user, xsm_job job, void *state, size_t count)
+{
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        job(state, i, 0);
+    }
+    return 0;
+}
+
 static xsm_status from_dense(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
@@ -417,6 +457,41 @@ static xsm_status read_source(fixture *f, void *object, xsm_error *err)
     xsm_dataset *made = NULL;
     xsm_status status = xsm_dataset_read_source(NULL, &source, "source", object, &made, err);
     xsm_dataset_free(made);
+    return status;
+}
+
+/* A source is read once: each call has rows of its own. */
+static xsm_status read_from(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    test_bytes bytes = {TEXT("1 1:1\n2 2:1\n"), 0, SIZE_MAX, 0};
+    const xsm_source source = test_source(&bytes);
+    xsm_dataset *made = NULL;
+    memcpy((char *)object + offsetof(xsm_source, user), &source.user, sizeof source.user);
+    xsm_status status = xsm_dataset_read_source(NULL, object, "source", NULL, &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+/* The bytes of a model in a buffer, by a storage's source. */
+static xsm_status load_from_source(fixture *f, void *object, xsm_error *err)
+{
+    xsm_buffer *buffer = NULL;
+    xsm_storage storage = XSM_STORAGE_INIT;
+    uint64_t count = 0;
+    assert_ok(xsm_buffer_new(NULL, &buffer, err), *err);
+    assert_ok(xsm_buffer_get_storage(buffer, &storage, err), *err);
+    assert_ok(xsm_model_save_to(f->model, &storage, err), *err);
+    const void *saved = xsm_buffer_bytes(buffer, &count);
+    test_bytes bytes = {saved, (size_t)count, 0, SIZE_MAX, 0};
+    const xsm_source source = test_source(&bytes);
+    memcpy((char *)object + offsetof(xsm_source, user), &source.user, sizeof source.user);
+    storage = (xsm_storage)XSM_STORAGE_INIT;
+    storage.source = object;
+    xsm_model *made = NULL;
+    xsm_status status = xsm_model_load_from(NULL, &storage, NULL, &made, err);
+    xsm_model_free(made);
+    xsm_buffer_free(buffer);
     return status;
 }
 
@@ -848,6 +923,14 @@ static void test_every_function(void **state)
         assert_sizes(f, #type, function, &object, sizeof object);                                                      \
     } while (0)
     SIZES(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT, new_context);
+    const xsm_allocator allocator = {sizeof allocator, NULL, allocate, release};
+    assert_sizes(f, "xsm_allocator", new_context_with_allocator, &allocator, sizeof allocator);
+    const xsm_runner runner = {sizeof runner, NULL, 1, 0, run_in_turn};
+    assert_sizes(f, "xsm_runner", new_context_with_runner, &runner, sizeof runner);
+    test_bytes no_bytes = {TEXT(""), 0, SIZE_MAX, 0};
+    const xsm_source source = test_source(&no_bytes);
+    assert_sizes(f, "xsm_source", read_from, &source, sizeof source);
+    assert_sizes(f, "xsm_source", load_from_source, &source, sizeof source);
     SIZES(xsm_context_info, XSM_CONTEXT_INFO_INIT, get_context_info);
     SIZES(xsm_model_info, XSM_MODEL_INFO_INIT, get_model_info);
     SIZES(xsm_estimator_info, XSM_ESTIMATOR_INFO_INIT, get_estimator_info);

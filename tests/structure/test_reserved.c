@@ -118,7 +118,7 @@ static void models_are_refused(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_runner runner = {NULL, 1, 0, run_in_turn};
+    xsm_runner runner = {sizeof runner, NULL, 1, 0, run_in_turn};
     xsm_context_options context = XSM_CONTEXT_OPTIONS_INIT;
     context.runner = &runner;
     xsm_context *ctx = NULL;

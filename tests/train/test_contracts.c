@@ -209,8 +209,8 @@ static int64_t bad_read(void *user, void *buffer, size_t size)
 static uint64_t trained(bool threads)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_allocator allocator = {NULL, bad_allocate, bad_release};
-    xsm_runner runner = {NULL, 2, 0, bad_run};
+    xsm_allocator allocator = {sizeof allocator, NULL, bad_allocate, bad_release};
+    xsm_runner runner = {sizeof runner, NULL, 2, 0, bad_run};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.runner = threads ? NULL : &runner;
@@ -228,7 +228,7 @@ static uint64_t trained(bool threads)
                 test_uniform(&seed));
     }
     rewind(text);
-    xsm_source source = {text, bad_read};
+    xsm_source source = {sizeof source, text, bad_read};
     xsm_dataset *data = NULL;
     assert_ok(xsm_dataset_read_source(ctx, &source, "rows", NULL, &data, &err), err);
     fclose(text);
@@ -335,7 +335,7 @@ static void test_no_nesting(void **state)
     (void)state;
     shy_runner r = {0, 0, 0, PTHREAD_MUTEX_INITIALIZER};
     assert_int_equal(pthread_key_create(&r.inside, NULL), 0);
-    xsm_runner runner = {&r, 2, 0, run_shyly};
+    xsm_runner runner = {sizeof runner, &r, 2, 0, run_shyly};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     xsm_error err = XSM_ERROR_INIT;
@@ -540,7 +540,7 @@ static void test_skipped_jobs(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(300, 12, 40, false, 7);
-    xsm_runner runner = {NULL, 2, 0, skip_odd_jobs};
+    xsm_runner runner = {sizeof runner, NULL, 2, 0, skip_odd_jobs};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     xsm_context *ctx = NULL;

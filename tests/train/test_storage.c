@@ -117,7 +117,7 @@ static xsm_storage disk_storage(disk *d)
 {
     xsm_storage s = XSM_STORAGE_INIT;
     s.name = "the disk";
-    d->source = (xsm_source){d, disk_read};
+    d->source = (xsm_source){sizeof(xsm_source), d, disk_read};
     s.source = &d->source;
     s.user = d;
     s.begin = disk_begin;
@@ -707,7 +707,7 @@ static void test_arguments(void **state)
         assert_fails(save(things[i], &s, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "the disk: the storage has no write()"));
         s.name = NULL;
-        s.source = &(xsm_source){d, NULL};
+        s.source = &(xsm_source){sizeof(xsm_source), d, NULL};
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "storage: the storage has neither bytes nor a source with read()"));
         s = whole;
@@ -720,7 +720,7 @@ static void test_arguments(void **state)
         s = bytes_storage(d->saved, 0);
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_FORMAT, err);
         s = whole;
-        s.source = &(xsm_source){d, read_too_much};
+        s.source = &(xsm_source){sizeof(xsm_source), d, read_too_much};
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_IO, err);
         s.size = 8;
         assert_fails(save(things[i], &s, &err), XSM_ERROR_STRUCT_OLD, err);

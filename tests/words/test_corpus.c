@@ -262,7 +262,7 @@ static void release_little(void *user, void *memory, size_t size, size_t alignme
 /* Reads what comes from a pipe, with 1 MiB for each array. */
 static xsm_status read_pipe(const char *text, xsm_model **out, xsm_error *err)
 {
-    xsm_allocator little = {NULL, allocate_little, release_little};
+    xsm_allocator little = {sizeof little, NULL, allocate_little, release_little};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     xsm_context *ctx = NULL;
     int ends[2];
