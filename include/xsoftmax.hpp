@@ -2229,6 +2229,48 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
     }
 };
 
+/** Result of predict(): the best classes of each row. */
+struct predictions {
+    std::uint32_t top = 0;              /**< Classes a row: the smaller of the option and K. */
+    std::vector<std::uint32_t> classes; /**< [n][top] highest score first; #XSM_NO_CLASS behind the last. */
+    std::vector<std::uint32_t> lengths; /**< [n] classes of each row: `top`, or what the limits leave. */
+    std::vector<float> scores;          /**< [n][top] */
+    std::vector<double> probabilities;  /**< [n][top], or empty. */
+};
+
+/** The best classes of many rows on the context's threads, within the filters and thresholds of a prediction, whose
+ *  batch and results are not used; with their probabilities if these are wanted. */
+template <class How = throwing>
+outcome<How, predictions> predict(const context &in, const model &of, const xsm_batch &rows, bool probabilities = false,
+                                  const xsm_predictor_options &options = init<xsm_predictor_options>(),
+                                  const xsm_prediction &limits = init<xsm_prediction>())
+{
+    return detail::fill<How>(predictions(), [&](predictions *out, xsm_error *err) {
+        auto prediction = limits;
+        const auto wanted = options.top ? options.top : std::uint32_t(5);
+        const auto count = static_cast<std::size_t>(rows.count);
+        out->top = wanted < of.classes() ? wanted : of.classes();
+        out->classes.resize(count * out->top);
+        out->lengths.resize(count);
+        out->scores.resize(count * out->top);
+        out->probabilities.resize(probabilities ? count * out->top : 0);
+        prediction.batch = &rows;
+        prediction.classes = out->classes.data();
+        prediction.lengths = out->lengths.data();
+        prediction.scores = out->scores.data();
+        prediction.probabilities = probabilities ? out->probabilities.data() : nullptr;
+        return xsm_predict(in.get(), of.get(), &options, &prediction, err);
+    });
+}
+/** The best classes of all rows of a dataset. */
+template <class How = throwing>
+outcome<How, predictions> predict(const context &in, const model &of, const dataset &rows, bool probabilities = false,
+                                  const xsm_predictor_options &options = init<xsm_predictor_options>())
+{
+    return predict<How>(in, of, batch(rows, 0, detail::about<xsm_dataset_info>(xsm_dataset_get_info, rows.get()).rows),
+                        probabilities, options);
+}
+
 /** From the bytes of a row to what a model scores, one row at a time, by one thread. (ext/encoder.h) */
 class encoder : public handle<xsm_encoder, xsm_encoder_free>
 {

@@ -1,32 +1,17 @@
 /*
- * xsoftmax predict: the best classes of each row. A predictor belongs to one thread, so each thread has its own. A
- * window of rows is split into a slice for each thread, and printed in the order of the rows when all slices are done.
- * With --index or --shortlist the predictors share an index or a label tree, and its recall is measured on some of the
- * rows.
+ * xsoftmax predict: the best classes of each row. Rows are predicted window by window, on all threads, and printed.
+ * With
+ * --index or --shortlist the recall is measured on some of the rows.
  */
 #include "cli.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-/* Rows in a thread's slice of a window: enough to score tiles of rows together. */
-#define SLICE_ROWS 256
+/* Rows of a window for each thread: enough to score tiles of rows together. */
+#define WINDOW_ROWS 256
 /* The most rows that recall is measured on. */
 #define RECALL_ROWS 1000
-
-typedef struct slice {
-    xsm_predictor *predictor;
-    xsm_batch batch;
-    xsm_prediction wanted; /* its filters */
-    uint32_t *classes, *lengths;
-    float *scores;
-    double *probabilities;
-    xsm_status status;
-    xsm_error err;
-    pthread_t thread;
-    int started; /* the thread was started and must be joined */
-} slice;
 
 typedef struct prediction {
     const char *model_path, *data;
@@ -42,22 +27,13 @@ typedef struct prediction {
     xsm_dataset *rows;
     cli_stream stream;
     uint64_t row_count, empty; /* so far */
-    slice *slices;
-    size_t slice_count;
+    /* Of a window of rows; of scores and probabilities one. */
+    uint64_t window;
+    uint32_t length; /* classes a row */
+    uint32_t *classes, *lengths;
+    float *scores;
+    double *probability;
 } prediction;
-
-static void *predict_slice(void *argument)
-{
-    slice *s = argument;
-    xsm_prediction wanted = s->wanted;
-    wanted.batch = &s->batch;
-    wanted.classes = s->classes;
-    wanted.scores = s->scores;
-    wanted.probabilities = s->probabilities;
-    wanted.lengths = s->lengths;
-    s->status = xsm_predictor_run(s->predictor, &wanted, &s->err);
-    return NULL;
-}
 
 static xsm_predictor_options predictor_options(const prediction *p)
 {
@@ -71,7 +47,7 @@ static xsm_predictor_options predictor_options(const prediction *p)
     return options;
 }
 
-/* The filters of every slice. */
+/* What each row may get. */
 static xsm_prediction filters_of(const prediction *p)
 {
     xsm_prediction wanted = XSM_PREDICTION_INIT;
@@ -89,62 +65,52 @@ static xsm_prediction filters_of(const prediction *p)
     return wanted;
 }
 
-static int make_slices(prediction *p)
+static int make_window(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     const xsm_predictor_options options = predictor_options(p);
-    p->slice_count = cli_group ? 1 : cli_threads(p->context); /* of ranks one call at a time */
-    p->slices = calloc(p->slice_count, sizeof *p->slices);
-    if (!p->slices) {
-        p->slice_count = 0;
-        return cli_fail("out of memory");
+    xsm_predictor *tried = NULL;
+    if (xsm_predictor_new(p->model, &options, &tried, &err) != XSM_OK) {
+        return cli_search_refused(&err);
     }
-    for (size_t i = 0; i < p->slice_count; i++) {
-        slice *s = &p->slices[i];
-        s->err = (xsm_error)XSM_ERROR_INIT;
-        if (xsm_predictor_new(p->model, &options, &s->predictor, &err) != XSM_OK) {
-            return cli_search_refused(&err);
-        }
-        size_t entries = (size_t)SLICE_ROWS * cli_predictor_info(s->predictor).top;
-        s->wanted = filters_of(p);
-        s->classes = calloc(entries, sizeof *s->classes);
-        s->lengths = calloc(SLICE_ROWS, sizeof *s->lengths);
-        s->scores = p->probabilities ? NULL : calloc(entries, sizeof *s->scores);
-        s->probabilities = p->probabilities ? calloc(entries, sizeof *s->probabilities) : NULL;
-        if (!s->classes || !s->lengths || (!s->scores && !s->probabilities)) {
-            return cli_fail("out of memory");
-        }
-    }
-    return CLI_GO_ON;
+    p->length = cli_predictor_info(tried).top;
+    xsm_predictor_free(tried);
+    p->window = WINDOW_ROWS * (uint64_t)cli_threads(p->context);
+    const size_t entries = (size_t)p->window * p->length;
+    p->classes = calloc(entries, sizeof *p->classes);
+    p->lengths = calloc(p->window, sizeof *p->lengths);
+    p->scores = p->probabilities ? NULL : calloc(entries, sizeof *p->scores);
+    p->probability = p->probabilities ? calloc(entries, sizeof *p->probability) : NULL;
+    return p->classes && p->lengths && (p->scores || p->probability) ? CLI_GO_ON : cli_fail("out of memory");
 }
 
 /* Prints "label:value" pairs separated by tabs. A name may contain spaces and colons, so the value is what follows the
  * last colon. */
-static void print_text(const slice *s, const xsm_class_map *map, size_t first, uint32_t length)
+static void print_text(const prediction *p, const xsm_class_map *map, size_t row)
 {
-    for (uint32_t j = 0; j < length; j++) {
-        const size_t entry = first + j;
+    for (uint32_t j = 0; j < p->lengths[row]; j++) {
+        const size_t entry = row * p->length + j;
         if (j > 0) {
             putchar('\t');
         }
-        cli_write_class(stdout, map, s->classes[entry]);
-        printf(":%.6g", s->scores ? (double)s->scores[entry] : s->probabilities[entry]);
+        cli_write_class(stdout, map, p->classes[entry]);
+        printf(":%.6g", p->scores ? (double)p->scores[entry] : p->probability[entry]);
     }
 }
 
-static void print_json(const slice *s, const xsm_class_map *map, size_t first, uint32_t length)
+static void print_json(const prediction *p, const xsm_class_map *map, size_t row)
 {
     cli_json json = {stdout, 0};
     cli_json_open(&json, NULL);
     cli_json_open_list(&json, "best");
-    for (uint32_t j = 0; j < length; j++) {
-        const size_t entry = first + j;
+    for (uint32_t j = 0; j < p->lengths[row]; j++) {
+        const size_t entry = row * p->length + j;
         cli_json_open(&json, NULL);
-        cli_json_class(&json, "label", map, s->classes[entry]);
-        if (s->scores) {
-            cli_json_real(&json, "score", (double)s->scores[entry]);
+        cli_json_class(&json, "label", map, p->classes[entry]);
+        if (p->scores) {
+            cli_json_real(&json, "score", (double)p->scores[entry]);
         } else {
-            cli_json_real(&json, "probability", s->probabilities[entry]);
+            cli_json_real(&json, "probability", p->probability[entry]);
         }
         cli_json_close(&json);
     }
@@ -152,43 +118,25 @@ static void print_json(const slice *s, const xsm_class_map *map, size_t first, u
     cli_json_close(&json);
 }
 
-/* Prints a line for each row. */
-static void print_slice(const slice *s, const xsm_class_map *map, int json)
+/* Predicts the next rows from `first` on, and prints a line for each. */
+static int run_window(prediction *p, const xsm_class_map *map, uint64_t first, uint64_t rows)
 {
-    const uint32_t top = cli_predictor_info(s->predictor).top;
-    for (size_t i = 0; i < s->batch.count; i++) {
-        (json ? print_json : print_text)(s, map, i * top, s->lengths[i]);
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_predictor_options options = predictor_options(p);
+    const xsm_batch batch = xsm_batch_range(p->rows, first, rows);
+    xsm_prediction wanted = filters_of(p);
+    wanted.batch = &batch;
+    wanted.classes = p->classes;
+    wanted.lengths = p->lengths;
+    wanted.scores = p->scores;
+    wanted.probabilities = p->probability;
+    const xsm_status status = xsm_predict(p->context, p->model, &options, &wanted, &err);
+    const int code = cli_agree(status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", p->data, err.message));
+    for (size_t i = 0; code == CLI_GO_ON && i < rows; i++) {
+        (p->json ? print_json : print_text)(p, map, i);
         putchar('\n');
     }
-}
-
-/* Assigns each thread its slice of the rows from `first` on; the first slice runs on this thread. */
-static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used)
-{
-    size_t count = 0;
-    for (; count < p->slice_count && first < rows; count++) {
-        slice *s = &p->slices[count];
-        uint64_t left = rows - first;
-        s->batch = xsm_batch_range(p->rows, first, left < SLICE_ROWS ? left : SLICE_ROWS);
-        first += s->batch.count;
-        s->started = count > 0 && pthread_create(&s->thread, NULL, predict_slice, s) == 0;
-        if (count > 0 && !s->started) {
-            predict_slice(s);
-        }
-    }
-    predict_slice(&p->slices[0]);
-    for (size_t i = 1; i < count; i++) {
-        if (p->slices[i].started) {
-            pthread_join(p->slices[i].thread, NULL);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (p->slices[i].status != XSM_OK) {
-            return cli_fail("%s: %s", p->data, p->slices[i].err.message);
-        }
-    }
-    *used = count;
-    return CLI_GO_ON;
+    return code;
 }
 
 /* Checks the search flags, before anything is read. */
@@ -322,8 +270,7 @@ static int compare_count(const prediction *p, uint64_t rows)
 static int predict_rows(prediction *p, const xsm_class_map *map, uint64_t rows)
 {
     int code = CLI_GO_ON;
-    for (uint64_t first = 0; code == CLI_GO_ON && first < rows;) {
-        size_t used = 0;
+    for (uint64_t first = 0; code == CLI_GO_ON && first < rows; first += p->window) {
         if (cli_agree_any(ferror(stdout))) {
             break; /* cli_main() reports the error */
         }
@@ -335,11 +282,7 @@ static int predict_rows(prediction *p, const xsm_class_map *map, uint64_t rows)
         if (cli_notes_alone()) {
             cli_note("predicting: %3d %%", (int)(100 * (double)first / (double)rows));
         }
-        code = cli_agree(run_window(p, first, rows, &used));
-        for (size_t i = 0; code == CLI_GO_ON && i < used; i++) {
-            print_slice(&p->slices[i], map, p->json);
-            first += p->slices[i].batch.count;
-        }
+        code = run_window(p, map, first, rows - first < p->window ? rows - first : p->window);
     }
     cli_note_clear();
     return code;
@@ -415,7 +358,7 @@ static int predict(prediction *p)
     code = cli_index_wanted(&p->index) ? build_index(p, streams ? 0 : rows)
            : finds && !streams         ? tell_beam(p, rows)
                                        : CLI_GO_ON;
-    code = cli_agree(code == CLI_GO_ON ? make_slices(p) : code);
+    code = cli_agree(code == CLI_GO_ON ? make_window(p) : code);
     while (code == CLI_GO_ON && rows > 0) {
         code = predict_rows(p, &map, rows);
         if (ferror(stdout) || (streams && fflush(stdout) != 0)) {
@@ -431,14 +374,10 @@ static int predict(prediction *p)
 
 static void release(prediction *p)
 {
-    for (size_t i = 0; i < p->slice_count; i++) {
-        xsm_predictor_free(p->slices[i].predictor);
-        free(p->slices[i].classes);
-        free(p->slices[i].lengths);
-        free(p->slices[i].scores);
-        free(p->slices[i].probabilities);
-    }
-    free(p->slices);
+    free(p->classes);
+    free(p->lengths);
+    free(p->scores);
+    free(p->probability);
     cli_index_free(&p->index);
     cli_shortlist_free(&p->shortlist);
     cli_filter_free(&p->filter);

@@ -181,6 +181,22 @@ XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_pr
  *          filter, and where a filter needs a wider beam than those before. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
 
+/** Finds the classes with the highest scores of many rows on the context's threads, as xsm_predictor_run() does on one,
+ *  with the same bits. The number of classes a row is the smaller of xsm_predictor_options::top and K.
+ *
+ *  Each call makes a predictor for each thread that it uses, at most one a row, and one more, and releases them: rows
+ *  one by one are for a predictor that is kept. Besides that it needs no memory, however many the rows are.
+ *  @param context    context whose threads to use, or NULL for the model's; of a model in a context of several ranks
+ *                    (ext/comm.h) all ranks call this together, and it uses the model's
+ *  @param model      the model
+ *  @param options    settings as of xsm_predictor_new(), or NULL
+ *  @param prediction the rows, as a batch of any size, and the arrays to fill
+ *  @param err        what went wrong, or NULL
+ *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(), of the first row that has one: of
+ *          #XSM_ERROR_DIVERGED and #XSM_CANCELLED some rows may be filled in, of all others none */
+XSM_API xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
+                               const xsm_prediction *prediction, xsm_error *err);
+
 /** Compares the result of a search with that of scoring all classes.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model

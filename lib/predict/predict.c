@@ -108,10 +108,10 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
                : xsmi_fail_memory(err, needed, "a predictor");
 }
 
-xsm_status xsmi_predictor_new_alone(const xsm_model *model, const xsm_predictor_options *o, uint32_t top, uint32_t beam,
-                                    xsm_predictor **out, xsm_error *err)
+xsm_status xsmi_predictor_new_alone(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
+                                    uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err)
 {
-    xsm_context *ctx = xsmi_context_retain(model->context);
+    xsm_context *ctx = xsmi_context_retain(context);
     xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
     if (!p) {
         xsm_context_free(ctx);

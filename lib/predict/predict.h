@@ -5,7 +5,7 @@
  *
  * Where the context has several ranks, all run a predictor together, each on all threads of its own: the classes that a
  * search has listed are scored by the ranks that have them (predict_lists.c); what needs no divided weights is done row
- * by row, some of the rows by each rank (predict_shared.c).
+ * by row, some of the rows by each rank (predict_shared.c). xsm_predict() divides rows among threads in the same way.
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
@@ -72,7 +72,7 @@ struct xsm_predictor {
     bool tree_alone;
     xsmi_shortlist shortlist;
     uint64_t probed;
-    xsmi_worker *workers; /* [worker_count], 0 unless the rows are divided among ranks: then they do the work */
+    xsmi_worker *workers; /* [worker_count], 0 unless rows are divided among ranks or threads: then they do the work */
     uint32_t worker_count;
 };
 
@@ -85,17 +85,21 @@ static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
 /* Whether an index is of the model as it is; NULL is accepted. */
 xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err);
 /* A predictor of this thread and rank alone, for options that were read and checked; `top` classes a row, and a beam of
- * that width. To be freed by xsmi_predictor_free_alone(); NULL is allowed. */
-xsm_status xsmi_predictor_new_alone(const xsm_model *model, const xsm_predictor_options *o, uint32_t top, uint32_t beam,
-                                    xsm_predictor **out, xsm_error *err);
+ * that width. Its memory is the context's. To be freed by xsmi_predictor_free_alone(); NULL is allowed. */
+xsm_status xsmi_predictor_new_alone(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
+                                    uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err);
 void xsmi_predictor_free_alone(xsm_predictor *p);
 /* Memory for a prediction that was checked, by this rank alone; and the prediction. */
 xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
-/* -- rows that are divided among ranks (predict_shared.c) ---------------------------------------------------------- */
+/* -- rows that are divided among threads, and among ranks (predict_shared.c) --------------------------------------- */
 
-/* Makes the workers, where the predictor needs any; options as above. Released by xsmi_shared_free(). */
+/* Makes so many workers, one a thread; options as above. Released by xsmi_shared_free(). */
+xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err);
+/* The prediction by the workers, of this rank alone; *probed is what they have scored. */
+xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, uint64_t *probed, xsm_error *err);
+/* Makes the workers of all threads, where the predictor's rows are divided among ranks. */
 xsm_status xsmi_shared_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);
 void xsmi_shared_free(xsm_predictor *p);
 /* The prediction: each rank does some of the rows, and all get the results. A rank sends what is written of its rows: 4

@@ -1,7 +1,7 @@
 /*
- * Predictions whose rows are divided among the ranks of a context, of models that each rank has whole: label trees, and
- * the tree of a model by itself. Each rank predicts its share of a batch by a predictor for each of its threads, and
- * all get the results.
+ * Predictions whose rows are divided: among the threads of a process, each with a predictor of its own; and among the
+ * ranks of a context, of models that each rank has whole: label trees, and the tree of a model by itself. Each rank
+ * predicts its share of a batch by its threads, and all get the results.
  */
 #include "predict/predict.h"
 
@@ -31,21 +31,22 @@ static bool divides_rows(const xsm_predictor *p)
     return xsmi_model_is_copied(p->model) || (xsmi_model_is_divided(p->model) && p->tree_alone);
 }
 
-xsm_status xsmi_shared_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err)
+xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err)
 {
-    if (!divides_rows(p)) {
-        return XSM_OK;
-    }
-    const uint32_t threads = xsmi_context_threads(p->context);
-    p->workers = xsmi_allocate_zero(p->context, threads, sizeof *p->workers);
+    p->workers = xsmi_allocate_zero(p->context, count, sizeof *p->workers);
     if (!p->workers) {
-        return xsmi_fail_memory(err, threads * sizeof *p->workers, "a predictor");
+        return xsmi_fail_memory(err, count * sizeof *p->workers, "a predictor");
     }
-    p->worker_count = threads;
-    for (uint32_t i = 0; i < threads; i++) {
-        XSMI_TRY(xsmi_predictor_new_alone(p->model, o, p->top, p->beam, &p->workers[i].predictor, err));
+    p->worker_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        XSMI_TRY(xsmi_predictor_new_alone(p->context, p->model, o, p->top, p->beam, &p->workers[i].predictor, err));
     }
     return XSM_OK;
+}
+
+xsm_status xsmi_shared_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err)
+{
+    return divides_rows(p) ? xsmi_workers_make(p, o, xsmi_context_threads(p->context), err) : XSM_OK;
 }
 
 void xsmi_shared_free(xsm_predictor *p)
@@ -56,7 +57,7 @@ void xsmi_shared_free(xsm_predictor *p)
     xsmi_release(p->context, p->workers, p->worker_count, sizeof *p->workers);
 }
 
-/* -- a rank's rows ------------------------------------------------------------------------------------------------- */
+/* -- the rows of a rank, or of a call ------------------------------------------------------------------------------ */
 
 /* The rows first..first+count of a prediction; `batch` gets those of its batch. */
 static xsm_prediction slice_of(const xsm_prediction *to, size_t first, size_t count, uint32_t top, xsm_batch *batch)
@@ -76,8 +77,8 @@ static xsm_prediction slice_of(const xsm_prediction *to, size_t first, size_t co
 
 typedef struct share_job {
     const xsm_predictor *predictor;
-    const xsm_prediction *to; /* this rank's rows */
-    size_t each;              /* rows of a job */
+    const xsm_prediction *to;
+    size_t each; /* rows of a job */
 } share_job;
 
 static void run_some(void *state, size_t index, uint32_t thread)
@@ -97,20 +98,19 @@ static void run_some(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Predicts this rank's rows; *probed is what its workers have scored. */
-static xsm_status run_mine(const xsm_predictor *p, const xsm_prediction *mine, uint64_t *probed, xsm_error *err)
+xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, uint64_t *probed, xsm_error *err)
 {
-    const size_t rows = (size_t)mine->batch->count, wanted = rows / (4 * (size_t)p->worker_count);
+    const size_t rows = (size_t)to->batch->count, wanted = rows / (4 * (size_t)p->worker_count);
     *probed = 0;
     if (rows == 0) {
         return XSM_OK;
     }
-    share_job job = {p, mine, XSMI_CLAMP(wanted, (size_t)1, (size_t)XSMI_PIECE)};
+    share_job job = {p, to, XSMI_CLAMP(wanted, (size_t)1, (size_t)XSMI_PIECE)};
     for (uint32_t i = 0; i < p->worker_count; i++) {
         xsmi_worker *w = &p->workers[i];
         w->failed = SIZE_MAX;
         w->predictor->probed = 0;
-        XSMI_TRY(xsmi_predictor_prepare(w->predictor, mine, err));
+        XSMI_TRY(xsmi_predictor_prepare(w->predictor, to, err));
     }
     XSMI_TRY(xsmi_run(p->context, run_some, &job, (rows + job.each - 1) / job.each, err));
     const xsmi_worker *first = &p->workers[0];
@@ -158,7 +158,7 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, uint64_t 
                  some = (size_t)xsmi_share_start(rows, ranks, rank + 1) - first;
     xsm_batch batch;
     const xsm_prediction mine = slice_of(to, first, some, p->top, &batch);
-    const xsm_status status = run_mine(p, &mine, &probed[rank], err);
+    const xsm_status status = xsmi_workers_run(p, &mine, &probed[rank], err);
     const size_t count = list_arrays(p, to, probed, arrays);
     XSMI_TRY(xsmi_share_arrays(ctx, status, arrays, count, err));
     for (uint32_t r = 0; r < ranks; r++) {

@@ -8,9 +8,9 @@
 #include "data/part.h"
 #include "model/divided.h"
 
-/* A predictor of this rank. On failure, too, *out is to be freed. */
-static xsm_status new_predictor(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor_options *o,
-                                xsm_predictor **out, xsm_error *err)
+/* A predictor of this rank, without workers. On failure, too, *out is to be freed. */
+static xsm_status new_predictor(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
+                                xsm_predictor_options *o, xsm_predictor **out, xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, o, tree_alone, err));
@@ -23,8 +23,7 @@ static xsm_status new_predictor(const xsm_model *model, const xsm_predictor_opti
     top = XSMI_MIN(top, model->classes);
     uint32_t beam;
     XSMI_TRY(xsmi_beam_width(model, o, top, &beam, err));
-    XSMI_TRY(xsmi_predictor_new_alone(model, o, top, beam, out, err));
-    return xsmi_shared_make(*out, o, err);
+    return xsmi_predictor_new_alone(context, model, o, top, beam, out, err);
 }
 
 /* Compares the options among the processes of a group; `status` is that of taking them. */
@@ -45,7 +44,8 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     }
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_status status = new_predictor(model, options, &o, &p, err);
+    xsm_status status = new_predictor(model->context, model, options, &o, &p, err);
+    status = status == XSM_OK ? xsmi_shared_make(p, &o, err) : status;
     status = agree_options(xsmi_model_all_ranks(model), &o, status, err);
     if (status != XSM_OK) {
         xsm_predictor_free(p);
@@ -93,11 +93,11 @@ static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to
 }
 
 /* Reads and checks a call, and prepares it. */
-static xsm_status read_call(xsm_predictor *p, const xsm_prediction *prediction, xsm_prediction *to, xsm_batch *batch,
-                            xsm_error *err)
+static xsm_status read_call(const char *call, xsm_predictor *p, const xsm_prediction *prediction, xsm_prediction *to,
+                            xsm_batch *batch, xsm_error *err)
 {
     if (!prediction) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: prediction is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: prediction is NULL", call);
     }
     XSMI_TRY(xsmi_options_read(to, sizeof *to, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
     if (!to->batch || !to->classes) {
@@ -123,10 +123,48 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     }
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};
-    xsm_status status = read_call(p, prediction, &to, &batch, err);
+    xsm_status status = read_call("xsm_predictor_run", p, prediction, &to, &batch, err);
     XSMI_TRY(xsmi_check_same_batch(xsmi_model_all_ranks(p->model), &batch, status, err));
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
     status = p->worker_count > 0 ? xsmi_shared_run(p, &to, err) : xsmi_predictor_go(p, &to, err);
     return xsmi_end(&activity, status, err);
+}
+
+/* The rows of one process, on the threads of the predictor's context: at most one a row. */
+static xsm_status predict_rows(xsm_predictor *p, const xsm_predictor_options *o, const xsm_prediction *prediction,
+                               xsm_error *err)
+{
+    xsm_prediction to = XSM_PREDICTION_INIT;
+    xsm_batch batch = {.size = sizeof batch};
+    XSMI_TRY(read_call("xsm_predict", p, prediction, &to, &batch, err));
+    const uint32_t threads = xsmi_context_threads(p->context);
+    const uint32_t count = (uint32_t)XSMI_MIN(batch.count, threads);
+    XSMI_TRY(count > 1 ? xsmi_workers_make(p, o, count, err) : XSM_OK);
+    xsmi_activity activity;
+    uint64_t probed;
+    xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
+    const xsm_status status = count > 1 ? xsmi_workers_run(p, &to, &probed, err) : xsmi_predictor_go(p, &to, err);
+    return xsmi_end(&activity, status, err);
+}
+
+xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
+                       const xsm_prediction *prediction, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predict: the model is NULL");
+    }
+    xsm_predictor *p = NULL;
+    xsm_status status;
+    if (xsmi_model_all_ranks(model)) {
+        status = xsm_predictor_new(model, options, &p, err);
+        status = status == XSM_OK ? xsm_predictor_run(p, prediction, err) : status;
+    } else {
+        xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+        status = new_predictor(context ? context : model->context, model, options, &o, &p, err);
+        status = status == XSM_OK ? predict_rows(p, &o, prediction, err) : status;
+    }
+    xsm_predictor_free(p);
+    return status;
 }

@@ -205,6 +205,8 @@ void test_spans()
     CHECK(std::all_of(best.begin(), best.end(), [](std::uint32_t k) { return k == 77; }));
     probabilities.resize(15);
     predictor.run(batch, best, {}, probabilities);
+    const auto many = xsoftmax::predict(context, model, batch, true);
+    CHECK(many.top == 5 && many.classes == best && many.probabilities == probabilities && many.lengths[0] == 5);
     CHECK(best[0] == 0 && best[4] == 4 && std::fabs(probabilities[0] - 1.0 / CLASSES) < 1e-7); // a model of zeros
     std::vector<float> scores(8, -1);
     thrown = error_of(XSM_ERROR_SHAPE, [&] { model.scores(batch, std::vector<std::uint32_t>(8), scores); });
