@@ -257,14 +257,14 @@ xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_
 
 double test_weight(const xsm_model *m, uint32_t class, uint32_t feature)
 {
-    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    double w = m->weight[class_major ? class * m->stride + feature : feature * m->stride + class];
-    return w * m->alpha * (m->row_scale ? m->row_scale[class] : 1);
+    bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
+    double w = m->w.weight[class_major ? class * m->w.stride + feature : feature * m->w.stride + class];
+    return w * m->w.alpha * (m->w.row_scale ? m->w.row_scale[class] : 1);
 }
 
 double test_bias(const xsm_model *m, uint32_t class)
 {
-    return m->bias ? (double)m->bias[class] : 0;
+    return m->w.bias ? (double)m->w.bias[class] : 0;
 }
 
 double test_score(const xsm_model *m, uint32_t class, const float *x)

@@ -138,7 +138,7 @@ xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *er
     const xsm_dataset *d = c->train;
     const int32_t layout = line->exact && d->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     const uint32_t hidden = r->model && r->model->layer ? r->model->features : 0;
-    if (r->model && hidden == line->hidden && (hidden || r->model->layout == layout)) {
+    if (r->model && hidden == line->hidden && (hidden || r->model->w.layout == layout)) {
         xsm_model_clear_correction(r->model);
         xsmi_model_drop_row_lengths(r->model);
         xsmi_model_zero(r->model);

@@ -58,7 +58,7 @@ static bool possible(xsmi_tuner *t)
     const xsm_dataset *d = t->rows.train;
     if (e->exact || t->judge == XSMI_JUDGE_OWN || e->search.searcher || e->correction || e->hierarchy ||
         !xsmi_model_is_plain(t->runner.model) || t->runner.model->layer ||
-        t->runner.model->score != XSM_GEOMETRY_LINEAR || t->runner.model->layout != XSM_LAYOUT_CLASS_MAJOR ||
+        t->runner.model->score != XSM_GEOMETRY_LINEAR || t->runner.model->w.layout != XSM_LAYOUT_CLASS_MAJOR ||
         (e->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || (e->sampling.sampler && e->sampling.sampler != e->sampling.own) ||
         d->counted.labels != d->rows || d->counted.unseen_labels > 0 || names_classes(e)) {
         return false;
@@ -119,7 +119,7 @@ static void restore_classes(xsmi_tuner *t)
     t->rows.part = NULL;
     t->rows.train = t->run.train;
     t->runner.model->classes = t->run.train->classes;
-    t->runner.model->weight_count = xsmi_model_floats(t->runner.model);
+    t->runner.model->w.weight_count = xsmi_model_floats(t->runner.model);
 }
 
 /* Chooses classes at random until they have that many rows. class_of[k] is the number of class k among them, or
@@ -160,7 +160,7 @@ static xsm_status keep_classes(xsmi_tuner *t, const uint32_t *class_of, uint32_t
     XSMI_TRY(xsmi_dataset_renumber(t->rows.part, class_of, classes, NULL, NULL, err));
     t->rows.train = t->rows.part;
     t->runner.model->classes = classes;
-    t->runner.model->weight_count = classes * t->runner.model->stride;
+    t->runner.model->w.weight_count = classes * t->runner.model->w.stride;
     return XSM_OK;
 }
 

@@ -157,7 +157,7 @@ static double lines_of_class(const xsmi_tuner *t)
 static double lines_of_model(const xsmi_tuner *t)
 {
     const xsm_model *m = t->runner.model;
-    const size_t stride = m->stride;
+    const size_t stride = m->w.stride;
     return t->rows.narrow ? classes_of(t) * (double)stride / XSMI_MARK_FLOATS
                           : (double)xsmi_marks_of(xsmi_model_floats(m));
 }
@@ -170,7 +170,7 @@ static double changed(const xsmi_tuner *t)
 
 bool xsmi_tune_pays_to_mark(const xsmi_tuner *t)
 {
-    return t->runner.model->layout == XSM_LAYOUT_CLASS_MAJOR &&
+    return t->runner.model->w.layout == XSM_LAYOUT_CLASS_MAJOR &&
            changed(t) * lines_of_class(t) < MARKED * lines_of_model(t);
 }
 

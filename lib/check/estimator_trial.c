@@ -81,7 +81,7 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
     } else {
         xsmi_estimator_select(e, g, 0, count);
-        if (!xsmi_estimator_scores(e, g, 0, count, t->model->alpha, NULL)) {
+        if (!xsmi_estimator_scores(e, g, 0, count, t->model->w.alpha, NULL)) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "scores of a trial are not finite");
         }
     }

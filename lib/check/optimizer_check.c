@@ -113,14 +113,14 @@ static xsm_status run_steps(const xsmi_optimizer_trial *t, const form *f, rig *r
 
 static float weight_at(const xsm_model *m, uint32_t class, uint32_t feature)
 {
-    return m->layout == XSM_LAYOUT_CLASS_MAJOR ? m->weight[(size_t) class * m->stride + feature]
-                                               : m->weight[(size_t)feature * m->stride + class];
+    return m->w.layout == XSM_LAYOUT_CLASS_MAJOR ? m->w.weight[(size_t) class * m->w.stride + feature]
+                                                 : m->w.weight[(size_t)feature * m->w.stride + class];
 }
 
 /* Whether two models of the same kind have the same bits, in any layout. Not if the suite was cancelled. */
 static bool same_models(const xsmi_optimizer_trial *t, const xsm_model *a, const xsm_model *b)
 {
-    bool equal = !a->bias || memcmp(a->bias, b->bias, a->classes * sizeof *a->bias) == 0;
+    bool equal = !a->w.bias || memcmp(a->w.bias, b->w.bias, a->classes * sizeof *a->w.bias) == 0;
     for (uint32_t k = 0; equal && k < a->classes; k++) {
         equal = !xsmi_poll(t->context);
         for (uint32_t j = 0; equal && j < a->features; j++) {
@@ -129,7 +129,7 @@ static bool same_models(const xsmi_optimizer_trial *t, const xsm_model *a, const
         }
     }
     for (uint32_t j = 0; equal && a->layer && j < a->layer->features; j++) {
-        equal = memcmp(a->layer->weight + j * a->layer->stride, b->layer->weight + j * b->layer->stride,
+        equal = memcmp(a->layer->w.weight + j * a->layer->w.stride, b->layer->w.weight + j * b->layer->w.stride,
                        a->features * sizeof(float)) == 0;
     }
     return equal;
@@ -171,12 +171,12 @@ static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xs
 static void copy_state(const rig *from, rig *to)
 {
     xsm_model *a = from->model, *b = to->model;
-    memcpy(b->weight, a->weight, a->weight_count * sizeof *a->weight);
-    if (a->bias) {
-        memcpy(b->bias, a->bias, a->classes * sizeof *a->bias);
+    memcpy(b->w.weight, a->w.weight, a->w.weight_count * sizeof *a->w.weight);
+    if (a->w.bias) {
+        memcpy(b->w.bias, a->w.bias, a->classes * sizeof *a->w.bias);
     }
     if (a->layer) {
-        memcpy(b->layer->weight, a->layer->weight, a->layer->weight_count * sizeof *a->weight);
+        memcpy(b->layer->w.weight, a->layer->w.weight, a->layer->w.weight_count * sizeof *a->w.weight);
     }
     xsm_state_tensor saved, restored;
     xsmi_accumulator_kind kind;

@@ -89,8 +89,8 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
         }
-        for (uint32_t j = 0; m->bias && j < g->lengths[i]; j++) {
-            g->work.linear[i * g->width + j] = scores[j] - m->bias[classes[j]];
+        for (uint32_t j = 0; m->w.bias && j < g->lengths[i]; j++) {
+            g->work.linear[i * g->width + j] = scores[j] - m->w.bias[classes[j]];
         }
     }
     return finite;

@@ -26,7 +26,8 @@ static void score_own(const xsmi_pass *p, uint64_t i, const xsmi_upcoming *next)
     const uint32_t *classes = g->work.own.classes + i * g->width, *entries = g->work.own.entries + i * g->width;
     const uint32_t count = g->work.own.counts[i];
     const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
-    float *scores = g->work.scores + i * g->width, *linear = own->bias ? g->work.linear + i * g->width : NULL, z[SOME];
+    float *scores = g->work.scores + i * g->width, *linear = own->w.bias ? g->work.linear + i * g->width : NULL,
+          z[SOME];
     for (uint64_t j = 0; j < g->width; j++) {
         scores[j] = -INFINITY;
     }
@@ -37,12 +38,12 @@ static void score_own(const xsmi_pass *p, uint64_t i, const xsmi_upcoming *next)
         some = XSMI_MIN(count - from, (uint32_t)SOME);
         const uint32_t left = count - from - some;
         const xsmi_upcoming rest = {classes + from + some, XSMI_MIN(left, (uint32_t)SOME), NULL, SIZE_MAX};
-        xsmi_model_score_list(own, &x, classes + from, some, own->alpha, z, left > 0 ? &rest : next);
+        xsmi_model_score_list(own, &x, classes + from, some, own->w.alpha, z, left > 0 ? &rest : next);
         for (uint32_t t = 0; t < some; t++) {
             const uint32_t j = entries[from + t];
             scores[j] = z[t] == z[t] ? z[t] : INFINITY;
             if (linear && isfinite(scores[j])) {
-                linear[j] = scores[j] - own->bias[classes[from + t]];
+                linear[j] = scores[j] - own->w.bias[classes[from + t]];
             }
         }
     }
@@ -97,7 +98,7 @@ xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err)
     status = status == XSM_OK ? xsmi_run(p->estimator->context, score_chunk, &job, (size_t)chunks, err) : status;
     XSMI_TRY(xsmi_agree(m->context, status, err));
     XSMI_TRY(xsmi_exchange_max(m->context, g->work.scores, count, err));
-    return m->part.own->bias ? xsmi_exchange_max(m->context, g->work.linear, count, err) : XSM_OK;
+    return m->part.own->w.bias ? xsmi_exchange_max(m->context, g->work.linear, count, err) : XSM_OK;
 }
 
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count)

@@ -217,9 +217,9 @@ static void copy_mine(const xsm_model *m, const listing *l, const lines *of)
     for (uint32_t s = 0; s < l->count; s++) {
         if (xsmi_divided_has(m, l->classes[s])) {
             const size_t k = l->classes[s] - m->part.first;
-            const double scale = own->row_scale ? own->row_scale[k] : 1;
-            memcpy(to, own->weight + k * own->stride, own->features * sizeof *to);
-            to[own->features] = own->bias ? own->bias[k] : 0;
+            const double scale = own->w.row_scale ? own->w.row_scale[k] : 1;
+            memcpy(to, own->w.weight + k * own->w.stride, own->features * sizeof *to);
+            to[own->features] = own->w.bias ? own->w.bias[k] : 0;
             memset(to + own->features + 1, 0, (scale_at(m) - own->features - 1) * sizeof *to);
             memcpy(to + scale_at(m), &scale, sizeof scale);
             to += of->floats;
@@ -241,12 +241,12 @@ static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsm
     rows->features = m->features;
     rows->classes = l->count;
     rows->kernels = m->kernels;
-    rows->weight = of->all;
-    rows->stride = of->floats;
-    rows->bias = m->part.own->bias ? of->bias : NULL;
-    rows->alpha = m->part.own->alpha;
-    rows->row_scale = ones ? NULL : of->scale;
-    rows->unscaled = ones;
+    rows->w.weight = of->all;
+    rows->w.stride = of->floats;
+    rows->w.bias = m->part.own->w.bias ? of->bias : NULL;
+    rows->w.alpha = m->part.own->w.alpha;
+    rows->w.row_scale = ones ? NULL : of->scale;
+    rows->w.unscaled = ones;
     rows->untouched = false;
     w->used = true;
 }
@@ -266,7 +266,7 @@ static void list_chunk(void *state, size_t index, uint32_t thread)
 static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *err)
 {
     const xsm_model *m = p->estimator->model;
-    if (m->part.own->layout != XSM_LAYOUT_CLASS_MAJOR) {
+    if (m->part.own->w.layout != XSM_LAYOUT_CLASS_MAJOR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s': the gradient of the rows needs class-major weights where they are divided "
                          "among %u ranks: xsm_model_set_layout()",

@@ -30,7 +30,7 @@ static void run_scores(void *state, size_t index, uint32_t thread)
     uint64_t first = index * SCORE_EXAMPLES, rest = p->batch->count - first;
     uint64_t count = XSMI_MIN(rest, SCORE_EXAMPLES);
     job->finite[index] =
-        xsmi_estimator_scores(p->estimator, p->gradient, first, count, p->estimator->model->alpha, NULL);
+        xsmi_estimator_scores(p->estimator, p->gradient, first, count, p->estimator->model->w.alpha, NULL);
 }
 
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err)

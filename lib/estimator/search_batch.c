@@ -25,7 +25,7 @@ static void make_query(const search_job *job, const xsmi_block_index *p, uint32_
     const xsmi_searcher *s = job->searcher;
     const xsm_model *m = s->model;
     xsmi_features x = xsmi_gradient_features(job->pass->estimator, job->pass->gradient, job->first + i);
-    float scale = (float)((double)s->blocks * m->alpha);
+    float scale = (float)((double)s->blocks * m->w.alpha);
     memset(query, 0, s->query_stride * sizeof *query);
     if (x.index) {
         for (size_t f = 0; f < x.count; f++) {
@@ -38,7 +38,7 @@ static void make_query(const search_job *job, const xsmi_block_index *p, uint32_
             query[f] = scale * x.values[p->first + f];
         }
     }
-    if (m->bias) {
+    if (m->w.bias) {
         query[p->width] = m->score == XSM_GEOMETRY_EUCLIDEAN ? (float)s->blocks : 1;
     }
 }
@@ -47,13 +47,13 @@ static void make_query(const search_job *job, const xsmi_block_index *p, uint32_
 static void query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float *shares)
 {
     const xsm_model *m = s->model;
-    const float *row = m->weight + (size_t) class * m->stride;
-    const float scale = m->row_scale ? (float)m->row_scale[class] : 1;
+    const float *row = m->w.weight + (size_t) class * m->w.stride;
+    const float scale = m->w.row_scale ? (float)m->w.row_scale[class] : 1;
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_block_index *p = &s->indexes[j];
         const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
         float sum = m->kernels->dot(row + p->first, query, p->width);
-        float own = m->bias ? m->bias[class] : 0;
+        float own = m->w.bias ? m->w.bias[class] : 0;
         if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
             own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
         }
@@ -180,7 +180,7 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
     const xsm_model *m = s->model;
     for (uint32_t c = 0; c < count; c++) {
         if (c + 4 < count) {
-            xsmi_prefetch_row(m->weight + (size_t)classes[c + 4] * m->stride, m->features);
+            xsmi_prefetch_row(m->w.weight + (size_t)classes[c + 4] * m->w.stride, m->features);
         }
         query_shares(s, (size_t)(of->index + example), classes[c], shares + (size_t)c * s->blocks);
     }

@@ -80,7 +80,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
         p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
         status = xsmi_index_new_like(like, &p->index, err);
-        size_t width = p->width + (model->bias != NULL), stride = (width + 15) / 16 * 16;
+        size_t width = p->width + (model->w.bias != NULL), stride = (width + 15) / 16 * 16;
         s->query_stride = XSMI_MAX(stride, s->query_stride);
     }
     if (status != XSM_OK) {
@@ -144,11 +144,11 @@ void xsmi_searcher_change_all(xsmi_searcher *s)
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 {
     const xsm_model *m = s->model;
-    if (m->layout != XSM_LAYOUT_CLASS_MAJOR) {
+    if (m->w.layout != XSM_LAYOUT_CLASS_MAJOR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "classes are searched for in class-major models");
     }
     /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
-    const bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
+    const bool whole = !s->built || m->w.weight != s->weight || m->w.alpha > s->alpha;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_block_index *p = &s->indexes[j];
         if (whole) {
@@ -165,8 +165,8 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
         }
     }
     s->built = true;
-    s->weight = m->weight;
-    s->alpha = m->alpha;
+    s->weight = m->w.weight;
+    s->alpha = m->w.alpha;
     xsmi_searcher_change_none(s);
     return XSM_OK;
 }

@@ -169,7 +169,7 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
     s->built = progress[0] != 0;
     s->startup = progress[1];
     s->alpha = *(const double *)data[1];
-    s->weight = s->model->weight;
+    s->weight = s->model->w.weight;
     memset(s->update.marks, 0, s->update.mark_words * sizeof *s->update.marks);
     s->update.changes = (uint32_t)progress[2];
     memcpy(s->update.changed, changed, s->update.changes * sizeof *changed);

@@ -33,7 +33,7 @@ typedef struct frame {
 
 static bool is_scaled(const xsm_model *m)
 {
-    return m->row_scale || m->alpha != 1;
+    return m->w.row_scale || m->w.alpha != 1;
 }
 
 static frame divide_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena *arena)
@@ -78,7 +78,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     const xsm_model *m = d->model;
     const bool parts = xsmi_model_is_divided(p->estimator->model);
     const bool divided = parts && !p->gradient->work.gathered.used;
-    const size_t biases = divided && m->bias;
+    const size_t biases = divided && m->w.bias;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
     const uint64_t pieces = ((uint64_t)m->features + XSMI_LANES - 1) / XSMI_LANES;
     const size_t row = s->stride * sizeof *s->matrix;
@@ -193,7 +193,7 @@ static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const fl
     const size_t first = XSMI_MIN(block * XSMI_LANES, d->own_count);
     const size_t count = XSMI_MIN(d->own_count - first, XSMI_LANES);
     for (size_t c = 0; c < count; c++) {
-        rows[c] = m->weight + (size_t)d->own[first + c] * m->stride;
+        rows[c] = m->w.weight + (size_t)d->own[first + c] * m->w.stride;
     }
     return (xsmi_prefetch_queue){rows, count, lines_of(m), 0, 0};
 }
@@ -209,11 +209,11 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
     xsmi_prefetch_queued(&weights, SIZE_MAX);
     for (size_t j = 0; j < weights.count; j++) {
         const uint32_t k = d->own[block * XSMI_LANES + j];
-        d->bias[block * XSMI_LANES + j] = m->bias ? m->bias[k] : 0;
+        d->bias[block * XSMI_LANES + j] = m->w.bias ? m->w.bias[k] : 0;
         if (is_scaled(m)) {
             float *to = f->scaled + j * m->features;
             memcpy(to, rows[j], m->features * sizeof *to);
-            m->kernels->scale(to, m->features, (float)(m->row_scale ? m->alpha * m->row_scale[k] : m->alpha));
+            m->kernels->scale(to, m->features, (float)(m->w.row_scale ? m->w.alpha * m->w.row_scale[k] : m->w.alpha));
             rows[j] = to;
         }
     }
@@ -243,7 +243,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
         m->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
                                 d->packed + i * m->features, 1, XSMI_LANES, f.packed, 0, m->features, some, &queue);
     }
-    for (uint64_t i = p->first; m->bias && i < p->end; i++) {
+    for (uint64_t i = p->first; m->w.bias && i < p->end; i++) {
         m->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
     }
 }
@@ -298,10 +298,10 @@ static void send_examples(void *state, size_t block, uint32_t thread)
             memcpy(to, scores + d->at, d->own_count * sizeof *scores);
         }
         xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
-        for (size_t j = 0; d->model->bias && j < labels; j++) {
+        for (size_t j = 0; d->model->w.bias && j < labels; j++) {
             const uint32_t k = example->labels[j];
             if (xsmi_divided_has(m, k)) {
-                d->label_bias[(i + 1) * d->front - labels + j] = d->model->bias[k - m->part.first];
+                d->label_bias[(i + 1) * d->front - labels + j] = d->model->w.bias[k - m->part.first];
             }
         }
     }
@@ -353,7 +353,7 @@ static uint64_t sent_examples(const xsmi_pass *p, uint32_t r)
 static size_t before_labels(const xsmi_pass *p, uint32_t r)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    return (size_t)((d->starts[r + 1] - d->starts[r]) * (sent_examples(p, r) + (d->model->bias != NULL)));
+    return (size_t)((d->starts[r + 1] - d->starts[r]) * (sent_examples(p, r) + (d->model->w.bias != NULL)));
 }
 
 /* The bytes of all blocks. What is kept is behind those that are received: together they are no more than the scores of
@@ -369,7 +369,8 @@ static void measure_blocks(const xsmi_pass *p)
     for (uint64_t i = 0; i < p->batch->count; i++) {
         const xsm_example *example = &p->gradient->example[i];
         for (uint64_t j = 0; j < example->label_count; j++) {
-            d->sizes[xsmi_part_of(m->classes, ranks, example->labels[j])] += (d->model->bias ? 2 : 1) * sizeof *d->sent;
+            d->sizes[xsmi_part_of(m->classes, ranks, example->labels[j])] +=
+                (d->model->w.bias ? 2 : 1) * sizeof *d->sent;
         }
     }
     d->kept = d->received;
@@ -388,7 +389,7 @@ static void move_labels(const xsmi_pass *p, size_t *next, float *blocks, bool se
         const xsm_example *example = &p->gradient->example[i];
         const size_t labels = (size_t)example->label_count;
         float *scores = d->scores + i * p->gradient->shared.stride - labels;
-        float *biases = d->model->bias ? d->label_bias + (i + 1) * d->front - labels : NULL;
+        float *biases = d->model->w.bias ? d->label_bias + (i + 1) * d->front - labels : NULL;
         for (size_t j = 0; j < labels; j++) {
             const uint32_t r = xsmi_part_of(m->classes, xsmi_ranks(m->context), example->labels[j]);
             if (send && r != xsmi_rank(m->context)) {
@@ -409,7 +410,7 @@ static void send_rest(const xsmi_pass *p)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const uint32_t rank = xsmi_rank(p->estimator->model->context);
-    if (d->model->bias) {
+    if (d->model->w.bias) {
         memcpy(d->sent + sent_examples(p, rank) * d->own_count, d->bias, d->own_count * sizeof *d->bias);
     }
     d->next[rank] = before_labels(p, rank);
@@ -424,7 +425,7 @@ static void receive_rest(const xsmi_pass *p)
     for (uint32_t r = 0; r < ranks; at += d->sizes[r] / sizeof *d->received, r++) {
         const size_t own = d->starts[r + 1] - d->starts[r];
         const float *biases = d->received + at + sent_examples(p, r) * own;
-        for (size_t c = 0; d->model->bias && c < own; c++) {
+        for (size_t c = 0; d->model->w.bias && c < own; c++) {
             d->all_bias[d->columns[d->starts[r] + c]] = biases[c];
         }
         d->next[r] = at + before_labels(p, r);
@@ -484,7 +485,7 @@ static void subtract_biases(const xsmi_pass *p, const xsm_score_block *b, const 
     const xsmi_shared_draws *d = &g->work.shared;
     const uint64_t labels = b->examples->label_count, i = (uint64_t)(b->examples - g->example);
     const float *own = d->label_bias + (i + 1) * d->front - labels;
-    for (uint32_t j = 0; d->model->bias && j < b->lengths[0]; j++) {
+    for (uint32_t j = 0; d->model->w.bias && j < b->lengths[0]; j++) {
         linear[j] = scores[j] - (j < labels ? own[j] : d->all_bias[g->shared.column[b->classes[j]]]);
     }
 }
@@ -504,10 +505,10 @@ static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float 
     } else {
         const xsmi_features x = xsmi_gradient_features(e, p->gradient, i);
         const uint32_t *numbers = labels_of(p, i);
-        xsmi_model_score_classes(scored, &x, numbers, (size_t)labels, scored->alpha, scores, NULL);
-        for (uint32_t j = 0; scored->bias && j < b->lengths[0]; j++) {
+        xsmi_model_score_classes(scored, &x, numbers, (size_t)labels, scored->w.alpha, scores, NULL);
+        for (uint32_t j = 0; scored->w.bias && j < b->lengths[0]; j++) {
             linear[j] = scores[j] -
-                        (j < labels ? scored->bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
+                        (j < labels ? scored->w.bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
         }
     }
     /* False for NaN, too. */
@@ -581,13 +582,13 @@ XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i, const bool 
     for (uint64_t j = 0; j < example->label_count && (whole || j < LABELS_TOGETHER); j++) {
         const uint32_t k = example->labels[j];
         __builtin_prefetch(p->gradient->shared.column + k, 0, 3);
-        if (m->weight && whole) {
-            xsmi_prefetch_row(m->weight + (size_t)k * m->stride, m->features);
-        } else if (m->weight) {
-            xsmi_prefetch_line(m->weight + (size_t)k * m->stride);
+        if (m->w.weight && whole) {
+            xsmi_prefetch_row(m->w.weight + (size_t)k * m->w.stride, m->features);
+        } else if (m->w.weight) {
+            xsmi_prefetch_line(m->w.weight + (size_t)k * m->w.stride);
         }
-        if (m->weight && m->bias) {
-            __builtin_prefetch(m->bias + k, 0, 3);
+        if (m->w.weight && m->w.bias) {
+            __builtin_prefetch(m->w.bias + k, 0, 3);
         }
     }
 }

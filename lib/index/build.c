@@ -31,26 +31,26 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
     const xsm_index *x = source->state;
     const xsm_model *m = x->model;
     const float *log_q = x->correction ? x->correction->numbers : NULL;
-    bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
+    bool columns = m->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
     for (uint32_t f = 0; columns && f < x->width; f++) {
         for (uint32_t j = 0; j < count; j++) {
-            out[j * stride + f] = m->weight[f * m->stride + (rows ? rows[j] : first + j)];
+            out[j * stride + f] = m->w.weight[f * m->w.stride + (rows ? rows[j] : first + j)];
         }
     }
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
         float *row = out + j * stride;
-        if (m->narrow.data) {
-            m->kernels->widen(&m->narrow, k * m->stride, x->width, row);
+        if (m->w.narrow.data) {
+            m->kernels->widen(&m->w.narrow, k * m->w.stride, x->width, row);
         } else if (!columns) {
-            memcpy(row, m->weight + k * m->stride, x->width * sizeof *row);
+            memcpy(row, m->w.weight + k * m->w.stride, x->width * sizeof *row);
         }
-        float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[k] : 1.0));
+        float scale = (float)(m->w.alpha * (m->w.row_scale ? m->w.row_scale[k] : 1.0));
         if (scale != 1.0f) {
             m->kernels->scale(row, x->width, scale);
         }
         if (x->own_width > x->width) {
-            row[x->width] = (m->bias ? m->bias[k] : 0) + (log_q ? log_q[k] : 0);
+            row[x->width] = (m->w.bias ? m->w.bias[k] : 0) + (log_q ? log_q[k] : 0);
         }
     }
 }
@@ -63,14 +63,14 @@ static void read_slice(const xsm_index_source *source, const uint32_t *rows, uin
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
         float *row = out + j * stride;
-        memcpy(row, m->weight + k * m->stride + x->first, x->width * sizeof *row);
-        if (m->row_scale) {
-            m->kernels->scale(row, x->width, (float)m->row_scale[k]);
+        memcpy(row, m->w.weight + k * m->w.stride + x->first, x->width * sizeof *row);
+        if (m->w.row_scale) {
+            m->kernels->scale(row, x->width, (float)m->w.row_scale[k]);
         }
         if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
             row[x->width] = -0.5f * m->kernels->dot(row, row, x->width);
-        } else if (m->bias) {
-            row[x->width] = m->bias[k];
+        } else if (m->w.bias) {
+            row[x->width] = m->w.bias[k];
         }
     }
 }
@@ -256,7 +256,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
     const xsmi_correction *correction = model->correction;
-    XSMI_TRY(model->narrow.data ? XSM_OK : xsmi_model_need_dense(model, "an index", err));
+    XSMI_TRY(model->w.narrow.data ? XSM_OK : xsmi_model_need_dense(model, "an index", err));
     if (model->hierarchy || (correction && !correction->numbers)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "

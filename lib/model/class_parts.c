@@ -9,7 +9,7 @@
 
 bool xsmi_model_is_copied(const xsm_model *m)
 {
-    return (m->trees || m->sparse) && xsmi_ranks(m->context) > 1;
+    return (m->trees || m->w.sparse) && xsmi_ranks(m->context) > 1;
 }
 
 xsm_context *xsmi_model_all_ranks(const xsm_model *m)

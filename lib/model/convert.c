@@ -91,9 +91,9 @@ static xsm_status new_weights(const xsm_model *m, int32_t dtype, xsm_model **out
         (*out)->untouched = false;
     } else {
         XSMI_TRY(xsmi_model_new_empty(m->context, m->features, m->classes, out, err));
-        (*out)->stride = m->features;
-        xsm_status status = allocate(m->context, dtype, m->classes, m->features, &(*out)->narrow, &(*out)->narrow_bytes,
-                                     &(*out)->row_scale, err);
+        (*out)->w.stride = m->features;
+        xsm_status status = allocate(m->context, dtype, m->classes, m->features, &(*out)->w.narrow,
+                                     &(*out)->w.narrow_bytes, &(*out)->w.row_scale, err);
         if (status != XSM_OK) {
             xsm_model_free(*out);
             return status;
@@ -145,10 +145,10 @@ static xsm_status convert_weights(const xsm_model *m, size_t start, xsm_model *t
                                   xsm_error *err)
 {
     const int32_t dtype = xsmi_model_dtype(to);
-    const target out = {dtype, to->narrow.data ? (void *)(uintptr_t)to->narrow.data : to->weight, to->stride,
-                        to->row_scale};
-    if (is_converted(&m->narrow, dtype)) {
-        return copy_numbers(m->context, &m->narrow, m->row_scale, m->classes, &out, err);
+    const target out = {dtype, to->w.narrow.data ? (void *)(uintptr_t)to->w.narrow.data : to->w.weight, to->w.stride,
+                        to->w.row_scale};
+    if (is_converted(&m->w.narrow, dtype)) {
+        return copy_numbers(m->context, &m->w.narrow, m->w.row_scale, m->classes, &out, err);
     }
     for (size_t first = 0; first < m->classes; first += together) {
         const size_t count = XSMI_MIN(m->classes - first, together);
@@ -180,13 +180,14 @@ static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *row, x
         return XSM_OK;
     }
     if (dtype != XSM_DTYPE_FLOAT32) {
-        l->stride = m->features;
-        XSMI_TRY(
-            allocate(m->context, dtype, from->features, m->features, &l->narrow, &l->narrow_bytes, &l->row_scale, err));
+        l->w.stride = m->features;
+        XSMI_TRY(allocate(m->context, dtype, from->features, m->features, &l->w.narrow, &l->w.narrow_bytes,
+                          &l->w.row_scale, err));
     }
-    const target out = {dtype, l->narrow.data ? (void *)(uintptr_t)l->narrow.data : l->weight, l->stride, l->row_scale};
-    if (is_converted(&from->narrow, dtype)) {
-        return copy_numbers(m->context, &from->narrow, from->row_scale, from->features, &out, err);
+    const target out = {dtype, l->w.narrow.data ? (void *)(uintptr_t)l->w.narrow.data : l->w.weight, l->w.stride,
+                        l->w.row_scale};
+    if (is_converted(&from->w.narrow, dtype)) {
+        return copy_numbers(m->context, &from->w.narrow, from->w.row_scale, from->features, &out, err);
     }
     const size_t together = FLOATS_TOGETHER / m->features + 1;
     for (size_t j = 0; j < from->features; j++) {
@@ -207,7 +208,7 @@ static xsm_status convert_bias(xsm_model *to, float *row, xsm_error *err)
     for (uint32_t k = 0; to->score == XSM_GEOMETRY_EUCLIDEAN && k < to->classes; k++) {
         XSMI_TRY(k % 1024 == 0 ? xsmi_go_on(to->context, err) : XSM_OK);
         xsmi_model_copy_rows(to, k, 1, false, row);
-        to->bias[k] = -0.5f * to->kernels->dot(row, row, to->features);
+        to->w.bias[k] = -0.5f * to->kernels->dot(row, row, to->features);
     }
     return XSM_OK;
 }
@@ -260,7 +261,7 @@ static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char
 static xsm_status convert_linear(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     xsmi_sparse *weights;
-    XSMI_TRY(convert_sparse(m->sparse, dtype, "class", &weights, err));
+    XSMI_TRY(convert_sparse(m->w.sparse, dtype, "class", &weights, err));
     const xsm_status status = xsmi_model_of_sparse(m->context, weights, out, err);
     xsmi_sparse_release(weights);
     return status;
@@ -304,7 +305,7 @@ static xsm_status convert_any(const xsm_model *m, int32_t dtype, xsm_model **out
 {
     xsm_model *to = NULL;
     xsm_status status =
-        m->layout == XSM_LAYOUT_SPARSE_ROWS ? convert_rows(m, dtype, &to, err) : convert(m, dtype, &to, err);
+        m->w.layout == XSM_LAYOUT_SPARSE_ROWS ? convert_rows(m, dtype, &to, err) : convert(m, dtype, &to, err);
     status = xsmi_agree(xsmi_model_all_ranks(m), status, err);
     if (status != XSM_OK) {
         xsm_model_free(to);
@@ -333,7 +334,7 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no weights to convert");
     }
     xsmi_activity activity;
-    if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
+    if (m->w.layout == XSM_LAYOUT_SPARSE_ROWS) {
         uint64_t bytes;
         xsmi_begin(&activity, m->context, "converting", "weights", xsmi_model_stored(xsmi_model_weights(m), &bytes));
     } else {

@@ -18,14 +18,14 @@ const char *const xsmi_geometry_names[] = {"linear", "euclidean", NULL}; /* XSM_
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta)
 {
     if (coefficient != 0) {
-        m->kernels->scale(m->weight + (size_t) class * m->stride, m->features, (float)(1 + eta * coefficient));
+        m->kernels->scale(m->w.weight + (size_t) class * m->w.stride, m->features, (float)(1 + eta * coefficient));
     }
 }
 
 void xsmi_model_settle(xsm_model *m, uint32_t class)
 {
-    const float *row = m->weight + (size_t) class * m->stride;
-    m->bias[class] = -0.5f * m->kernels->dot(row, row, m->features);
+    const float *row = m->w.weight + (size_t) class * m->w.stride;
+    m->w.bias[class] = -0.5f * m->kernels->dot(row, row, m->features);
 }
 
 typedef struct settle_job {
@@ -70,10 +70,10 @@ static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
     XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
     xsmi_model_drop_row_lengths(m);
     XSMI_TRY(xsmi_model_fold(m, err));
-    if (!m->bias) {
-        m->bias = xsmi_allocate_zero(m->context, m->classes, sizeof *m->bias);
-        if (!m->bias) {
-            return xsmi_fail_memory(err, m->classes * sizeof *m->bias, "the bias");
+    if (!m->w.bias) {
+        m->w.bias = xsmi_allocate_zero(m->context, m->classes, sizeof *m->w.bias);
+        if (!m->w.bias) {
+            return xsmi_fail_memory(err, m->classes * sizeof *m->w.bias, "the bias");
         }
         m->bias_owned = true;
     }
@@ -85,15 +85,15 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 {
     xsm_model *own = xsmi_model_changed(m);
     xsm_context *group = xsmi_model_group(m);
-    const bool had = own->bias != NULL;
+    const bool had = own->w.bias != NULL;
     const xsm_status status = xsmi_agree(group, prepare(m, own, err), err);
-    if (group && status != XSM_OK && !had && own->bias) { /* another rank has none */
-        xsmi_release(m->context, own->bias, own->classes, sizeof *own->bias);
-        own->bias = NULL;
+    if (group && status != XSM_OK && !had && own->w.bias) { /* another rank has none */
+        xsmi_release(m->context, own->w.bias, own->classes, sizeof *own->w.bias);
+        own->w.bias = NULL;
         own->bias_owned = false;
     }
     XSMI_TRY(status);
-    m->layout = own->layout;
+    m->w.layout = own->w.layout;
     return xsmi_agree(group, xsmi_model_settle_all(own, err), err);
 }
 

@@ -28,7 +28,7 @@ static xsm_status new_part(xsm_model *m, const xsm_model_options *o, xsm_error *
     XSMI_TRY(set_part(m, &part, err));
     XSMI_TRY(xsmi_model_new_local(m->context, m->features, part.end - part.first, o, &part.own, err));
     m->part = part;
-    m->layout = o->layout;
+    m->w.layout = o->layout;
     return XSM_OK;
 }
 
@@ -51,12 +51,12 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
 static xsm_status copy_weights(xsm_model *m, size_t loaded, xsm_error *err)
 {
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    o.bias = m->bias != NULL;
+    o.bias = m->w.bias != NULL;
     XSMI_TRY(new_part(m, &o, err));
     const xsm_model *own = m->part.own;
     for (size_t k = 0; k < own->classes; k++) {
-        memcpy(own->weight + k * own->stride, m->weight + (m->part.first - loaded + k) * m->stride,
-               m->features * sizeof *own->weight);
+        memcpy(own->w.weight + k * own->w.stride, m->w.weight + (m->part.first - loaded + k) * m->w.stride,
+               m->features * sizeof *own->w.weight);
     }
     return XSM_OK;
 }
@@ -69,17 +69,17 @@ static xsm_status copy_narrow(xsm_model *m, size_t loaded, xsm_error *err)
     XSMI_TRY(xsmi_model_new_empty(m->context, m->features, part.end - part.first, &part.own, err));
     m->part = part;
     xsm_model *own = part.own;
-    const size_t line = m->narrow.stride * xsmi_number_bytes(m->narrow.dtype), bytes = own->classes * line;
-    own->stride = m->stride;
+    const size_t line = m->w.narrow.stride * xsmi_number_bytes(m->w.narrow.dtype), bytes = own->classes * line;
+    own->w.stride = m->w.stride;
     void *numbers = xsmi_allocate(m->context, own->classes, line);
-    own->bias = m->bias ? xsmi_allocate(m->context, own->classes, sizeof *own->bias) : NULL;
-    own->bias_owned = own->bias != NULL;
+    own->w.bias = m->w.bias ? xsmi_allocate(m->context, own->classes, sizeof *own->w.bias) : NULL;
+    own->bias_owned = own->w.bias != NULL;
     if (numbers) {
-        memcpy(numbers, (const unsigned char *)m->narrow.data + (part.first - loaded) * line, bytes);
-        own->narrow = (xsmi_narrow){m->narrow.dtype, numbers, m->narrow.stride};
-        own->narrow_bytes = bytes;
+        memcpy(numbers, (const unsigned char *)m->w.narrow.data + (part.first - loaded) * line, bytes);
+        own->w.narrow = (xsmi_narrow){m->w.narrow.dtype, numbers, m->w.narrow.stride};
+        own->w.narrow_bytes = bytes;
     }
-    return numbers && !own->bias == !m->bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
+    return numbers && !own->w.bias == !m->w.bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
 }
 
 xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err)
@@ -87,7 +87,7 @@ xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model
     xsm_model *m;
     XSMI_TRY(xsmi_model_new_empty(like->context, like->features, like->classes, &m, err));
     m->part = (xsmi_part){.own = own, .first = like->part.first, .end = like->part.end};
-    m->layout = own->layout;
+    m->w.layout = own->w.layout;
     m->score = own->score;
     *out = m;
     return XSM_OK;
@@ -120,26 +120,26 @@ xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class
 
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
-    if (m->trees || m->sparse) {
+    if (m->trees || m->w.sparse) {
         return XSM_OK;
     }
     const size_t loaded = m->part.first;
-    XSMI_TRY(m->narrow.data ? copy_narrow(m, loaded, err) : copy_weights(m, loaded, err));
+    XSMI_TRY(m->w.narrow.data ? copy_narrow(m, loaded, err) : copy_weights(m, loaded, err));
     XSMI_TRY(move_layer(m, err));
     xsm_model *own = m->part.own;
     const size_t first = m->part.first;
-    if (m->bias) {
-        memcpy(own->bias, m->bias + first, own->classes * sizeof *own->bias);
+    if (m->w.bias) {
+        memcpy(own->w.bias, m->w.bias + first, own->classes * sizeof *own->w.bias);
     }
     own->untouched = false;
     own->score = m->score;
-    own->alpha = m->alpha;
-    if (m->row_scale) {
+    own->w.alpha = m->w.alpha;
+    if (m->w.row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(own, err));
-        memcpy(own->row_scale, m->row_scale + first, own->classes * sizeof *own->row_scale);
+        memcpy(own->w.row_scale, m->w.row_scale + first, own->classes * sizeof *own->w.row_scale);
     }
-    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
-    m->row_scale = NULL;
+    xsmi_release(m->context, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
+    m->w.row_scale = NULL;
     XSMI_TRY(m->correction ? correct_part(m, m->correction, err) : XSM_OK);
     xsmi_model_put_calibration(m, m->calibration);
     xsmi_model_release_weights(m);

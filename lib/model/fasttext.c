@@ -560,11 +560,11 @@ static xsm_status copy_weights(const file *f, xsm_model *m, xsm_error *err)
     XSMI_TRY(xsmi_model_own(m, err));
     for (uint32_t j = 0; j < m->layer->features; j++) {
         XSMI_TRY(j % VECTORS_TOGETHER == 0 ? xsmi_go_on(f->context, err) : XSM_OK);
-        XSMI_TRY(copy_row(f, &f->input, row_of_feature(f, j), m->layer->weight + j * m->layer->stride, err));
+        XSMI_TRY(copy_row(f, &f->input, row_of_feature(f, j), m->layer->w.weight + j * m->layer->w.stride, err));
     }
     for (uint32_t k = 0; k < f->classes - (f->tree != NULL); k++) {
         XSMI_TRY(k % VECTORS_TOGETHER == 0 ? xsmi_go_on(f->context, err) : XSM_OK);
-        XSMI_TRY(copy_row(f, &f->output, f->tree ? f->made[k] : k, m->weight + k * m->stride, err));
+        XSMI_TRY(copy_row(f, &f->output, f->tree ? f->made[k] : k, m->w.weight + k * m->w.stride, err));
     }
     return XSM_OK;
 }

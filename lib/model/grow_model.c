@@ -105,23 +105,24 @@ static xsm_status pass(const xsm_model *m, size_t weights, size_t *since, xsm_er
 
 static xsm_status copy_weights(const xsm_model *m, const uint32_t *match, const xsm_parameters *to, xsm_error *err)
 {
-    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
     size_t since = 0;
     for (size_t k = 0; class_major && k < m->classes; k++) {
-        memcpy(to->weight + match[k] * to->class_step, m->weight + k * m->stride, m->features * sizeof *m->weight);
+        memcpy(to->weight + match[k] * to->class_step, m->w.weight + k * m->w.stride,
+               m->features * sizeof *m->w.weight);
         XSMI_TRY(pass(m, m->features, &since, err));
     }
     for (size_t j = 0; !class_major && j < m->features; j++) {
         for (size_t k = 0; k < m->classes; k += WEIGHTS_TOGETHER) {
             const size_t some = XSMI_MIN(m->classes - k, WEIGHTS_TOGETHER);
             for (size_t i = k; i < k + some; i++) {
-                to->weight[j * to->feature_step + match[i]] = m->weight[j * m->stride + i];
+                to->weight[j * to->feature_step + match[i]] = m->w.weight[j * m->w.stride + i];
             }
             XSMI_TRY(pass(m, some, &since, err));
         }
     }
-    for (size_t k = 0; m->bias && k < m->classes; k++) {
-        to->bias[match[k]] = m->bias[k];
+    for (size_t k = 0; m->w.bias && k < m->classes; k++) {
+        to->bias[match[k]] = m->w.bias[k];
     }
     return XSM_OK;
 }
@@ -175,13 +176,13 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
         XSMI_TRY(same ? xsmi_transform_restore(m->context, &parts, &wider->transform, err)
                       : xsmi_transform_grown(m->transform, features, &wider->transform, err));
     }
-    if (m->row_scale) {
+    if (m->w.row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(wider, err));
         for (uint32_t k = 0; k < m->classes; k++) {
-            wider->row_scale[match[k]] = m->row_scale[k];
+            wider->w.row_scale[match[k]] = m->w.row_scale[k];
         }
     }
-    wider->alpha = m->alpha;
+    wider->w.alpha = m->w.alpha;
     wider->link = m->link;
     wider->calibration = m->calibration;
     wider->score = m->score; /* a new class is at the origin, with a bias of 0 */
@@ -215,8 +216,8 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
                          m->correction->kind->drawn ? "drew" : "counted");
     }
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
-    options.bias = m->bias != NULL;
-    options.layout = m->layout;
+    options.bias = m->w.bias != NULL;
+    options.layout = m->w.layout;
     xsm_model *wider = NULL;
     uint32_t columns = m->layer ? m->features : features;
     XSMI_TRY(xsm_model_new_linear(m->context, columns, map->classes, &options, &wider, err));

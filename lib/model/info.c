@@ -24,10 +24,10 @@ uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
 {
     const uint64_t dense = (uint64_t)m->classes * m->features;
     *bytes = m->trees ? xsmi_label_bytes(m->trees)
-             : m->sparse
-                 ? xsmi_sparse_bytes(m->sparse)
+             : m->w.sparse
+                 ? xsmi_sparse_bytes(m->w.sparse)
                  : dense * xsmi_number_bytes(xsmi_model_dtype(m)) + xsmi_factor_bytes(xsmi_model_dtype(m), m->classes);
-    return m->trees ? xsmi_label_entries(m->trees) : m->sparse ? xsmi_sparse_entries(m->sparse) : dense;
+    return m->trees ? xsmi_label_entries(m->trees) : m->w.sparse ? xsmi_sparse_entries(m->w.sparse) : dense;
 }
 
 xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_error *err)
@@ -41,7 +41,7 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.features = xsmi_model_input(m);
     known.input_features = xsmi_model_input_features(m);
     known.bias = xsmi_model_has_bias(m);
-    known.layout = m->layout;
+    known.layout = m->w.layout;
     known.geometry = m->score;
     known.correction = xsmi_model_correction_name(m);
     known.correction_kind = xsmi_model_is_plain(m) ? XSM_CORRECTION_NONE

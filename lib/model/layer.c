@@ -53,14 +53,14 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
     l->features = features;
     l->made = *options;
     l->tied = options->tied != 0;
-    l->alpha = 1;
+    l->w.alpha = 1;
     xsm_status status = XSM_OK;
     if (mapped) {
         /* Mapped vectors are copied before they are written to. */
-        l->weight = (float *)(uintptr_t)mapped;
-        l->stride = m->features;
-    } else if (!l->tied && !m->narrow.data) {
-        status = allocate(m, features, &l->weight, &l->stride, &l->weight_count, err);
+        l->w.weight = (float *)(uintptr_t)mapped;
+        l->w.stride = m->features;
+    } else if (!l->tied && !m->w.narrow.data) {
+        status = allocate(m, features, &l->w.weight, &l->w.stride, &l->w.weight_count, err);
     }
     if (status != XSM_OK) {
         xsmi_release(m->context, l, 1, sizeof *l);
@@ -74,11 +74,11 @@ void xsmi_layer_free(xsm_model *m)
 {
     xsmi_layer *l = m->layer;
     if (l) {
-        if (l->weight_count > 0) {
-            xsmi_release(m->context, l->weight, l->weight_count, sizeof *l->weight);
+        if (l->w.weight_count > 0) {
+            xsmi_release(m->context, l->w.weight, l->w.weight_count, sizeof *l->w.weight);
         }
-        xsmi_narrow_free(m->context, &l->narrow, l->narrow_bytes);
-        xsmi_release(m->context, l->row_scale, l->features, sizeof *l->row_scale);
+        xsmi_narrow_free(m->context, &l->w.narrow, l->w.narrow_bytes);
+        xsmi_release(m->context, l->w.row_scale, l->features, sizeof *l->w.row_scale);
         xsmi_release(m->context, l, 1, sizeof *l);
         m->layer = NULL;
     }
@@ -95,9 +95,9 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
     const start_job *job = state;
     xsm_model *m = job->model;
     const xsmi_layer *l = m->layer;
-    float *weight = l->tied ? m->weight : l->weight;
-    size_t stride = l->tied ? m->stride : l->stride;
-    const double alpha = l->tied ? m->alpha : l->alpha;
+    float *weight = l->tied ? m->w.weight : l->w.weight;
+    size_t stride = l->tied ? m->w.stride : l->w.stride;
+    const double alpha = l->tied ? m->w.alpha : l->w.alpha;
     size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
     (void)thread;
     for (size_t j = first; j < first + XSMI_MIN(rest, PASS_VECTORS); j++) {
@@ -119,7 +119,7 @@ static xsm_status start_from(xsm_model *m, size_t first, xsm_error *err)
 
 xsm_status xsmi_layer_start(xsm_model *m, xsm_error *err)
 {
-    m->layer->alpha = 1;
+    m->layer->w.alpha = 1;
     return start_from(m, 0, err);
 }
 
@@ -131,12 +131,12 @@ xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *
     }
     XSMI_TRY(xsmi_layer_new(to, features, &old->made, NULL, err));
     xsmi_layer *l = to->layer;
-    l->alpha = old->alpha;
+    l->w.alpha = old->w.alpha;
     for (size_t j = 0; !l->tied && j < old->features; j++) {
         if (j % VECTORS_TOGETHER == 0) {
             XSMI_TRY(xsmi_go_on(to->context, err));
         }
-        memcpy(l->weight + j * l->stride, old->weight + j * old->stride, to->features * sizeof *l->weight);
+        memcpy(l->w.weight + j * l->w.stride, old->w.weight + j * old->w.stride, to->features * sizeof *l->w.weight);
     }
     return start_from(to, old->features, err);
 }
@@ -146,45 +146,45 @@ double xsmi_layer_squared_norm(const xsm_model *m)
     const xsmi_layer *l = m->layer;
     double sum = 0;
     for (size_t j = 0; l && !l->tied && j < l->features; j++) {
-        const float *row = l->weight + j * l->stride;
+        const float *row = l->w.weight + j * l->w.stride;
         double squares = 0;
         for (size_t h = 0; h < m->features; h++) {
             squares += (double)row[h] * (double)row[h];
         }
         sum += squares;
     }
-    return l ? sum * l->alpha * l->alpha : 0;
+    return l ? sum * l->w.alpha * l->w.alpha : 0;
 }
 
 /* The same for vectors in fewer bits. */
 static xsm_status own_narrow(xsm_model *m, xsm_error *err)
 {
     xsmi_layer *l = m->layer;
-    const size_t bytes = l->features * l->narrow.stride * xsmi_number_bytes(l->narrow.dtype);
-    if (l->narrow_bytes > 0) {
+    const size_t bytes = l->features * l->w.narrow.stride * xsmi_number_bytes(l->w.narrow.dtype);
+    if (l->w.narrow_bytes > 0) {
         return XSM_OK;
     }
     void *numbers = xsmi_allocate(m->context, bytes, 1);
     if (!numbers) {
         return xsmi_fail_memory(err, bytes, "the features' vectors");
     }
-    const xsm_status status = xsmi_copy_bytes(m->context, numbers, l->narrow.data, bytes, err);
+    const xsm_status status = xsmi_copy_bytes(m->context, numbers, l->w.narrow.data, bytes, err);
     if (status != XSM_OK) {
         xsmi_release(m->context, numbers, bytes, 1);
         return status;
     }
-    l->narrow.data = numbers;
-    l->narrow_bytes = bytes;
+    l->w.narrow.data = numbers;
+    l->w.narrow_bytes = bytes;
     return XSM_OK;
 }
 
 xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
 {
     xsmi_layer *l = m->layer;
-    if (!l || l->tied || l->weight_count > 0) {
+    if (!l || l->tied || l->w.weight_count > 0) {
         return XSM_OK;
     }
-    if (l->narrow.data) {
+    if (l->w.narrow.data) {
         return own_narrow(m, err);
     }
     float *weight;
@@ -196,22 +196,22 @@ xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
             xsmi_release(m->context, weight, count, sizeof *weight);
             return status;
         }
-        memcpy(weight + j * stride, l->weight + j * l->stride, m->features * sizeof *weight);
+        memcpy(weight + j * stride, l->w.weight + j * l->w.stride, m->features * sizeof *weight);
     }
-    l->weight = weight;
-    l->stride = stride;
-    l->weight_count = count;
+    l->w.weight = weight;
+    l->w.stride = stride;
+    l->w.weight_count = count;
     return XSM_OK;
 }
 
 void xsmi_layer_copy_vector(const xsm_model *m, size_t feature, bool raw, float *out)
 {
     const xsmi_layer *l = m->layer;
-    const float scale = (float)(l->alpha * (l->row_scale ? l->row_scale[feature] : 1));
-    if (l->narrow.data) {
-        m->kernels->widen(&l->narrow, feature * l->stride, m->features, out);
+    const float scale = (float)(l->w.alpha * (l->w.row_scale ? l->w.row_scale[feature] : 1));
+    if (l->w.narrow.data) {
+        m->kernels->widen(&l->w.narrow, feature * l->w.stride, m->features, out);
     } else {
-        memcpy(out, l->weight + feature * l->stride, m->features * sizeof *out);
+        memcpy(out, l->w.weight + feature * l->w.stride, m->features * sizeof *out);
     }
     if (!raw && scale != 1) {
         m->kernels->scale(out, m->features, scale);
@@ -221,15 +221,15 @@ void xsmi_layer_copy_vector(const xsm_model *m, size_t feature, bool raw, float 
 void xsmi_layer_fold(xsm_model *m)
 {
     xsmi_layer *l = m->layer;
-    if (l && l->alpha != 1) {
+    if (l && l->w.alpha != 1) {
         xsmi_activity shield;
         xsmi_shield(&shield, m->context); /* not half scaled */
         for (size_t j = 0; j < l->features; j++) {
-            m->kernels->scale(l->weight + j * l->stride, m->features, (float)l->alpha);
+            m->kernels->scale(l->w.weight + j * l->w.stride, m->features, (float)l->w.alpha);
             (void)(j % VECTORS_TOGETHER == VECTORS_TOGETHER - 1 && xsmi_poll(m->context));
         }
         xsmi_unshield(&shield);
-        l->alpha = 1;
+        l->w.alpha = 1;
     }
 }
 
@@ -254,11 +254,11 @@ void xsmi_layer_restore(xsm_model *m, const xsm_model *from)
     xsmi_layer *l = m->layer;
     if (l) {
         for (size_t j = 0; !l->tied && j < l->features; j++) {
-            memcpy(l->weight + j * l->stride, from->layer->weight + j * from->layer->stride,
-                   m->features * sizeof *l->weight);
+            memcpy(l->w.weight + j * l->w.stride, from->layer->w.weight + j * from->layer->w.stride,
+                   m->features * sizeof *l->w.weight);
         }
         l->made = from->layer->made;
-        l->alpha = from->layer->alpha;
+        l->w.alpha = from->layer->w.alpha;
     }
 }
 
@@ -279,14 +279,15 @@ static float pool_factor(const xsmi_layer *l, const xsmi_features *x)
 /* Scale of the tied vector that is row k. */
 static double tied_scale(const xsm_model *m, double alpha, uint32_t k)
 {
-    return m->row_scale ? alpha * m->row_scale[k] : alpha;
+    return m->w.row_scale ? alpha * m->w.row_scale[k] : alpha;
 }
 
 static void sum_vectors(const xsm_model *m, const uint32_t *index, const float *values, size_t count, float *out)
 {
     const xsmi_layer *l = m->layer;
-    const xsmi_narrow floats = {XSM_DTYPE_FLOAT32, l->tied ? m->weight : l->weight, l->tied ? m->stride : l->stride};
-    const xsmi_narrow *own = l->tied ? &m->narrow : &l->narrow;
+    const xsmi_narrow floats = {XSM_DTYPE_FLOAT32, l->tied ? m->w.weight : l->w.weight,
+                                l->tied ? m->w.stride : l->w.stride};
+    const xsmi_narrow *own = l->tied ? &m->w.narrow : &l->w.narrow;
     const xsmi_narrow *from = own->data ? own : &floats;
     if (from->dtype == XSM_DTYPE_FLOAT32) {
         m->kernels->column_sums(from->data, from->stride, index, values, count, m->features, out);
@@ -305,7 +306,7 @@ static void sum_scaled(const xsm_model *m, const xsmi_features *x, float *out)
         size_t count = XSMI_MIN(x->count - start, GROUP);
         for (size_t i = 0; i < count; i++) {
             const uint32_t j = x->index ? x->index[start + i] : (uint32_t)(start + i);
-            const double scale = l->tied ? tied_scale(m, m->alpha, j) : l->row_scale[j];
+            const double scale = l->tied ? tied_scale(m, m->w.alpha, j) : l->w.row_scale[j];
             index[i] = j;
             values[i] = (float)((double)x->values[start + i] * scale);
         }
@@ -319,12 +320,12 @@ void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out)
     const size_t h = m->features;
     float scale = pool_factor(l, x);
     memset(out, 0, h * sizeof *out);
-    if (l->tied || l->row_scale) {
+    if (l->tied || l->w.row_scale) {
         sum_scaled(m, x, out);
     } else {
         sum_vectors(m, x->index, x->values, x->count, out);
     }
-    scale *= l->tied ? 1 : (float)l->alpha;
+    scale *= l->tied ? 1 : (float)l->w.alpha;
     if (scale != 1) {
         m->kernels->scale(out, h, scale);
     }
@@ -357,8 +358,8 @@ void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *
 void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, const xsmi_layer_change *change)
 {
     const xsmi_layer *l = m->layer;
-    float *weight = l->tied ? m->weight : l->weight;
-    const size_t stride = l->tied ? m->stride : l->stride;
+    float *weight = l->tied ? m->w.weight : l->w.weight;
+    const size_t stride = l->tied ? m->w.stride : l->w.stride;
     uint32_t rows[GROUP];
     float amounts[GROUP];
     size_t count = 0;
@@ -400,8 +401,8 @@ typedef struct hidden_job {
 XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x, const bool whole)
 {
     const xsmi_layer *l = m->layer;
-    for (size_t j = 0; !l->tied && l->weight && j < x->count && j < FEATURES_AHEAD; j++) {
-        const float *vector = l->weight + (x->index ? x->index[j] : j) * l->stride;
+    for (size_t j = 0; !l->tied && l->w.weight && j < x->count && j < FEATURES_AHEAD; j++) {
+        const float *vector = l->w.weight + (x->index ? x->index[j] : j) * l->w.stride;
         if (whole) {
             xsmi_prefetch_row(vector, m->features);
         } else {

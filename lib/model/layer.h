@@ -10,20 +10,15 @@
 #include "base/base.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "model/matrix.h"
 
 #include <xsoftmax/model.h>
 
 typedef struct xsmi_layer {
-    uint32_t features;           /* F */
-    xsm_embedding_options made;  /* the options of its making */
-    bool tied;                   /* the vectors are the output layer's rows: weight is not used */
-    float *weight;               /* [F] rows `stride` floats apart; the vector is alpha * row. Read-only when mapped. */
-    size_t stride, weight_count; /* floats allocated; 0 when mapped or tied */
-    double alpha;
-    /* Or the vectors in fewer bits, as in a model: the vector of feature j has the factor row_scale[j] (NULL: none). */
-    xsmi_narrow narrow;
-    size_t narrow_bytes; /* allocated; 0 when mapped or tied */
-    double *row_scale;   /* [F] */
+    uint32_t features;          /* F */
+    xsm_embedding_options made; /* the options of its making */
+    bool tied;                  /* the vectors are the output layer's rows: `w` is not used */
+    xsmi_weights w;             /* of the vectors, without biases */
 } xsmi_layer;
 
 /* Names of activations and poolings, in the order of their values; NULL at the end. */

@@ -28,7 +28,7 @@ bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor)
     }
     *tensor = (xsmi_tensor){
         .name = "embedding",
-        .dtype = xsmi_narrow_tensor_type(m->layer->narrow.data ? m->layer->narrow.dtype : XSM_DTYPE_FLOAT32),
+        .dtype = xsmi_narrow_tensor_type(m->layer->w.narrow.data ? m->layer->w.narrow.dtype : XSM_DTYPE_FLOAT32),
         .rank = 2,
         .shape = {m->layer->features, m->features}};
     return true;
@@ -38,8 +38,8 @@ xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer 
 {
     const xsmi_layer *l = m->layer;
     const size_t h = m->features;
-    if (l->narrow.data) {
-        return xsmi_narrow_write(&l->narrow, l->features, w, err);
+    if (l->w.narrow.data) {
+        return xsmi_narrow_write(&l->w.narrow, l->features, w, err);
     }
     float *row = xsmi_allocate(m->context, h, sizeof *row);
     if (!row) {
@@ -120,7 +120,7 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
                          "scale=, such as 'identity sum seed=0 scale=0.1', and tied or nothing after it",
                          name, text);
     }
-    o.bias = m->bias != NULL;
+    o.bias = m->w.bias != NULL;
     if (o.tied
             ? vectors != NULL
             : !vectors || vectors->dtype != xsmi_narrow_tensor_type(xsmi_model_dtype(m)) || vectors->rank != 2 ||
@@ -138,8 +138,8 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
     const bool floats = vectors && vectors->dtype == XSMI_DTYPE_F32;
     XSMI_TRY(xsmi_layer_new(m, o.tied ? m->classes : (uint32_t)vectors->shape[0], &o,
                             floats ? (const float *)(const void *)vectors->data : NULL, err));
-    m->layer->stride = m->features;
+    m->layer->w.stride = m->features;
     return o.tied ? XSM_OK
-                  : xsmi_narrow_read(m->context, file, name, vectors, XSMI_EMBEDDING_SCALE, &m->layer->narrow,
-                                     &m->layer->row_scale, err);
+                  : xsmi_narrow_read(m->context, file, name, vectors, XSMI_EMBEDDING_SCALE, &m->layer->w.narrow,
+                                     &m->layer->w.row_scale, err);
 }

@@ -28,9 +28,9 @@ typedef struct listed_scratch {
 static listed_scratch divide(const xsm_model *m, xsmi_arena *arena)
 {
     listed_scratch s;
-    const size_t some = BYTES / (m->stride * sizeof *s.weights + 1), least = (size_t)FEATURES * TOGETHER;
+    const size_t some = BYTES / (m->w.stride * sizeof *s.weights + 1), least = (size_t)FEATURES * TOGETHER;
     s.together = XSMI_CLAMP(some, 1, TOGETHER);
-    s.weights = xsmi_arena_take(arena, XSMI_MAX((uint64_t)s.together * m->stride, least), sizeof *s.weights);
+    s.weights = xsmi_arena_take(arena, XSMI_MAX((uint64_t)s.together * m->w.stride, least), sizeof *s.weights);
     s.lanes = xsmi_arena_take(arena, s.together * XSMI_LANES, sizeof *s.lanes);
     s.scales = xsmi_arena_take(arena, s.together, sizeof *s.scales);
     s.bias = xsmi_arena_take(arena, s.together, sizeof *s.bias);
@@ -39,13 +39,13 @@ static listed_scratch divide(const xsm_model *m, xsmi_arena *arena)
 
 bool xsmi_model_lists_as_all(const xsm_model *m)
 {
-    return !m->trees && !m->hierarchy && !m->narrow.data && (!m->correction || m->correction->numbers);
+    return !m->trees && !m->hierarchy && !m->w.narrow.data && (!m->correction || m->correction->numbers);
 }
 
 /* Whether chosen classes are scored by dot products. */
 static bool is_class_major(const xsm_model *m)
 {
-    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !m->narrow.data;
+    return m->w.layout == XSM_LAYOUT_CLASS_MAJOR && !m->w.narrow.data;
 }
 
 size_t xsmi_model_listed_scratch(const xsm_model *m)
@@ -60,7 +60,7 @@ size_t xsmi_model_listed_scratch(const xsm_model *m)
 /* The weights of a class, and a look ahead at those of a later one. Mapped rows are not padded to whole lines. */
 static void gather(const xsm_model *m, uint32_t class, uint32_t ahead, float *to)
 {
-    const float *from = m->weight + class * m->stride, *later = m->weight + ahead * m->stride;
+    const float *from = m->w.weight + class * m->w.stride, *later = m->w.weight + ahead * m->w.stride;
     size_t i = 0;
     for (; i + XSMI_LINE <= m->features; i += XSMI_LINE) {
         __builtin_prefetch(later + i, 0, 3);
@@ -76,12 +76,12 @@ static void score_gathered(const xsm_model *m, const float *x, const uint32_t *c
                            const listed_scratch *s)
 {
     for (size_t j = 0; j < count; j++) {
-        gather(m, classes[j], classes[XSMI_MIN(j + 2, count - 1)], s->weights + j * m->stride);
-        s->scales[j] = m->row_scale ? (float)(m->alpha * m->row_scale[classes[j]]) : 0;
-        s->bias[j] = m->bias ? m->bias[classes[j]] : 0;
+        gather(m, classes[j], classes[XSMI_MIN(j + 2, count - 1)], s->weights + j * m->w.stride);
+        s->scales[j] = m->w.row_scale ? (float)(m->w.alpha * m->w.row_scale[classes[j]]) : 0;
+        s->bias[j] = m->w.bias ? m->w.bias[classes[j]] : 0;
     }
-    m->kernels->score_few(s->weights, m->stride, count, &x, 1, m->features, m->row_scale ? 1.0f : (float)m->alpha,
-                          m->row_scale ? s->scales : NULL, m->bias ? s->bias : NULL, s->lanes);
+    m->kernels->score_few(s->weights, m->w.stride, count, &x, 1, m->features, m->w.row_scale ? 1.0f : (float)m->w.alpha,
+                          m->w.row_scale ? s->scales : NULL, m->w.bias ? s->bias : NULL, s->lanes);
     for (size_t j = 0; j < count; j++) {
         scores[j] = s->lanes[j * XSMI_LANES];
     }
@@ -94,7 +94,7 @@ static void add_features(const xsm_model *m, const xsmi_features *x, size_t firs
     uint32_t columns[FEATURES];
     const size_t some = XSMI_MIN(x->count - first, FEATURES);
     for (size_t j = 0; j < count; j++) {
-        const float *from = m->weight + classes[j] * m->stride;
+        const float *from = m->w.weight + classes[j] * m->w.stride;
         for (size_t i = 0; i < some; i++) {
             s->weights[i * TOGETHER + j] = from[x->index[first + i]];
         }
@@ -110,15 +110,15 @@ static void score_sparse(const xsm_model *m, const xsmi_features *x, const uint3
 {
     for (size_t j = 0; j < count; j++) {
         scores[j] = 0;
-        s->scales[j] = m->row_scale ? (float)(m->alpha * m->row_scale[classes[j]]) : (float)m->alpha;
+        s->scales[j] = m->w.row_scale ? (float)(m->w.alpha * m->w.row_scale[classes[j]]) : (float)m->w.alpha;
     }
     for (size_t first = 0; first < x->count; first += FEATURES) {
         add_features(m, x, first, classes, count, scores, s);
     }
     for (size_t j = 0; j < count; j++) {
         scores[j] *= s->scales[j];
-        if (m->bias) {
-            scores[j] += m->bias[classes[j]];
+        if (m->w.bias) {
+            scores[j] += m->w.bias[classes[j]];
         }
     }
 }

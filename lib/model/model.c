@@ -49,7 +49,7 @@ static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size
 size_t xsmi_model_floats(const xsm_model *m)
 {
     size_t stride, count;
-    return matrix_size(m, m->layout, &stride, &count) ? count : SIZE_MAX;
+    return matrix_size(m, m->w.layout, &stride, &count) ? count : SIZE_MAX;
 }
 
 /* Rows that one job of a pass over all weights takes. */
@@ -77,8 +77,8 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
     m->kernels = xsmi_context_kernels(ctx);
     m->features = features;
     m->classes = classes;
-    m->layout = XSM_LAYOUT_CLASS_MAJOR;
-    m->alpha = 1.0;
+    m->w.layout = XSM_LAYOUT_CLASS_MAJOR;
+    m->w.alpha = 1.0;
     xsmi_model_drop_calibration(m);
     *out = m;
     return XSM_OK;
@@ -92,27 +92,27 @@ xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_
     xsm_status status = XSM_OK;
     size_t stride = 0;
     size_t count = 0;
-    m->layout = o->layout;
+    m->w.layout = o->layout;
     if (!matrix_size(m, o->layout, &stride, &count)) {
         status = fail_too_large(m, err);
     } else {
         xsmi_activity activity;
         xsmi_begin(&activity, m->context, "making a model", "weights", 0);
-        m->stride = stride;
-        m->weight = xsmi_allocate_zero(m->context, count, sizeof *m->weight);
-        if (m->weight) {
-            m->weight_count = count;
+        m->w.stride = stride;
+        m->w.weight = xsmi_allocate_zero(m->context, count, sizeof *m->w.weight);
+        if (m->w.weight) {
+            m->w.weight_count = count;
             m->untouched = true;
         } else {
-            status = xsmi_fail_memory(err, count * sizeof *m->weight, "the weights");
+            status = xsmi_fail_memory(err, count * sizeof *m->w.weight, "the weights");
         }
         status = xsmi_end(&activity, status, err);
     }
     if (status == XSM_OK && o->bias) {
-        m->bias = xsmi_allocate_zero(m->context, classes, sizeof *m->bias);
-        m->bias_owned = m->bias != NULL;
-        if (!m->bias) {
-            status = xsmi_fail_memory(err, classes * sizeof *m->bias, "the bias");
+        m->w.bias = xsmi_allocate_zero(m->context, classes, sizeof *m->w.bias);
+        m->bias_owned = m->w.bias != NULL;
+        if (!m->w.bias) {
+            status = xsmi_fail_memory(err, classes * sizeof *m->w.bias, "the bias");
         }
     }
     if (status != XSM_OK) {
@@ -132,7 +132,7 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
                          "of float32 of it",
                          what, xsmi_narrow_name(xsmi_model_dtype(m)));
     }
-    if (!m->sparse && !m->trees) {
+    if (!m->w.sparse && !m->trees) {
         return XSM_OK;
     }
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s needs dense weights, and %s", what,
@@ -142,24 +142,24 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
 
 void xsmi_model_release_weights(xsm_model *m)
 {
-    if (m->weight_count > 0) {
-        xsmi_release(m->context, m->weight, m->weight_count, sizeof *m->weight);
+    if (m->w.weight_count > 0) {
+        xsmi_release(m->context, m->w.weight, m->w.weight_count, sizeof *m->w.weight);
     }
     if (m->bias_owned) {
-        xsmi_release(m->context, m->bias, m->classes, sizeof *m->bias);
+        xsmi_release(m->context, m->w.bias, m->classes, sizeof *m->w.bias);
     }
-    xsmi_narrow_free(m->context, &m->narrow, m->narrow_bytes);
-    xsmi_sparse_release(m->sparse);
+    xsmi_narrow_free(m->context, &m->w.narrow, m->w.narrow_bytes);
+    xsmi_sparse_release(m->w.sparse);
     xsmi_label_trees_free(m->context, m->trees);
-    m->sparse = NULL;
+    m->w.sparse = NULL;
     m->trees = NULL;
     if (!xsmi_host_tensors_mapped(&m->host)) {
         xsmi_unmap_file(&m->mapping);
     }
     xsmi_model_drop_row_lengths(m);
-    m->weight = NULL;
-    m->weight_count = 0;
-    m->bias = NULL;
+    m->w.weight = NULL;
+    m->w.weight_count = 0;
+    m->w.bias = NULL;
     m->bias_owned = false;
 }
 
@@ -227,7 +227,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_layer_free(m);
     xsmi_host_tensors_clear(ctx, &m->host);
     xsmi_model_release_weights(m);
-    xsmi_release(ctx, m->row_scale, m->classes, sizeof *m->row_scale);
+    xsmi_release(ctx, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
@@ -299,25 +299,25 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
         return xsmi_fail_memory(err, count * sizeof *weight, "a copy of the weights");
     }
     float *bias = NULL;
-    if (m->bias) {
+    if (m->w.bias) {
         bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
         if (!bias) {
             xsmi_release(m->context, weight, count, sizeof *weight);
             return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
         }
-        memcpy(bias, m->bias, m->classes * sizeof *bias);
+        memcpy(bias, m->w.bias, m->classes * sizeof *bias);
     }
     copy_job job = {.context = m->context,
-                    .source = m->weight,
-                    .source_stride = m->stride,
+                    .source = m->w.weight,
+                    .source_stride = m->w.stride,
                     .target = weight,
                     .target_stride = stride};
-    matrix_shape(m, m->layout, &job.rows, &job.columns);
+    matrix_shape(m, m->w.layout, &job.rows, &job.columns);
     xsm_status status;
-    if (m->sparse) {
+    if (m->w.sparse) {
         const bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
-        status = xsmi_sparse_spread(m->sparse, weight, class_major ? stride : 1, class_major ? 1 : stride, err);
-    } else if (layout == m->layout) {
+        status = xsmi_sparse_spread(m->w.sparse, weight, class_major ? stride : 1, class_major ? 1 : stride, err);
+    } else if (layout == m->w.layout) {
         job.each = rows_of_pass(job.columns);
         status = xsmi_run(m->context, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
     } else {
@@ -330,12 +330,12 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
         return status;
     }
     xsmi_model_release_weights(m);
-    m->weight = weight;
-    m->weight_count = count;
-    m->stride = stride;
-    m->bias = bias;
+    m->w.weight = weight;
+    m->w.weight_count = count;
+    m->w.stride = stride;
+    m->w.bias = bias;
     m->bias_owned = bias != NULL;
-    m->layout = layout;
+    m->w.layout = layout;
     if (!xsmi_host_tensors_mapped(&m->host)) {
         xsmi_lender_tell(&m->lender);
     }
@@ -347,7 +347,7 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (layout != XSM_LAYOUT_CLASS_MAJOR && layout != XSM_LAYOUT_FEATURE_MAJOR && layout != XSM_LAYOUT_SPARSE_ROWS) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "layout %d is no XSM_LAYOUT_* value", layout);
     }
-    if (layout == m->layout) {
+    if (layout == m->w.layout) {
         return XSM_OK;
     }
     if (layout == XSM_LAYOUT_SPARSE_ROWS) {
@@ -359,7 +359,7 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
-    XSMI_TRY(m->sparse ? xsmi_context_need_alone(m->context, "making sparse weights dense", err) : XSM_OK);
+    XSMI_TRY(m->w.sparse ? xsmi_context_need_alone(m->context, "making sparse weights dense", err) : XSM_OK);
     if (m->layer && m->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "tied vectors are class-major");
     }
@@ -373,7 +373,7 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (status == XSM_OK) {
         xsmi_model_drop_row_lengths(m);
     }
-    if (status == XSM_OK && m->row_scale) {
+    if (status == XSM_OK && m->w.row_scale) {
         status = xsmi_model_fold(m, err); /* a class's weights will no longer be contiguous */
     }
     status = status == XSM_OK ? rebuild(m, layout, err) : status;
@@ -385,7 +385,7 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 static xsm_status set_divided_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
     XSMI_TRY(xsmi_agree(m->context, set_layout(m->part.own, layout, err), err));
-    m->layout = layout;
+    m->w.layout = layout;
     return XSM_OK;
 }
 
@@ -403,18 +403,18 @@ xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
     XSMI_TRY(xsmi_model_need_dense(m, "changing weights", err));
     XSMI_TRY(xsmi_layer_own(m, err)); /* first, as the last copy releases the mapping */
     m->untouched = false;
-    return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
+    return m->w.weight_count > 0 ? XSM_OK : rebuild(m, m->w.layout, err);
 }
 
 xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err)
 {
-    if (m->bias && !m->bias_owned) {
+    if (m->w.bias && !m->bias_owned) {
         float *bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
         if (!bias) {
             return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
         }
-        memcpy(bias, m->bias, m->classes * sizeof *bias);
-        m->bias = bias;
+        memcpy(bias, m->w.bias, m->classes * sizeof *bias);
+        m->w.bias = bias;
         m->bias_owned = true;
     }
     return XSM_OK;
@@ -424,16 +424,16 @@ xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err)
 
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
 {
-    m->unscaled = false;
-    if (m->row_scale) {
+    m->w.unscaled = false;
+    if (m->w.row_scale) {
         return XSM_OK;
     }
-    m->row_scale = xsmi_allocate(m->context, m->classes, sizeof *m->row_scale);
-    if (!m->row_scale) {
-        return xsmi_fail_memory(err, m->classes * sizeof *m->row_scale, "the rows' scales");
+    m->w.row_scale = xsmi_allocate(m->context, m->classes, sizeof *m->w.row_scale);
+    if (!m->w.row_scale) {
+        return xsmi_fail_memory(err, m->classes * sizeof *m->w.row_scale, "the rows' scales");
     }
     for (size_t k = 0; k < m->classes; k++) {
-        m->row_scale[k] = 1.0;
+        m->w.row_scale[k] = 1.0;
     }
     return XSM_OK;
 }
@@ -441,7 +441,7 @@ xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
 void xsmi_model_sum_row_length(xsm_model *m, uint32_t k)
 {
     if (m->row_length) {
-        const float *row = m->weight + (size_t)k * m->stride;
+        const float *row = m->w.weight + (size_t)k * m->w.stride;
         double square = (double)m->kernels->dot(row, row, m->features);
         if (!(square < FLT_MAX)) { /* the scales' part of the row can be large */
             square = 0;
@@ -471,8 +471,8 @@ static void fold_rows(void *state, size_t index, uint32_t thread)
     size_t end = m->classes - index * job->each < job->each ? m->classes : (index + 1) * job->each;
     (void)thread;
     for (size_t k = index * job->each; k < end; k++) {
-        m->kernels->scale(m->weight + k * m->stride, m->features, (float)m->row_scale[k]);
-        m->row_scale[k] = 1.0;
+        m->kernels->scale(m->w.weight + k * m->w.stride, m->features, (float)m->w.row_scale[k]);
+        m->w.row_scale[k] = 1.0;
         xsmi_model_sum_row_length(m, (uint32_t)k);
     }
 }
@@ -508,33 +508,33 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
 
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
 {
-    if (m->alpha == 1.0 && !m->row_scale) {
+    if (m->w.alpha == 1.0 && !m->w.row_scale) {
         return XSM_OK;
     }
     XSMI_TRY(xsmi_model_own(m, err));
-    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         xsmi_activity shield;
         xsmi_shield(&shield, m->context); /* not half scaled */
         for (size_t j = 0; j < m->features; j++) {
-            m->kernels->scale(m->weight + j * m->stride, m->classes, (float)m->alpha);
+            m->kernels->scale(m->w.weight + j * m->w.stride, m->classes, (float)m->w.alpha);
             (void)xsmi_poll(m->context);
         }
         xsmi_unshield(&shield);
-        m->alpha = 1.0;
+        m->w.alpha = 1.0;
         return XSM_OK;
     }
     /* Each row is marked when done, so that the model is still correct after a host's runner has failed half-way. */
     XSMI_TRY(xsmi_model_need_row_scale(m, err));
     for (size_t k = 0; k < m->classes; k++) {
-        m->row_scale[k] *= m->alpha;
+        m->w.row_scale[k] *= m->w.alpha;
     }
-    m->alpha = 1.0;
+    m->w.alpha = 1.0;
     fold_job job = {m, rows_of_pass(m->features)};
     XSMI_TRY(xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, fold_rows, &job,
                                (m->classes + job.each - 1) / job.each, err));
     if (!m->row_length) { /* bounded rows will soon be scaled again */
-        xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
-        m->row_scale = NULL;
+        xsmi_release(m->context, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
+        m->w.row_scale = NULL;
     }
     return XSM_OK;
 }

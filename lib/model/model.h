@@ -1,8 +1,5 @@
 /*
  * Internals of a model, for higher floors that score and update rows in their inner loops.
- *
- * The weight of class k is alpha * row_scale[k] * row k of `weight` (row_scale NULL: all ones): the L2 penalty (ridge)
- * scales a row, or all rows, by changing one number. Only the optimizers change scales and rows.
  */
 #ifndef XSMI_MODEL_H
 #define XSMI_MODEL_H
@@ -18,10 +15,9 @@
 #include "model/host_tensors.h"
 #include "model/label_trees.h"
 #include "model/layer.h"
+#include "model/matrix.h"
 
 #include <xsoftmax/model.h>
-
-#include <stdatomic.h>
 
 /* [count] keys in alphabetic order, each with its value in the other array. */
 typedef struct xsmi_metadata {
@@ -79,40 +75,23 @@ struct xsm_model {
     xsm_context *context;
     const xsmi_kernels *kernels;
     uint32_t classes, features; /* of the output layer: `features` is H where there is a first layer */
-    int32_t layout;
-    xsmi_layer *layer; /* NULL: rows are scored directly */
+    xsmi_layer *layer;          /* NULL: rows are scored directly */
 
-    /* Class-major: row k at weight + k*stride, stride >= features. Feature-major: row j at weight + j*stride, stride >=
-     * classes. Read-only when mapped. */
-    float *weight;
-    size_t stride;
-    size_t weight_count; /* floats allocated; 0 when mapped */
-    /* Or the weights in fewer bits, if `data` is not NULL, with the same stride, class-major and never changed;
-     * `weight` is then NULL, and row_scale are the factors of int8. (narrow.h, convert.c) */
-    xsmi_narrow narrow;
-    size_t narrow_bytes; /* allocated; 0 when mapped */
-    bool untouched;      /* weights are still the zeros of a new model; call xsmi_model_own() before writing them */
-    float *bias;         /* [classes] or NULL */
-    bool bias_owned;     /* false when it is in the mapping */
+    xsmi_weights w;  /* of the classes, or of the nodes of the hierarchy; none of label trees and divided models, but
+                        `layout` is that of the parts */
+    bool untouched;  /* weights are still the zeros of a new model; call xsmi_model_own() before writing them */
+    bool bias_owned; /* false when it is in the mapping */
     int32_t score; /* XSM_GEOMETRY_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
-    double alpha;
-    double *row_scale; /* [classes] or NULL; class-major only */
-    /* Every row_scale is known to be 1, so that steps need not read them. xsmi_model_need_row_scale() clears it, and so
-     * does a step before it scales its first row. */
-    atomic_bool unscaled;
     /* [classes] or NULL: norms of the rows in `weight`, without the scales. After changing a row, update its norm or
      * drop all norms (xsmi_model_drop_row_lengths). Class-major only. */
     xsmi_row_length *row_length;
     xsmi_mapping mapping;
     xsmi_lender lender; /* of bytes in place of a mapping */
 
-    /* With XSM_LAYOUT_SPARSE_ROWS one of these holds the weights, and `weight` is NULL: those of the classes, or label
-     * trees, whose scores are those of the classes. */
-    xsmi_sparse *sparse;
+    /* Or label trees, whose scores are those of the classes, with XSM_LAYOUT_SPARSE_ROWS. */
     xsmi_label_trees *trees;
 
-    /* Or the classes are divided among processes: `weight` and `bias` are then NULL. A first layer is that of part.own,
-     * which every process has whole. */
+    /* Or the classes are divided among processes. A first layer is that of part.own, which every process has whole. */
     xsmi_part part;
     bool apart; /* a rank has failed in a step that others may have taken: the parts may be of different steps */
 
@@ -162,7 +141,7 @@ xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_
 /* Whether there are biases. */
 static inline bool xsmi_model_has_bias(const xsm_model *m)
 {
-    return m->part.own ? m->part.own->bias != NULL : m->bias != NULL;
+    return m->part.own ? m->part.own->w.bias != NULL : m->w.bias != NULL;
 }
 
 /* Refuses a model whose weights are sparse, in fewer bits than float32, or divided among processes; the message begins
@@ -176,7 +155,7 @@ xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err);
 /* row_scale, or NULL where all are known to be 1: for code that reads a few of them at a time, chosen at random. */
 static inline double *xsmi_model_row_scales(const xsm_model *m)
 {
-    return atomic_load_explicit(&m->unscaled, memory_order_relaxed) ? NULL : m->row_scale;
+    return atomic_load_explicit(&m->w.unscaled, memory_order_relaxed) ? NULL : m->w.row_scale;
 }
 
 /* Makes row_scale, all ones, if there is none. The caller may then change them: none is known to be 1 any more. */
@@ -222,9 +201,9 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
     const xsm_model *own = m->part.own ? m->part.own : m;
-    return own->sparse  ? xsmi_sparse_dtype(own->sparse)
-           : own->trees ? xsmi_sparse_dtype(own->trees->tree[0].weights)
-                        : own->narrow.dtype;
+    return own->w.sparse ? xsmi_sparse_dtype(own->w.sparse)
+           : own->trees  ? xsmi_sparse_dtype(own->trees->tree[0].weights)
+                         : own->w.narrow.dtype;
 }
 /* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
  * (rows.c) */

@@ -59,7 +59,7 @@ static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi
     }
     XSMI_TRY(xsmi_sparse_model_read(ctx, s->container, s->name, &m, err));
     xsm_status status = XSM_OK;
-    if (m->classes > XSM_CLASSES_MAX || (m->features < 1 && !bias && m->sparse)) {
+    if (m->classes > XSM_CLASSES_MAX || (m->features < 1 && !bias && m->w.sparse)) {
         status = xsmi_fail(err, XSM_ERROR_FORMAT,
                            "%s: sparse weights of %u classes and %u features; 1 to %u classes are accepted, and no "
                            "features with a bias",
@@ -68,7 +68,7 @@ static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi
         status = xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label trees have no tensor 'bias'", s->name);
     } else if (bias) {
         status = check_count(s, bias, m->classes, err);
-        m->bias = (float *)(uintptr_t)bias->data;
+        m->w.bias = (float *)(uintptr_t)bias->data;
     }
     if (status != XSM_OK) {
         xsm_model_free(m);
@@ -100,12 +100,12 @@ static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_erro
 static xsm_status widen_bias(xsm_model *m, const xsmi_tensor *bias, xsm_error *err)
 {
     const xsmi_narrow numbers = {XSM_DTYPE_BFLOAT16, bias->data, 0};
-    m->bias = xsmi_allocate(m->context, m->classes, sizeof *m->bias);
-    if (!m->bias) {
-        return xsmi_fail_memory(err, m->classes * sizeof *m->bias, "the bias");
+    m->w.bias = xsmi_allocate(m->context, m->classes, sizeof *m->w.bias);
+    if (!m->w.bias) {
+        return xsmi_fail_memory(err, m->classes * sizeof *m->w.bias, "the bias");
     }
     m->bias_owned = true;
-    m->kernels->widen(&numbers, 0, m->classes, m->bias);
+    m->kernels->widen(&numbers, 0, m->classes, m->w.bias);
     return XSM_OK;
 }
 
@@ -143,20 +143,20 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     xsm_model *m = NULL;
     XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
     /* Mapped weights are copied before they are written to. Their alignment was checked. */
-    m->weight = weight->dtype == XSMI_DTYPE_F32 ? (float *)(uintptr_t)weight->data : NULL;
-    m->stride = m->features;
+    m->w.weight = weight->dtype == XSMI_DTYPE_F32 ? (float *)(uintptr_t)weight->data : NULL;
+    m->w.stride = m->features;
     if (xsmi_tensor_kept(weight) < weight->size) {
         const size_t line = weight->size / classes;
         m->part.first = (uint32_t)(weight->part.from / line);
         m->part.end = (uint32_t)(weight->part.to / line);
     }
     xsm_status status =
-        xsmi_narrow_read(ctx, s->container, s->name, weight, XSMI_WEIGHT_SCALE, &m->narrow, &m->row_scale, err);
+        xsmi_narrow_read(ctx, s->container, s->name, weight, XSMI_WEIGHT_SCALE, &m->w.narrow, &m->w.row_scale, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;
     }
-    m->bias = bias ? (float *)(uintptr_t)bias->data : NULL;
+    m->w.bias = bias ? (float *)(uintptr_t)bias->data : NULL;
     if (narrow_bias) {
         status = widen_bias(m, bias, err);
         if (status != XSM_OK) {
@@ -335,8 +335,8 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
                          "%s: the metadata '" XSMI_KEY_GEOMETRY "' is '%.100s'; linear or euclidean is accepted",
                          s->name, score);
     }
-    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy ||
-        m->layout == XSM_LAYOUT_SPARSE_ROWS) {
+    if (!m->w.bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy ||
+        m->w.layout == XSM_LAYOUT_SPARSE_ROWS) {
         return xsmi_fail(
             err, XSM_ERROR_FORMAT,
             "%s: scores that are distances need a tensor 'bias' and features, and neither tied vectors nor "

@@ -110,7 +110,7 @@ static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, v
         xsmi_model_copy_rows(own, from, count, s->extras != NULL, out);
         return xsmi_floats_finite(out, count * own->features) ? XSM_OK : fail_diverged(out, first, own->features, err);
     case LINE_BIAS:
-        memcpy(out, own->bias + from, count * bytes);
+        memcpy(out, own->w.bias + from, count * bytes);
         return check_biases(out, first, count, err);
     case LINE_SQUARE:
         for (size_t k = 0; k < count; k++) {
@@ -124,12 +124,12 @@ static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, v
         return XSM_OK;
     case LINE_FACTOR:
         for (size_t k = 0; k < count; k++) {
-            factors[k] = (float)own->row_scale[from + k]; /* exactly: it is a float */
+            factors[k] = (float)own->w.row_scale[from + k]; /* exactly: it is a float */
         }
         return XSM_OK;
     case LINE_NARROW:
-        XSMI_TRY(xsmi_narrow_check(&own->narrow, from, count, first, err));
-        mine = own->narrow.data;
+        XSMI_TRY(xsmi_narrow_check(&own->w.narrow, from, count, first, err));
+        mine = own->w.narrow.data;
         break;
     case LINE_BYTES:
         break;
@@ -156,7 +156,7 @@ static xsm_status exchange_lines(const xsmi_content *c, size_t first, size_t cou
 static xsm_status write_lines(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const xsm_model *m = ((const saving *)c->of)->model;
-    const size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1, bytes = line_bytes(&c->tensor);
+    const size_t least = m->w.layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1, bytes = line_bytes(&c->tensor);
     size_t together = WRITE_BYTES / (bytes ? bytes : 1);
     together = XSMI_MAX(together, least);
     together = XSMI_MIN(together, m->classes);
@@ -194,7 +194,7 @@ static xsm_status write_layer(const xsmi_content *c, xsmi_container_writer *w, x
 static xsm_status write_layer_factors(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const xsmi_layer *l = ((const saving *)c->of)->model->layer;
-    return xsmi_narrow_write_factors(l->row_scale, l->features, w, err);
+    return xsmi_narrow_write_factors(l->w.row_scale, l->features, w, err);
 }
 
 /* Lines of a tensor whose columns are divided. */
@@ -296,12 +296,12 @@ static void add_lines(xsmi_contents *c, const saving *s, const char *name, xsmi_
 static void add_scales(xsmi_contents *c, const saving *s)
 {
     const xsm_model *m = s->model, *own = xsmi_model_weights(m);
-    xsmi_contents_add_data(c, XSMI_STATE_SCALE, XSMI_DTYPE_F64, 1, 0, &own->alpha);
+    xsmi_contents_add_data(c, XSMI_STATE_SCALE, XSMI_DTYPE_F64, 1, 0, &own->w.alpha);
     if (m->layer) {
-        xsmi_contents_add_data(c, XSMI_STATE_LAYER_SCALE, XSMI_DTYPE_F64, 1, 0, &m->layer->alpha);
+        xsmi_contents_add_data(c, XSMI_STATE_LAYER_SCALE, XSMI_DTYPE_F64, 1, 0, &m->layer->w.alpha);
     }
-    if (own->row_scale) {
-        add_lines(c, s, XSMI_STATE_ROW_SCALE, XSMI_DTYPE_F64, LINE_BYTES, own->row_scale);
+    if (own->w.row_scale) {
+        add_lines(c, s, XSMI_STATE_ROW_SCALE, XSMI_DTYPE_F64, LINE_BYTES, own->w.row_scale);
     }
     if (own->row_length) {
         add_lines(c, s, XSMI_STATE_ROW_LENGTH, XSMI_DTYPE_F64, LINE_SQUARE, NULL);
@@ -313,8 +313,8 @@ static void add_scales(xsmi_contents *c, const saving *s)
 static void add_weights(xsmi_contents *c, const saving *s)
 {
     const xsm_model *m = s->model, *own = xsmi_model_weights(m);
-    const bool narrow = own->narrow.data != NULL;
-    if (m->layout != XSM_LAYOUT_SPARSE_ROWS) {
+    const bool narrow = own->w.narrow.data != NULL;
+    if (m->w.layout != XSM_LAYOUT_SPARSE_ROWS) {
         xsmi_content weights =
             content(s, "weight", narrow ? xsmi_narrow_tensor_type(xsmi_model_dtype(m)) : XSMI_DTYPE_F32, m->classes,
                     m->features, write_lines);
@@ -323,13 +323,13 @@ static void add_weights(xsmi_contents *c, const saving *s)
         weights.aligned = true;
         xsmi_contents_add(c, weights);
     }
-    if (own->narrow.dtype == XSM_DTYPE_INT8) {
+    if (own->w.narrow.dtype == XSM_DTYPE_INT8) {
         add_lines(c, s, XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, LINE_FACTOR, NULL);
     }
     if (xsmi_model_has_bias(m)) {
         add_lines(c, s, "bias", XSMI_DTYPE_F32, LINE_BIAS, NULL);
     }
-    if (m->layer && m->layer->narrow.dtype == XSM_DTYPE_INT8) {
+    if (m->layer && m->layer->w.narrow.dtype == XSM_DTYPE_INT8) {
         xsmi_contents_add(c,
                           content(s, XSMI_EMBEDDING_SCALE, XSMI_DTYPE_F32, m->layer->features, 0, write_layer_factors));
     }
@@ -439,7 +439,7 @@ static xsm_status list_metadata(const saving *s, xsmi_contents *c, xsm_error *er
         XSMI_TRY(xsmi_settings_add(to, XSMI_KEY_TRANSFORM, "", xsmi_transform_description(m->transform), err));
         XSMI_TRY(xsmi_settings_add_whole(to, XSMI_KEY_INPUT_FEATURES, xsmi_transform_features(m->transform), err));
     }
-    if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
+    if (m->w.layout == XSM_LAYOUT_SPARSE_ROWS) {
         XSMI_TRY(xsmi_settings_add_whole(to, XSMI_KEY_SPARSE_FEATURES, m->features, err));
     }
     if (m->trees) {

@@ -59,23 +59,23 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
                          scale ? XSMI_STATE_LAYER_SCALE : XSMI_STATE_SCALE);
     }
     if (m->layer) {
-        m->layer->alpha = *layer_scale;
+        m->layer->w.alpha = *layer_scale;
     }
     if (row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
-        memcpy(m->row_scale, row_scale, m->classes * sizeof *row_scale);
+        memcpy(m->w.row_scale, row_scale, m->classes * sizeof *row_scale);
     }
-    m->alpha = *scale;
+    m->w.alpha = *scale;
     return XSM_OK;
 }
 
 /* Copies class-major weights from line `first` on into a model of either layout. */
 static void copy_weights(xsm_model *m, const xsm_model *from, size_t first)
 {
-    const float *rows = from->weight + first * from->stride;
-    if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
+    const float *rows = from->w.weight + first * from->w.stride;
+    if (m->w.layout == XSM_LAYOUT_CLASS_MAJOR) {
         for (size_t k = 0; k < m->classes; k++) {
-            memcpy(m->weight + k * m->stride, rows + k * from->stride, m->features * sizeof *m->weight);
+            memcpy(m->w.weight + k * m->w.stride, rows + k * from->w.stride, m->features * sizeof *m->w.weight);
         }
         return;
     }
@@ -85,7 +85,7 @@ static void copy_weights(xsm_model *m, const xsm_model *from, size_t first)
             size_t last = m->features - j < SQUARE ? m->features : j + SQUARE;
             for (size_t f = j; f < last; f++) {
                 for (size_t c = k; c < last_class; c++) {
-                    m->weight[f * m->stride + c] = rows[c * from->stride + f];
+                    m->w.weight[f * m->w.stride + c] = rows[c * from->w.stride + f];
                 }
             }
         }
@@ -113,25 +113,25 @@ static bool rows_finite(const float *rows, size_t count, size_t width, size_t st
 static bool model_finite(const xsm_model *m, size_t first, size_t count)
 {
     const xsmi_layer *l = m->layer;
-    return rows_finite(m->weight + (first - m->part.first) * m->stride, count, m->features, m->stride, m->alpha,
-                       m->row_scale ? m->row_scale + first : NULL) &&
-           (!m->bias || rows_finite(m->bias + first, count, 1, 1, 1, NULL)) &&
-           (!l || l->tied || rows_finite(l->weight, l->features, m->features, l->stride, l->alpha, NULL));
+    return rows_finite(m->w.weight + (first - m->part.first) * m->w.stride, count, m->features, m->w.stride, m->w.alpha,
+                       m->w.row_scale ? m->w.row_scale + first : NULL) &&
+           (!m->w.bias || rows_finite(m->w.bias + first, count, 1, 1, 1, NULL)) &&
+           (!l || l->tied || rows_finite(l->w.weight, l->features, m->features, l->w.stride, l->w.alpha, NULL));
 }
 
 static xsm_status check_restore(const xsm_model *m, const xsm_model *from, bool lengths, xsm_error *err)
 {
     const bool bias = xsmi_model_has_bias(m);
-    if (m->classes != from->classes || m->features != from->features || bias != (from->bias != NULL)) {
+    if (m->classes != from->classes || m->features != from->features || bias != (from->w.bias != NULL)) {
         return xsmi_fail(
             err, XSM_ERROR_SHAPE, "the model has %u classes, %u features and %s bias, the checkpoint's %u, %u and %s",
-            m->classes, m->features, bias ? "a" : "no", from->classes, from->features, from->bias ? "one" : "none");
+            m->classes, m->features, bias ? "a" : "no", from->classes, from->features, from->w.bias ? "one" : "none");
     }
     if (m->score != from->score) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model's scores are %s, the checkpoint's %s",
                          xsmi_geometry_names[m->score], xsmi_geometry_names[from->score]);
     }
-    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || lengths)) {
+    if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR && (from->w.row_scale || lengths)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");
     }
     XSMI_TRY(xsmi_layer_check_restore(m, from, err));
@@ -175,7 +175,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     xsm_model *own = xsmi_model_changed(m);
     const size_t first = m->part.first;
     xsm_status status = check_restore(m, from, row_length != NULL, err);
-    status = status == XSM_OK ? prepare(own, from->row_scale != NULL, row_length != NULL, &rows, err) : status;
+    status = status == XSM_OK ? prepare(own, from->w.row_scale != NULL, row_length != NULL, &rows, err) : status;
     status = xsmi_agree(xsmi_model_group(m), status, err);
     if (status != XSM_OK) {
         row_state_free(own, &rows);
@@ -184,24 +184,24 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     /* From here on nothing can fail. */
     copy_weights(own, from, first - from->part.first);
     xsmi_layer_restore(m, from);
-    if (own->bias) {
-        memcpy(own->bias, from->bias + first, own->classes * sizeof *own->bias);
+    if (own->w.bias) {
+        memcpy(own->w.bias, from->w.bias + first, own->classes * sizeof *own->w.bias);
     }
     bool ones = true;
     for (size_t k = 0; k < own->classes; k++) {
         if (rows.scales) {
-            rows.scales[k] = from->row_scale[first + k];
+            rows.scales[k] = from->w.row_scale[first + k];
             ones &= rows.scales[k] == 1;
         }
         if (rows.lengths) {
             rows.lengths[k] = (xsmi_row_length){row_length[first + k], row_age[first + k]};
         }
     }
-    xsmi_release(own->context, own->row_scale, own->classes, sizeof *own->row_scale);
+    xsmi_release(own->context, own->w.row_scale, own->classes, sizeof *own->w.row_scale);
     xsmi_model_drop_row_lengths(own);
-    own->row_scale = rows.scales;
-    own->unscaled = ones;
+    own->w.row_scale = rows.scales;
+    own->w.unscaled = ones;
     own->row_length = rows.lengths;
-    own->alpha = from->alpha;
+    own->w.alpha = from->w.alpha;
     return XSM_OK;
 }

@@ -16,7 +16,7 @@ static uint64_t stored_bytes(int32_t dtype, size_t rows, size_t stride, size_t l
  * fixed. */
 static xsm_status prepare(xsm_model *m, xsm_error *err)
 {
-    if (m->layout == XSM_LAYOUT_SPARSE_ROWS || m->narrow.data) {
+    if (m->w.layout == XSM_LAYOUT_SPARSE_ROWS || m->w.narrow.data) {
         return xsmi_model_own_bias(m, err);
     }
     XSMI_TRY(xsmi_model_own(m, err));
@@ -37,16 +37,16 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
     XSMI_TRY(xsmi_end(&activity, prepare(m, err), err));
-    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    p.weight = m->weight;
-    p.bias = m->bias;
-    const bool sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
-    p.class_step = sparse ? 0 : class_major ? m->stride : 1;
-    p.feature_step = sparse ? 0 : class_major ? 1 : m->stride;
+    const bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
+    p.weight = m->w.weight;
+    p.bias = m->w.bias;
+    const bool sparse = m->w.layout == XSM_LAYOUT_SPARSE_ROWS;
+    p.class_step = sparse ? 0 : class_major ? m->w.stride : 1;
+    p.feature_step = sparse ? 0 : class_major ? 1 : m->w.stride;
     p.classes = m->classes;
     p.features = m->features;
     p.dtype = xsmi_model_dtype(m);
-    p.layout = m->layout;
+    p.layout = m->w.layout;
     return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
 }
 
@@ -67,7 +67,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     if (l->tied) {
         xsm_parameters w = XSM_PARAMETERS_INIT;
         XSMI_TRY(xsm_model_parameters(m, &w, err));
-    } else if (!l->narrow.data) {
+    } else if (!l->w.narrow.data) {
         xsmi_activity activity;
         xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
         const xsm_status status = xsmi_layer_own(m, err);
@@ -76,8 +76,8 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
         }
         XSMI_TRY(xsmi_end(&activity, status, err));
     }
-    p.vectors = l->tied ? m->weight : l->weight;
-    p.feature_step = l->tied ? m->stride : l->stride;
+    p.vectors = l->tied ? m->w.weight : l->w.weight;
+    p.feature_step = l->tied ? m->w.stride : l->w.stride;
     p.features = l->features;
     p.hidden = m->features;
     p.dtype = xsmi_model_dtype(m);
@@ -92,24 +92,24 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
     }
     XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_view()", err));
-    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
+    const bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->w.layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-    v.weight = m->weight;
-    v.data = m->sparse ? xsmi_sparse_numbers(m->sparse) : m->narrow.data ? m->narrow.data : m->weight;
+    v.weight = m->w.weight;
+    v.data = m->w.sparse ? xsmi_sparse_numbers(m->w.sparse) : m->w.narrow.data ? m->w.narrow.data : m->w.weight;
     v.nonzeros = xsmi_model_stored(m, &v.bytes);
     if (!sparse) {
-        v.bytes = stored_bytes(xsmi_model_dtype(m), class_major ? m->classes : m->features, m->stride,
+        v.bytes = stored_bytes(xsmi_model_dtype(m), class_major ? m->classes : m->features, m->w.stride,
                                class_major ? m->features : m->classes);
     }
-    v.bias = m->bias;
-    v.scale = m->alpha;
-    v.class_scales = m->row_scale;
-    v.class_step = sparse ? 0 : class_major ? m->stride : 1;
-    v.feature_step = sparse ? 0 : class_major ? 1 : m->stride;
+    v.bias = m->w.bias;
+    v.scale = m->w.alpha;
+    v.class_scales = m->w.row_scale;
+    v.class_step = sparse ? 0 : class_major ? m->w.stride : 1;
+    v.feature_step = sparse ? 0 : class_major ? 1 : m->w.stride;
     v.classes = m->classes;
     v.features = m->features;
     v.dtype = xsmi_model_dtype(m);
-    v.layout = m->layout;
+    v.layout = m->w.layout;
     return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_parameters_view), view, "xsm_parameters_view", err);
 }
 
@@ -124,13 +124,13 @@ xsm_status xsm_model_embedding_view(const xsm_model *m, xsm_embedding_view *view
     }
     const xsmi_layer *l = m->layer;
     xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
-    const xsmi_narrow *narrow = l->tied ? &m->narrow : &l->narrow;
-    v.vectors = l->tied ? m->weight : l->weight;
+    const xsmi_narrow *narrow = l->tied ? &m->w.narrow : &l->w.narrow;
+    v.vectors = l->tied ? m->w.weight : l->w.weight;
     v.data = narrow->data ? narrow->data : v.vectors;
-    v.feature_step = l->tied ? m->stride : l->stride;
+    v.feature_step = l->tied ? m->w.stride : l->w.stride;
     v.bytes = stored_bytes(xsmi_model_dtype(m), l->features, v.feature_step, m->features);
-    v.scale = l->tied ? m->alpha : l->alpha;
-    v.feature_scales = l->tied ? m->row_scale : l->row_scale;
+    v.scale = l->tied ? m->w.alpha : l->w.alpha;
+    v.feature_scales = l->tied ? m->w.row_scale : l->w.row_scale;
     v.features = l->features;
     v.hidden = m->features;
     v.dtype = xsmi_model_dtype(m);

@@ -64,7 +64,7 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
 {
     size_t d = m->features;
     s->scales = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scales);
-    if (m->sparse) {
+    if (m->w.sparse) {
         s->scores = xsmi_arena_take(arena, XSMI_MAX(xsmi_sparse_tiles_scratch(m), XSMI_ROW_TILE), sizeof *s->scores);
         return;
     }
@@ -76,10 +76,10 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
             s->lanes[b] = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof **s->lanes);
         }
         for (size_t i = 0; i < 2; i++) {
-            s->wide[i] =
-                xsmi_arena_take(arena, m->narrow.data ? (uint64_t)piece_classes(m) * m->stride : 0, sizeof **s->wide);
+            s->wide[i] = xsmi_arena_take(arena, m->w.narrow.data ? (uint64_t)piece_classes(m) * m->w.stride : 0,
+                                         sizeof **s->wide);
         }
-    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    } else if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
     } else {
         s->scores = xsmi_arena_take(arena, blocks * XSMI_LANES * XSMI_ROW_TILE, sizeof *s->scores);
@@ -95,9 +95,9 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
 
 void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
 {
-    if (m->row_scale) {
+    if (m->w.row_scale) {
         for (uint32_t c = 0; c < count; c++) {
-            scales[c] = (float)(m->alpha * m->row_scale[first + c]);
+            scales[c] = (float)(m->w.alpha * m->w.row_scale[first + c]);
         }
     }
 }
@@ -108,7 +108,7 @@ void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float
 static uint32_t piece_classes(const xsm_model *m)
 {
     /* 42 classes are a multiple of the block of every instruction set's kernel (14, 6, or 4 with a rest of 2). */
-    const size_t most = m->narrow.data ? WIDE_BYTES : CACHE_BYTES;
+    const size_t most = m->w.narrow.data ? WIDE_BYTES : CACHE_BYTES;
     uint32_t piece = XSMI_CLASS_TILE;
     while (piece > 42 && (size_t)piece * m->features * sizeof(float) > most) {
         piece /= 2;
@@ -131,7 +131,9 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     const float *x[XSMI_LANES];
-    const size_t most_few = !m->narrow.data ? XSMI_FEW : m->narrow.dtype == XSM_DTYPE_INT8 ? FEW_INT8 : FEW_BFLOAT16;
+    const size_t most_few = !m->w.narrow.data                     ? XSMI_FEW
+                            : m->w.narrow.dtype == XSM_DTYPE_INT8 ? FEW_INT8
+                                                                  : FEW_BFLOAT16;
     const bool few = rows->blocks == 1 && rows->counts[0] <= most_few;
     for (size_t b = 0; b < rows->blocks; b++) {
         for (size_t l = 0; l < rows->counts[b]; l++) {
@@ -147,11 +149,11 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         }
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
-    const bool narrow = m->narrow.data, widened = narrow && !few;
+    const bool narrow = m->w.narrow.data, widened = narrow && !few;
     float *wide = s->wide[0], *next_wide = s->wide[1];
     if (widened) {
         const uint32_t some = XSMI_MIN(xsmi_tile_classes(call->first, call->end, XSMI_CLASS_TILE), piece);
-        m->kernels->widen(&m->narrow, call->first * m->stride, some * m->stride, wide);
+        m->kernels->widen(&m->w.narrow, call->first * m->w.stride, some * m->w.stride, wide);
     }
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_CLASS_TILE);
@@ -165,28 +167,28 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
                 }
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
-                const float *weights = narrow ? wide : m->weight + (tile + c) * m->stride;
-                const float scale = m->row_scale ? 1.0f : (float)m->alpha;
-                const float *scales = m->row_scale ? s->scales + c : NULL;
-                const float *bias = m->bias ? m->bias + tile + c : NULL;
+                const float *weights = narrow ? wide : m->w.weight + (tile + c) * m->w.stride;
+                const float scale = m->w.row_scale ? 1.0f : (float)m->w.alpha;
+                const float *scales = m->w.row_scale ? s->scales + c : NULL;
+                const float *bias = m->w.bias ? m->w.bias + tile + c : NULL;
                 if (few && narrow) {
                     for (size_t r = 0; r < rows->counts[b]; r += XSMI_FEW) {
                         const size_t n = XSMI_MIN(rows->counts[b] - r, XSMI_FEW);
-                        m->kernels->score_narrow(&m->narrow, tile + c, some, x + r, n, m->features, scale, scales, bias,
-                                                 out + c * XSMI_LANES + r);
+                        m->kernels->score_narrow(&m->w.narrow, tile + c, some, x + r, n, m->features, scale, scales,
+                                                 bias, out + c * XSMI_LANES + r);
                     }
                 } else if (few) {
-                    m->kernels->score_few(weights, m->stride, some, x, rows->counts[b], m->features, scale, scales,
+                    m->kernels->score_few(weights, m->w.stride, some, x, rows->counts[b], m->features, scale, scales,
                                           bias, out + c * XSMI_LANES);
                 } else if (widened) {
-                    const size_t from = (tile + c + some) * m->stride, all = next * m->stride;
+                    const size_t from = (tile + c + some) * m->w.stride, all = next * m->w.stride;
                     const size_t done = b * all / rows->blocks, until = (b + 1) * all / rows->blocks;
-                    const xsmi_widening ahead = {&m->narrow, from + done, from + until, next_wide + done};
-                    m->kernels->score_widening(weights, m->stride, some, s->packed[b], rows->counts[b], m->features,
+                    const xsmi_widening ahead = {&m->w.narrow, from + done, from + until, next_wide + done};
+                    m->kernels->score_widening(weights, m->w.stride, some, s->packed[b], rows->counts[b], m->features,
                                                scale, scales, bias, out + c * XSMI_LANES, &ahead);
                 } else {
-                    m->kernels->score_lanes(weights, m->stride, some, s->packed[b], rows->counts[b], m->features, scale,
-                                            scales, bias, out + c * XSMI_LANES);
+                    m->kernels->score_lanes(weights, m->w.stride, some, s->packed[b], rows->counts[b], m->features,
+                                            scale, scales, bias, out + c * XSMI_LANES);
                 }
                 if (c + some == count) {
                     xsmi_tile t = {b, 0, true, tile, count, out};
@@ -204,16 +206,16 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 
 void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores)
 {
-    float alpha = (float)m->alpha;
-    if (m->row_scale) {
+    float alpha = (float)m->w.alpha;
+    if (m->w.row_scale) {
         for (uint32_t c = 0; c < count; c++) {
             scores[c] *= scales[c];
         }
     } else if (alpha != 1.0f) {
         m->kernels->scale(scores, count, alpha);
     }
-    if (m->bias) {
-        m->kernels->axpby(scores, m->bias + first, count, 1.0f, 1.0f);
+    if (m->w.bias) {
+        m->kernels->axpby(scores, m->w.bias + first, count, 1.0f, 1.0f);
     }
 }
 
@@ -231,7 +233,8 @@ static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *
                     return;
                 }
                 memset(s->scores, 0, count * sizeof *s->scores);
-                m->kernels->column_sums(m->weight + tile, m->stride, x->index, x->values, x->count, count, s->scores);
+                m->kernels->column_sums(m->w.weight + tile, m->w.stride, x->index, x->values, x->count, count,
+                                        s->scores);
                 xsmi_tiles_finish(m, tile, count, s->scales, s->scores);
                 xsmi_tile t = {b, l, false, tile, count, s->scores};
                 call->consume(call->state, &t);
@@ -301,15 +304,15 @@ static void gather_weights(const gathering *g, uint32_t first, uint32_t count, s
     const size_t width = g->width;
     float *compact = g->s->compact;
     uint32_t c = 0;
-    for (; m->narrow.data && c < count; c++) {
+    for (; m->w.narrow.data && c < count; c++) {
         for (size_t i = 0; i < features; i++) {
-            compact[i * width + c] = xsmi_narrow_number(&m->narrow, (first + c) * m->stride + list[i]);
+            compact[i * width + c] = xsmi_narrow_number(&m->w.narrow, (first + c) * m->w.stride + list[i]);
         }
     }
     for (; c + GATHER_CLASSES <= count; c += GATHER_CLASSES) {
         const float *row[GATHER_CLASSES];
         for (size_t k = 0; k < GATHER_CLASSES; k++) {
-            row[k] = m->weight + (first + c + k) * m->stride;
+            row[k] = m->w.weight + (first + c + k) * m->w.stride;
         }
         for (size_t i = 0; i < features; i++) {
             float *line = compact + i * width + c;
@@ -319,7 +322,7 @@ static void gather_weights(const gathering *g, uint32_t first, uint32_t count, s
         }
     }
     for (; c < count; c++) {
-        const float *row = m->weight + (first + c) * m->stride;
+        const float *row = m->w.weight + (first + c) * m->w.stride;
         for (size_t i = 0; i < features; i++) {
             compact[i * width + c] = row[list[i]];
         }
@@ -421,11 +424,11 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 
 static void score_input(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 {
-    if (call->model->sparse) {
+    if (call->model->w.sparse) {
         xsmi_sparse_tiles(call, s->scores);
     } else if (xsmi_tiles_packed(call->model, call->rows->sparse)) {
         score_packed(call, s);
-    } else if (call->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    } else if (call->model->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         score_feature_major(call, s);
     } else {
         score_gathered(call, s);

@@ -211,10 +211,10 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
     xsmi_model_put_calibration(to, from->calibration);
     const xsm_model *a = xsmi_model_weights(from);
     xsm_model *b = xsmi_model_changed(to);
-    if (a->bias) {
-        b->bias = (float *)(uintptr_t)a->bias; /* to be copied */
+    if (a->w.bias) {
+        b->w.bias = (float *)(uintptr_t)a->w.bias; /* to be copied */
         xsm_status status = xsmi_model_own_bias(b, err);
-        b->bias = b->bias_owned ? b->bias : NULL;
+        b->w.bias = b->bias_owned ? b->w.bias : NULL;
         return status;
     }
     return XSM_OK;

@@ -22,32 +22,34 @@
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_upcoming *upcoming)
 {
-    if (m->sparse) {
+    if (m->w.sparse) {
         for (size_t j = 0; j < count; j++) {
-            scores[j] = xsmi_sparse_score(m->sparse, classes[j], x);
+            scores[j] = xsmi_sparse_score(m->w.sparse, classes[j], x);
         }
-    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    } else if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
             /* A column, whose sum has the same order, and so the same bits, as in a tile. */
             scores[j] = 0.0f;
-            m->kernels->column_sums(m->weight + classes[j], m->stride, x->index, x->values, x->count, 1, &scores[j]);
+            m->kernels->column_sums(m->w.weight + classes[j], m->w.stride, x->index, x->values, x->count, 1,
+                                    &scores[j]);
         }
-    } else if (m->narrow.data && x->index) {
-        m->kernels->sparse_gather_narrow(&m->narrow, classes, count, x->index, x->values, x->count, scores);
-    } else if (m->narrow.data) {
-        m->kernels->gather_narrow(&m->narrow, classes, count, x->values, x->count, scores);
+    } else if (m->w.narrow.data && x->index) {
+        m->kernels->sparse_gather_narrow(&m->w.narrow, classes, count, x->index, x->values, x->count, scores);
+    } else if (m->w.narrow.data) {
+        m->kernels->gather_narrow(&m->w.narrow, classes, count, x->values, x->count, scores);
     } else if (x->index) {
-        m->kernels->sparse_gather_scores(m->weight, m->stride, classes, count, x->index, x->values, x->count, scores);
+        m->kernels->sparse_gather_scores(m->w.weight, m->w.stride, classes, count, x->index, x->values, x->count,
+                                         scores);
     } else {
-        m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores, upcoming);
+        m->kernels->gather_scores(m->w.weight, m->w.stride, classes, count, x->values, x->count, scores, upcoming);
     }
     const float scale = (float)alpha;
     const double *row_scale = xsmi_model_row_scales(m);
     for (size_t j = 0; j < count; j++) {
         float s = row_scale ? (float)(alpha * row_scale[classes[j]]) : scale;
         scores[j] *= s;
-        if (m->bias) {
-            scores[j] += m->bias[classes[j]];
+        if (m->w.bias) {
+            scores[j] += m->w.bias[classes[j]];
         }
     }
 }
@@ -92,7 +94,7 @@ static void score_paths(const xsm_model *m, const xsmi_class_tree *h, const xsmi
                 nodes[some] = h->number[h->parent[v]];
                 sign[some] = xsmi_hierarchy_turn(v) ? 1 : -1;
             }
-            xsmi_model_score_classes(m, x, nodes, some, m->alpha, z, NULL);
+            xsmi_model_score_classes(m, x, nodes, some, m->w.alpha, z, NULL);
             for (uint32_t i = 0; i < some; i++) {
                 sum -= xsmi_softplus(-sign[i] * (double)z[i]);
             }
@@ -112,7 +114,7 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, con
         score_paths(m, m->hierarchy, &row->input, classes, count, scores);
         return;
     }
-    xsmi_model_score_classes(m, &row->input, classes, count, m->alpha, scores, NULL);
+    xsmi_model_score_classes(m, &row->input, classes, count, m->w.alpha, scores, NULL);
     if (m->correction) {
         m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, scratch);
     }
@@ -255,8 +257,8 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
                                   xsmi_score_scratch *scratch, xsm_error *err)
 {
     const bool sparse = xsmi_batch_sparse(range->batch),
-               plain = xsmi_model_is_plain(m) && !m->layer && m->layout != XSM_LAYOUT_SPARSE_ROWS;
-    if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+               plain = xsmi_model_is_plain(m) && !m->layer && m->w.layout != XSM_LAYOUT_SPARSE_ROWS;
+    if (sparse && plain && m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         bool done;
         xsm_status status = xsmi_columns_score(m, range, ctx, scratch, &done, err);
         if (status != XSM_OK || done) {

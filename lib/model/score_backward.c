@@ -14,7 +14,7 @@ static void add_feature_major(const xsm_model *m, const uint32_t *classes, uint3
                               size_t count, float *out)
 {
     for (size_t j = 0; j < m->features; j++) {
-        const float *row = m->weight + j * m->stride;
+        const float *row = m->w.weight + j * m->w.stride;
         for (size_t i = 0; i < count; i++) {
             out[j] = fmaf(amounts[i], row[classes ? classes[i] : first + i], out[j]);
         }
@@ -30,14 +30,14 @@ void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t f
         const uint32_t *some = classes ? classes + start : NULL;
         const uint32_t next = first + (uint32_t)start;
         for (size_t i = 0; i < group; i++) {
-            double scale = m->row_scale ? m->alpha * m->row_scale[some ? some[i] : next + i] : m->alpha;
+            double scale = m->w.row_scale ? m->w.alpha * m->w.row_scale[some ? some[i] : next + i] : m->w.alpha;
             amounts[i] = (float)((double)coefficients[start + i] * scale);
         }
-        if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
             add_feature_major(m, some, next, amounts, group, out);
         } else {
-            const float *weight = some ? m->weight : m->weight + next * m->stride;
-            m->kernels->column_sums(weight, m->stride, some, amounts, group, m->features, out);
+            const float *weight = some ? m->w.weight : m->w.weight + next * m->w.stride;
+            m->kernels->column_sums(weight, m->w.stride, some, amounts, group, m->features, out);
         }
     }
 }

@@ -38,11 +38,11 @@ static void copy_weights(const columns_job *job, uint32_t first, uint32_t count,
     const xsm_model *m = job->model;
     const size_t ahead = count < FLOATS_AHEAD ? FLOATS_AHEAD / count : 1;
     for (size_t f = 0; f < job->listed; f++) {
-        const float *upcoming = m->weight + job->list[f + ahead < job->listed ? f + ahead : f] * m->stride + first;
+        const float *upcoming = m->w.weight + job->list[f + ahead < job->listed ? f + ahead : f] * m->w.stride + first;
         for (uint32_t c = 0; c < count; c += XSMI_LINE) {
             xsmi_prefetch_line(upcoming + c);
         }
-        memcpy(compact + f * job->tile, m->weight + job->list[f] * m->stride + first, count * sizeof *compact);
+        memcpy(compact + f * job->tile, m->w.weight + job->list[f] * m->w.stride + first, count * sizeof *compact);
     }
 }
 

@@ -115,11 +115,11 @@ static void raise_least(double *least, uint32_t top, double bound)
 static double bound_tile(const xsm_model *m, const search *s, uint32_t count, const scratch *b)
 {
     const double d = m->features, g = (2 * d + 64) * 0x1p-24;
-    const double squares = m->narrow.data && m->narrow.dtype == XSM_DTYPE_INT8
+    const double squares = m->w.narrow.data && m->w.narrow.dtype == XSM_DTYPE_INT8
                                ? d * MOST_INT8 * MOST_INT8
                                : (double)m->kernels->row_scaled_max(b->squares, count, 1.0f, 0.0f);
-    const double scale =
-        m->row_scale ? (double)m->kernels->row_scaled_max(b->scales, count, 1.0f, 0.0f) : fabs((double)(float)m->alpha);
+    const double scale = m->w.row_scale ? (double)m->kernels->row_scaled_max(b->scales, count, 1.0f, 0.0f)
+                                        : fabs((double)(float)m->w.alpha);
     /* With what a product or a square loses where it underflows. */
     const double sum = sqrt(squares + d * 0x1p-148) * s->norm;
     return sum < MOST_SUM && scale * sum < MOST_SUM ? 2 * g * scale * sum + (d + 8) * (scale + 1) * 0x1p-147 : INFINITY;
@@ -161,15 +161,15 @@ static bool screen_tile(const xsm_model *m, search *s, uint32_t first, uint32_t 
 static float score_again(const xsm_model *m, const float *x, uint32_t class, const scratch *b)
 {
     const uint32_t first = XSMI_MIN(class, m->classes - TOGETHER);
-    const float scale = m->row_scale ? 1.0f : (float)m->alpha;
-    const float *bias = m->bias ? m->bias + first : NULL;
+    const float scale = m->w.row_scale ? 1.0f : (float)m->w.alpha;
+    const float *bias = m->w.bias ? m->w.bias + first : NULL;
     xsmi_tiles_scales(m, first, TOGETHER, b->scales);
-    const float *scales = m->row_scale ? b->scales : NULL;
-    if (m->narrow.data) {
-        m->kernels->score_narrow(&m->narrow, first, TOGETHER, &x, 1, m->features, scale, scales, bias, b->lanes);
+    const float *scales = m->w.row_scale ? b->scales : NULL;
+    if (m->w.narrow.data) {
+        m->kernels->score_narrow(&m->w.narrow, first, TOGETHER, &x, 1, m->features, scale, scales, bias, b->lanes);
     } else {
-        m->kernels->score_few(m->weight + first * m->stride, m->stride, TOGETHER, &x, 1, m->features, scale, scales,
-                              bias, b->lanes);
+        m->kernels->score_few(m->w.weight + first * m->w.stride, m->w.stride, TOGETHER, &x, 1, m->features, scale,
+                              scales, bias, b->lanes);
     }
     return b->lanes[(size_t)(class - first) * XSMI_LANES];
 }
@@ -200,7 +200,8 @@ bool xsmi_model_screen(const xsm_model *m, const xsmi_features *row, const xsmi_
     xsmi_arena arena = {memory, 0};
     scratch b = divide(m, list->size, &arena);
     search *s = &b.row;
-    const xsmi_narrow weights = m->narrow.data ? m->narrow : (xsmi_narrow){XSM_DTYPE_FLOAT32, m->weight, m->stride};
+    const xsmi_narrow weights =
+        m->w.narrow.data ? m->w.narrow : (xsmi_narrow){XSM_DTYPE_FLOAT32, m->w.weight, m->w.stride};
     float *squares = weights.dtype == XSM_DTYPE_INT8 ? NULL : b.squares;
     s->x = xsmi_model_forward(m, row, b.hidden).values;
     s->norm = norm_of(s->x, m->features);

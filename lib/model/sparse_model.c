@@ -6,8 +6,8 @@
 xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_model **out, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_new_empty(ctx, weights->features, weights->rows, out, err));
-    (*out)->layout = XSM_LAYOUT_SPARSE_ROWS;
-    (*out)->sparse = xsmi_sparse_retain(weights);
+    (*out)->w.layout = XSM_LAYOUT_SPARSE_ROWS;
+    (*out)->w.sparse = xsmi_sparse_retain(weights);
     return XSM_OK;
 }
 
@@ -35,7 +35,7 @@ xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_
     }
     xsm_model *m;
     XSMI_TRY(xsmi_model_new_empty(ctx, features, classes, &m, err));
-    m->layout = XSM_LAYOUT_SPARSE_ROWS;
+    m->w.layout = XSM_LAYOUT_SPARSE_ROWS;
     m->trees = xsmi_allocate_zero(ctx, 1, sizeof *m->trees);
     if (!m->trees) {
         xsm_model_free(m);

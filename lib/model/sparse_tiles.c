@@ -17,7 +17,7 @@
 
 size_t xsmi_sparse_tiles_scratch(const xsm_model *m)
 {
-    return m->sparse->widest;
+    return m->w.sparse->widest;
 }
 
 /* Passes a row's scores of a chunk on, those within the call's range; z are the chunk's, which starts at class
@@ -27,8 +27,8 @@ static void pass_chunk(const xsmi_tile_call *call, size_t block, size_t row, uin
     const uint32_t first = XSMI_MAX(start, call->first), end = XSMI_MIN(start + rows, call->end);
     for (uint32_t tile = first, count; tile < end; tile += count) {
         count = xsmi_tile_classes(tile, end, XSMI_ROW_TILE - tile % XSMI_ROW_TILE);
-        if (call->model->bias) {
-            call->model->kernels->axpby(z + (tile - start), call->model->bias + tile, count, 1.0f, 1.0f);
+        if (call->model->w.bias) {
+            call->model->kernels->axpby(z + (tile - start), call->model->w.bias + tile, count, 1.0f, 1.0f);
         }
         xsmi_tile t = {block, row, false, tile, count, z + (tile - start)};
         call->consume(call->state, &t);
@@ -37,7 +37,7 @@ static void pass_chunk(const xsmi_tile_call *call, size_t block, size_t row, uin
 
 void xsmi_sparse_tiles(const xsmi_tile_call *call, float *scratch)
 {
-    const xsmi_sparse *s = call->model->sparse;
+    const xsmi_sparse *s = call->model->w.sparse;
     const xsmi_tile_rows *rows = call->rows;
     for (uint32_t c = xsmi_sparse_chunk_of(s, call->first); c < s->chunks && s->places[c].row < call->end; c++) {
         for (size_t b = 0; b < rows->blocks; b++) {

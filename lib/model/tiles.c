@@ -27,7 +27,7 @@ typedef struct scratch {
 /* Blocks whose log-probabilities in a hierarchy are kept at once. */
 static size_t swept_together(const xsm_model *m, size_t blocks)
 {
-    const size_t numbers = m->sparse ? 2 : 1; /* of a class and row */
+    const size_t numbers = m->w.sparse ? 2 : 1; /* of a class and row */
     size_t most = SWEPT_BYTES / ((size_t)m->hierarchy->classes * XSMI_LANES * numbers * sizeof(float));
     return XSMI_CLAMP(most, 1, blocks);
 }
@@ -45,7 +45,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->log_p = xsmi_arena_take(arena, together * h->classes, XSMI_LANES * sizeof *s->log_p);
         s->stack = xsmi_arena_take(arena, together * xsmi_hierarchy_stack(h), sizeof *s->stack);
         s->nodes = xsmi_arena_take(arena, together * XSMI_ROW_TILE, XSMI_LANES * sizeof *s->nodes);
-        s->rows = xsmi_arena_take(arena, m->sparse ? together * h->inner : 0, XSMI_LANES * sizeof *s->rows);
+        s->rows = xsmi_arena_take(arena, m->w.sparse ? together * h->inner : 0, XSMI_LANES * sizeof *s->rows);
     }
     s->prepared = xsmi_arena_take(arena, m->correction ? m->correction->block : 0, 1);
 }
@@ -200,14 +200,14 @@ static void score_hierarchy(const xsmi_tile_call *call, const xsmi_node_scores *
                                       &group,
                                       0,
                                       h->inner,
-                                      m->sparse ? keep_tile : sweep_tile,
-                                      m->sparse ? (void *)&all : &w,
+                                      m->w.sparse ? keep_tile : sweep_tile,
+                                      m->w.sparse ? (void *)&all : &w,
                                       call->context,
                                       call->stores};
         if (!given) {
             xsmi_plain_score(&nodes, &s->plain);
         }
-        for (size_t i = 0; i < some && (given || m->sparse); i++) {
+        for (size_t i = 0; i < some && (given || m->w.sparse); i++) {
             const float *scores = given ? given->of[b + i] : s->rows + i * XSMI_LANES * h->inner;
             sweep_given(&w, i, scores, given ? given->stride : h->inner, call->context);
         }

@@ -29,7 +29,7 @@ typedef struct xsmi_tile_call {
 /* Whether a tile has the rows of a block as lanes. */
 static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
 {
-    return (!sparse || m->layer) && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    return (!sparse || m->layer) && m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 /* Bytes of scratch for `blocks` blocks; SIZE_MAX when they cannot be counted. */

@@ -35,7 +35,7 @@ static bool is_started(const xsm_model *m)
         xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
             float start = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1));
-            if (m->weight[j * m->stride + h] != start) {
+            if (m->w.weight[j * m->w.stride + h] != start) {
                 return false;
             }
         }
@@ -45,40 +45,40 @@ static bool is_started(const xsm_model *m)
 
 bool xsmi_model_is_zero(const xsm_model *m)
 {
-    if (m->narrow.data) {
+    if (m->w.narrow.data) {
         return false;
     }
     if (m->layer && m->layer->tied) {
-        return is_started(m) && (!m->bias || all_zero(m->bias, m->classes));
+        return is_started(m) && (!m->w.bias || all_zero(m->w.bias, m->classes));
     }
-    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
     size_t rows = class_major ? m->classes : m->features, columns = class_major ? m->features : m->classes;
     for (size_t r = 0; r < rows && !m->untouched; r++) {
-        if (!all_zero(m->weight + r * m->stride, columns)) {
+        if (!all_zero(m->w.weight + r * m->w.stride, columns)) {
             return false;
         }
     }
-    return !m->bias || all_zero(m->bias, m->classes);
+    return !m->w.bias || all_zero(m->w.bias, m->classes);
 }
 
 static void zero_part(void *state, size_t index, uint32_t thread)
 {
     xsm_model *m = state;
-    size_t first = index * PASS_FLOATS, rest = m->weight_count - first;
+    size_t first = index * PASS_FLOATS, rest = m->w.weight_count - first;
     (void)thread;
-    memset(m->weight + first, 0, XSMI_MIN(rest, PASS_FLOATS) * sizeof *m->weight);
+    memset(m->w.weight + first, 0, XSMI_MIN(rest, PASS_FLOATS) * sizeof *m->w.weight);
 }
 
 /* The bias and the scales. */
 static void zero_rest(xsm_model *m)
 {
-    if (m->bias) {
-        memset(m->bias, 0, m->classes * sizeof *m->bias);
+    if (m->w.bias) {
+        memset(m->w.bias, 0, m->classes * sizeof *m->w.bias);
     }
-    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
-    m->row_scale = NULL;
+    xsmi_release(m->context, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
+    m->w.row_scale = NULL;
     xsmi_model_drop_row_lengths(m);
-    m->alpha = 1;
+    m->w.alpha = 1;
     xsmi_model_drop_calibration(m);
     if (m->layer) {
         (void)xsmi_layer_start(m, NULL); /* shielded, so that it cannot fail */
@@ -88,7 +88,7 @@ static void zero_rest(xsm_model *m)
 void xsmi_model_zero(xsm_model *m)
 {
     xsm_model *own = xsmi_model_changed(m);
-    size_t jobs = (own->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
+    size_t jobs = (own->w.weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
     xsmi_activity shield;
     xsmi_shield(&shield, own->context);
     xsmi_run_surely(own->context, zero_part, own, jobs);
@@ -99,7 +99,7 @@ void xsmi_model_zero(xsm_model *m)
 
 size_t xsmi_model_marks(const xsm_model *m)
 {
-    return xsmi_marks_of(m->weight_count);
+    return xsmi_marks_of(m->w.weight_count);
 }
 
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
@@ -110,8 +110,8 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
     for (size_t word = 0; word < words; word++) {
         for (; marks[word] != 0; marks[word] &= marks[word] - 1) {
             size_t first = (word * 64 + (size_t)__builtin_ctzll(marks[word])) * XSMI_MARK_FLOATS;
-            size_t rest = m->weight_count - first;
-            memset(m->weight + first, 0, XSMI_MIN(rest, XSMI_MARK_FLOATS) * sizeof *m->weight);
+            size_t rest = m->w.weight_count - first;
+            memset(m->w.weight + first, 0, XSMI_MIN(rest, XSMI_MARK_FLOATS) * sizeof *m->w.weight);
         }
     }
     zero_rest(m);
@@ -132,7 +132,7 @@ typedef struct norm_job {
 
 static norm_job norm_of(const xsm_model *m)
 {
-    norm_job job = {.model = xsmi_model_weights(m), .class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, .blocks = 1};
+    norm_job job = {.model = xsmi_model_weights(m), .class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR, .blocks = 1};
     if (job.class_major) {
         for (job.rows = XSMI_RUN_CLASSES; job.rows > 1 && job.rows * m->features > PASS_FLOATS;) {
             job.rows /= 2; /* still a part of a class run */
@@ -162,12 +162,12 @@ static void norm_part(void *state, size_t index, uint32_t thread)
     double sum = 0;
     (void)thread;
     for (size_t r = first; r < end; r++) {
-        const float *row = m->weight + r * m->stride;
+        const float *row = m->w.weight + r * m->w.stride;
         double squares = 0;
         for (size_t c = left; c < columns; c++) {
             squares += (double)row[c] * (double)row[c];
         }
-        sum += m->row_scale ? squares * m->row_scale[r] * m->row_scale[r] : squares;
+        sum += m->w.row_scale ? squares * m->w.row_scale[r] * m->w.row_scale[r] : squares;
     }
     job->sums[index] = sum;
 }
@@ -210,7 +210,7 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
     }
     xsmi_release(m->context, all, count, sizeof *all);
     if (status == XSM_OK) {
-        *norm = sum * own->alpha * own->alpha + xsmi_layer_squared_norm(own);
+        *norm = sum * own->w.alpha * own->w.alpha + xsmi_layer_squared_norm(own);
     }
     return status;
 }

@@ -25,8 +25,8 @@ static xsm_status new_layer(const xsm_optimizer *o, xsmi_accumulator *accumulato
 {
     const xsm_model *m = o->model;
     if (m->layer->tied) {
-        accumulator->layer = accumulator->output->weight;
-        accumulator->layer_stride = accumulator->output->stride;
+        accumulator->layer = accumulator->output->w.weight;
+        accumulator->layer_stride = accumulator->output->w.stride;
         return XSM_OK;
     }
     size_t count;
@@ -61,16 +61,16 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
     const char *name = o->ops.accumulator_names[number];
     const float initial = o->ops.initial ? o->ops.initial(o->state, number) : 0;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
-    shape.bias = m->bias != NULL;
-    shape.layout = m->layout;
+    shape.bias = m->w.bias != NULL;
+    shape.layout = m->w.layout;
     accumulator->bias_name = joined(o->context, "bias-", name);
     accumulator->layer_name = joined(o->context, "layer-", name);
     if (!accumulator->bias_name || !accumulator->layer_name) {
         return xsmi_fail_memory(err, strlen(name), "the names of an optimizer's numbers");
     }
     XSMI_TRY(xsmi_model_new_local(o->context, m->features, m->classes, &shape, &accumulator->output, err));
-    XSMI_TRY(fill(o, accumulator->output->weight, accumulator->output->weight_count, initial, err));
-    XSMI_TRY(accumulator->output->bias ? fill(o, accumulator->output->bias, m->classes, initial, err) : XSM_OK);
+    XSMI_TRY(fill(o, accumulator->output->w.weight, accumulator->output->w.weight_count, initial, err));
+    XSMI_TRY(accumulator->output->w.bias ? fill(o, accumulator->output->w.bias, m->classes, initial, err) : XSM_OK);
     return m->layer ? new_layer(o, accumulator, initial, err) : XSM_OK;
 }
 
@@ -117,12 +117,12 @@ xsm_status xsmi_accumulators_follow(xsm_optimizer *o, xsm_error *err)
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         const xsmi_accumulator *accumulator = &o->accumulators[i];
         const xsm_model *s = accumulator->output;
-        if (s->classes != m->classes || s->features != m->features || !s->bias != !m->bias ||
+        if (s->classes != m->classes || s->features != m->features || !s->w.bias != !m->w.bias ||
             (accumulator->layer_count > 0 &&
              accumulator->layer_count / accumulator->layer_stride != m->layer->features)) {
             return fail_changed(o, accumulator, err);
         }
-        XSMI_TRY(xsm_model_set_layout(accumulator->output, m->layout, err));
+        XSMI_TRY(xsm_model_set_layout(accumulator->output, m->w.layout, err));
     }
     return XSM_OK;
 }
@@ -137,10 +137,10 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
         const xsm_model *s = accumulator->output;
         const xsm_state_tensor all[] = {
             {.name = o->ops.accumulator_names[i],
-             .lines = s->layout == XSM_LAYOUT_CLASS_MAJOR ? s->classes : s->features,
-             .width = s->stride,
-             .data = s->weight},
-            {.name = accumulator->bias_name, .lines = s->classes, .width = 1, .data = s->bias},
+             .lines = s->w.layout == XSM_LAYOUT_CLASS_MAJOR ? s->classes : s->features,
+             .width = s->w.stride,
+             .data = s->w.weight},
+            {.name = accumulator->bias_name, .lines = s->classes, .width = 1, .data = s->w.bias},
             {.name = accumulator->layer_name,
              .lines = accumulator->layer_count > 0 ? accumulator->layer_count / accumulator->layer_stride : 0,
              .width = accumulator->layer_stride,
@@ -153,8 +153,8 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
                 tensor->type = XSM_STATE_F32;
                 kind->negative = (o->ops.signed_accumulators >> i & 1) != 0;
                 kind->classes =
-                    all[j].data == s->bias || (all[j].data == s->weight && s->layout == XSM_LAYOUT_CLASS_MAJOR);
-                kind->columns = all[j].data == s->weight && s->layout == XSM_LAYOUT_FEATURE_MAJOR;
+                    all[j].data == s->w.bias || (all[j].data == s->w.weight && s->w.layout == XSM_LAYOUT_CLASS_MAJOR);
+                kind->columns = all[j].data == s->w.weight && s->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
                 return true;
             }
         }

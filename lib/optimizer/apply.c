@@ -27,10 +27,10 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
 
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err)
 {
-    if (m->alpha * decay < XSMI_ALPHA_LEAST) {
+    if (m->w.alpha * decay < XSMI_ALPHA_LEAST) {
         XSMI_TRY(xsmi_model_fold(m, err));
     }
-    *next_alpha = m->alpha * decay;
+    *next_alpha = m->w.alpha * decay;
     return XSM_OK;
 }
 
@@ -43,13 +43,13 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
     if (!proximal && !(bound > 0)) {
         return XSM_OK;
     }
-    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s classes one by one, for which the model must be class-major",
                          proximal ? "proximal estimators shrink" : "a bound on the rows of weights scales");
     }
-    if (!m->row_scale) {
+    if (!m->w.row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
-        m->unscaled = true; /* until shrink_row() changes one */
+        m->w.unscaled = true; /* until shrink_row() changes one */
     }
     return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
 }
@@ -62,7 +62,7 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
     } else {
         XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
     }
-    if ((xsmi_gradient_is_dense(g) && m->row_scale) || (!o->linear && (m->row_scale || m->alpha != 1))) {
+    if ((xsmi_gradient_is_dense(g) && m->w.row_scale) || (!o->linear && (m->w.row_scale || m->w.alpha != 1))) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* steps on every class keep one common scale, steps of a rule keep none */
     }
     return xsmi_accumulators_follow(o, err);
@@ -117,7 +117,7 @@ enum { CLASSES_AHEAD = 3 };
 /* The scores may have read more weights than a cache holds, and have not read a rule's accumulators. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class, size_t numbers)
 {
-    if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch)) {
+    if (s->optimizer->model->w.layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch)) {
         xsmi_row row;
         xsmi_row_of_class(s->optimizer, class, &row);
         xsmi_prefetch_weights(s->optimizer, &row, numbers);
@@ -306,7 +306,7 @@ static void use_hidden(xsm_batch *batch, const xsm_batch *rows, const xsm_model 
 static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
-    return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
+    return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && m->w.layout == XSM_LAYOUT_CLASS_MAJOR &&
            m->score == XSM_GEOMETRY_LINEAR && !m->row_length;
 }
 
@@ -372,13 +372,13 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
         XSMI_TRY(xsmi_prepare_first_layer(s, rows, err));
     }
     XSMI_TRY(xsmi_optimizer_decay(m, s->g->decay, &s->next_alpha, err));
-    s->alpha = m->alpha;
+    s->alpha = m->w.alpha;
     const xsm_status status = apply_output(s, product, err);
     if (status != XSM_OK && s->undoes) {
         xsmi_undo_step(s);
     }
     XSMI_TRY(status);
-    m->alpha = s->next_alpha;
+    m->w.alpha = s->next_alpha;
     if (m->layer) {
         XSMI_TRY(xsmi_step_first_layer(s, rows, err));
     }

@@ -79,7 +79,7 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
     const uint64_t examples = s->g->examples;
     const uint32_t all = xsmi_optimizer_model(o)->classes; /* the choice is that of one process */
     *done = false;
-    if (m->layout != XSM_LAYOUT_FEATURE_MAJOR || (o->linear && (examples == 1 || all < CLASSES_LEAST))) {
+    if (m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || (o->linear && (examples == 1 || all < CLASSES_LEAST))) {
         return XSM_OK;
     }
     XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, m->features, s->batch, err));

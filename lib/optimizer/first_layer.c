@@ -22,7 +22,7 @@ static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
 {
     const xsm_model *m = o->model;
     const xsmi_layer *l = m->layer;
-    row->weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
+    row->weights = l->tied ? m->w.weight + feature * m->w.stride : l->w.weight + feature * l->w.stride;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         row->accumulators[i] = o->accumulators[i].layer + feature * o->accumulators[i].layer_stride;
@@ -97,10 +97,10 @@ static double alpha_of(const xsmi_step *s)
     if (m->layer->tied) {
         return s->alpha;
     }
-    if (m->layer->alpha * s->layer->decay < XSMI_ALPHA_LEAST) {
+    if (m->layer->w.alpha * s->layer->decay < XSMI_ALPHA_LEAST) {
         xsmi_layer_fold(m);
     }
-    return m->layer->alpha;
+    return m->layer->w.alpha;
 }
 
 xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
@@ -122,7 +122,7 @@ xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsmi_context_threads(s->optimizer->context) : 1;
     XSMI_TRY(xsmi_run_step(s, run_piece, &job, job.pieces, err));
     if (!m->layer->tied) {
-        m->layer->alpha = job.alpha * s->layer->decay;
+        m->layer->w.alpha = job.alpha * s->layer->decay;
     }
     return XSM_OK;
 }

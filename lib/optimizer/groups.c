@@ -62,7 +62,7 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     const float *rows[CLASSES * (1 + XSM_OPTIMIZER_ACCUMULATORS)], *g = matrix->coefficients + first;
     xsmi_prefetch_queue queue = rows_of(job, first, classes, rows);
     xsmi_prefetch_firsts(&queue);
-    for (uint64_t i = 0; m->bias && i < examples; i++) {
+    for (uint64_t i = 0; m->w.bias && i < examples; i++) {
         m->kernels->axpby(bias, g + i * matrix->stride, classes, 1, 1);
     }
     m->kernels->rank_packed(false, sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,
@@ -94,7 +94,7 @@ static void run_group(const group_job *job, size_t first, float *sums)
             xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, features}, 1, &s->step);
         }
     }
-    if (!o->linear && o->model->bias) {
+    if (!o->linear && o->model->w.bias) {
         const uint32_t *index = matrix->classes ? matrix->classes + first : NULL;
         xsmi_rule_bias(o, index ? 0 : (uint32_t)first, &(xsmi_features){bias, index, classes}, &s->step);
     }
@@ -112,7 +112,7 @@ static void run_one(const group_job *job, size_t first, size_t end)
         xsmi_row_of_class(o, class_at(job->matrix, i), &row);
         xsmi_rule_row(o, &row, &x, coefficients[i], step);
     }
-    if (o->model->bias) {
+    if (o->model->w.bias) {
         xsmi_rule_bias(o, (uint32_t)first, &(xsmi_features){coefficients + first, NULL, end - first}, step);
     }
 }

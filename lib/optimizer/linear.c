@@ -17,18 +17,18 @@
 /* Multiplies the scale of class k into its row. */
 static void fold_row(xsm_model *m, uint32_t k)
 {
-    float scale = (float)m->row_scale[k];
-    m->kernels->scale(m->weight + (size_t)k * m->stride, m->features, scale);
-    m->row_scale[k] = 1;
+    float scale = (float)m->w.row_scale[k];
+    m->kernels->scale(m->w.weight + (size_t)k * m->w.stride, m->features, scale);
+    m->w.row_scale[k] = 1;
     xsmi_model_sum_row_length(m, k);
 }
 
 static void shrink_row(xsm_model *m, uint32_t k, double shrink)
 {
     if (shrink != 1) {
-        atomic_store_explicit(&m->unscaled, false, memory_order_relaxed);
-        m->row_scale[k] *= shrink;
-        if (m->row_scale[k] < XSMI_ROW_SCALE_LEAST) {
+        atomic_store_explicit(&m->w.unscaled, false, memory_order_relaxed);
+        m->w.row_scale[k] *= shrink;
+        if (m->w.row_scale[k] < XSMI_ROW_SCALE_LEAST) {
             fold_row(m, k);
         }
     }
@@ -44,9 +44,9 @@ static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, 
 {
     float dots[GROUP];
     if (x->index) {
-        m->kernels->sparse_gather_scores(m->weight, m->stride, rows, count, x->index, x->values, x->count, dots);
+        m->kernels->sparse_gather_scores(m->w.weight, m->w.stride, rows, count, x->index, x->values, x->count, dots);
     } else {
-        m->kernels->gather_scores(m->weight, m->stride, rows, count, x->values, x->count, dots, NULL);
+        m->kernels->gather_scores(m->w.weight, m->w.stride, rows, count, x->values, x->count, dots, NULL);
     }
     double norm = (double)m->kernels->dot(x->values, x->values, x->count);
     for (uint32_t j = 0; j < count; j++) {
@@ -70,7 +70,7 @@ static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t cou
                               const float *amounts)
 {
     for (size_t i = 0; i < x->count; i++) {
-        float *row = m->weight + (size_t)(x->index ? x->index[i] : i) * m->stride;
+        float *row = m->w.weight + (size_t)(x->index ? x->index[i] : i) * m->w.stride;
         for (uint32_t j = 0; j < count; j++) {
             row[classes[j]] += amounts[j] * x->values[i];
         }
@@ -89,8 +89,8 @@ static void add(xsm_model *m, const xsmi_example_step *s)
         const uint32_t *rows = entries->classes + start;
         for (uint32_t j = 0; j < group; j++) {
             double change = -s->step.eta * (double)entries->coefficients[start + j];
-            if (m->bias && m->score == XSM_GEOMETRY_LINEAR) {
-                m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
+            if (m->w.bias && m->score == XSM_GEOMETRY_LINEAR) {
+                m->w.bias[rows[j]] = (float)((double)m->w.bias[rows[j]] + change);
             }
             double scale = row_scale ? s->alpha * row_scale[rows[j]] : s->alpha;
             amounts[j] = (float)(change / scale);
@@ -98,13 +98,13 @@ static void add(xsm_model *m, const xsmi_example_step *s)
         if (m->row_length) {
             carry_lengths(m, x, group, rows, amounts);
         }
-        if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
             add_feature_major(m, x, group, rows, amounts);
         } else if (x->index) {
-            m->kernels->sparse_scatter_update(m->weight, m->stride, rows, group, x->index, x->values, x->count,
+            m->kernels->sparse_scatter_update(m->w.weight, m->w.stride, rows, group, x->index, x->values, x->count,
                                               amounts);
         } else {
-            m->kernels->scatter_update(m->weight, m->stride, rows, group, x->values, x->count, amounts, NULL);
+            m->kernels->scatter_update(m->w.weight, m->w.stride, rows, group, x->values, x->count, amounts, NULL);
         }
         for (uint32_t j = 0; m->row_length && j < group; j++) {
             if (m->row_length[rows[j]].age > age_limit(m)) {
@@ -119,7 +119,7 @@ static void add(xsm_model *m, const xsmi_example_step *s)
 
 static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
 {
-    double length = alpha * m->row_scale[k] * sqrt(m->row_length[k].square);
+    double length = alpha * m->w.row_scale[k] * sqrt(m->row_length[k].square);
     if (length > bound) {
         shrink_row(m, k, bound / length);
     }
@@ -170,10 +170,10 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
 void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float bias)
 {
     xsm_model *m = s->optimizer->model;
-    const double scale = m->row_scale ? s->alpha * m->row_scale[class] : s->alpha;
-    m->kernels->axpby(m->weight + (size_t) class * m->stride, sum, m->features, (float)(-s->step.eta / scale), 1);
-    if (m->bias) {
-        m->bias[class] = (float)((double)m->bias[class] - s->step.eta * (double)bias);
+    const double scale = m->w.row_scale ? s->alpha * m->w.row_scale[class] : s->alpha;
+    m->kernels->axpby(m->w.weight + (size_t) class * m->w.stride, sum, m->features, (float)(-s->step.eta / scale), 1);
+    if (m->w.bias) {
+        m->w.bias[class] = (float)((double)m->w.bias[class] - s->step.eta * (double)bias);
     }
 }
 
@@ -216,9 +216,9 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
                     amounts[i * RANGE_CLASSES + k] = scale * from[k];
                 }
             }
-            m->kernels->rank_packed(true, m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts, 1,
-                                    RANGE_CLASSES, s->optimizer->packed + start * XSMI_LANES, xsmi_pitch(s), n,
-                                    m->features, NULL);
+            m->kernels->rank_packed(true, m->w.weight + (size_t)(first + c) * m->w.stride, m->w.stride, classes,
+                                    amounts, 1, RANGE_CLASSES, s->optimizer->packed + start * XSMI_LANES, xsmi_pitch(s),
+                                    n, m->features, NULL);
         }
     }
     memset(amounts, 0, (size_t)XSMI_MIN(examples, (uint64_t)RANGE_EXAMPLES) * RANGE_CLASSES * sizeof *amounts);
@@ -236,7 +236,8 @@ static void range_sparse(const xsm_model *m, const xsmi_features *x, const float
             rows[j] = first + start + j;
             amounts[j] = scale * coefficients[start + j];
         }
-        m->kernels->sparse_scatter_update(m->weight, m->stride, rows, group, x->index, x->values, x->count, amounts);
+        m->kernels->sparse_scatter_update(m->w.weight, m->w.stride, rows, group, x->index, x->values, x->count,
+                                          amounts);
     }
 }
 
@@ -245,8 +246,8 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     const float scale = (float)(-s->step.eta / s->alpha);
-    for (uint64_t i = 0; m->bias && m->score == XSM_GEOMETRY_LINEAR && i < s->batch->count; i++) {
-        m->kernels->axpby(m->bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
+    for (uint64_t i = 0; m->w.bias && m->score == XSM_GEOMETRY_LINEAR && i < s->batch->count; i++) {
+        m->kernels->axpby(m->w.bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
     }
     if (xsmi_step_is_product(s)) {
         range_dense(s, first, count, scale, scratch);
@@ -258,10 +259,10 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
         if (i % POLL_ROWS == POLL_ROWS - 1) {
             (void)xsmi_poll(s->optimizer->context);
         }
-        if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
+        if (m->w.layout == XSM_LAYOUT_CLASS_MAJOR) {
             range_sparse(m, &x, from, first, count, scale);
         } else {
-            m->kernels->column_update(m->weight + first, m->stride, x.index, x.values, x.count, count, from, scale);
+            m->kernels->column_update(m->w.weight + first, m->w.stride, x.index, x.values, x.count, count, from, scale);
         }
     }
 }
@@ -294,14 +295,14 @@ void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile)
     const xsmi_feature_list *list = tile->list;
     const float scale = (float)(-s->step.eta / s->alpha);
     float amounts[TOGETHER];
-    for (uint64_t i = 0; m->bias && i < tile->examples; i++) {
-        m->kernels->axpby(m->bias + tile->first, tile->coefficients + i * tile->stride, tile->count,
+    for (uint64_t i = 0; m->w.bias && i < tile->examples; i++) {
+        m->kernels->axpby(m->w.bias + tile->first, tile->coefficients + i * tile->stride, tile->count,
                           (float)-s->step.eta, 1);
     }
     for (size_t f = 0; f < list->founds; f++) {
-        float *weight = m->weight + list->found[f] * m->stride + tile->first;
+        float *weight = m->w.weight + list->found[f] * m->w.stride + tile->first;
         if (f + FEATURES_AHEAD < list->founds) {
-            xsmi_prefetch_row(m->weight + list->found[f + FEATURES_AHEAD] * m->stride + tile->first, tile->count);
+            xsmi_prefetch_row(m->w.weight + list->found[f + FEATURES_AHEAD] * m->w.stride + tile->first, tile->count);
         }
         for (size_t start = list->starts[f], n; start < list->starts[f + 1]; start += n) {
             n = XSMI_MIN(list->starts[f + 1] - start, (size_t)TOGETHER);

@@ -76,9 +76,9 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
 
 void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step)
 {
-    xsmi_row row = {.weights = o->model->bias + first, .stride = 1};
+    xsmi_row row = {.weights = o->model->w.bias + first, .stride = 1};
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        row.accumulators[i] = o->accumulators[i].output->bias + first;
+        row.accumulators[i] = o->accumulators[i].output->w.bias + first;
     }
     xsmi_rule_row(o, &row, x, 1, step);
 }
@@ -88,15 +88,15 @@ void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         const xsm_model *s = o->accumulators[i].output;
         for (uint32_t j = 0; j < count; j++) {
-            const float *row = s->weight + (size_t)classes[j] * s->stride;
+            const float *row = s->w.weight + (size_t)classes[j] * s->w.stride;
             for (size_t l = 0; x->index && l < x->count; l++) {
                 __builtin_prefetch(row + x->index[l], 1, 3);
             }
             for (size_t l = 0; !x->index && l < x->count; l += XSMI_LINE) {
                 xsmi_prefetch_line(row + l);
             }
-            if (s->bias) {
-                __builtin_prefetch(s->bias + classes[j], 1, 3);
+            if (s->w.bias) {
+                __builtin_prefetch(s->w.bias + classes[j], 1, 3);
             }
         }
     }
@@ -118,7 +118,7 @@ void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
             xsmi_rule_row(o, &row, s->x, list->coefficients[j], &s->step);
         }
     }
-    if (o->model->bias) {
+    if (o->model->w.bias) {
         xsmi_rule_bias(o, 0, &(xsmi_features){list->coefficients, list->classes, (size_t)list->count}, &s->step);
     }
 }
@@ -179,10 +179,10 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
     const xsm_optimizer *o = s->optimizer;
     xsmi_row row;
     float *sums = o->sums + thread * o->sums_each, bias = 0;
-    for (size_t j = 0; o->model->bias && j < count; j++) {
+    for (size_t j = 0; o->model->w.bias && j < count; j++) {
         bias += *xsmi_gradient_coefficient(s->g, entry_at(s->g, class, entries, j));
     }
-    if (o->model->bias) {
+    if (o->model->w.bias) {
         xsmi_rule_bias(o, class, &(xsmi_features){&bias, NULL, 1}, &s->step);
     }
     xsmi_row_of_class(o, class, &row);
@@ -206,7 +206,7 @@ void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t th
     const xsmi_feature_list *list = tile->list;
     xsmi_row row;
     float *sums = o->sums + thread * o->sums_each;
-    if (o->model->bias) {
+    if (o->model->w.bias) {
         for (uint64_t i = 0; i < tile->examples; i++) {
             kernels->axpby(sums, tile->coefficients + i * tile->stride, tile->count, 1, 1);
         }

@@ -20,7 +20,7 @@ typedef struct xsmi_step {
 /* Whether the gradient of every class is a product of matrices: class-major models, dense rows. */
 static inline bool xsmi_step_is_product(const xsmi_step *s)
 {
-    return s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch);
+    return s->optimizer->model->w.layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch);
 }
 
 /* -- scratch and jobs (jobs.c) ------------------------------------------------------------------------------------- */
@@ -110,20 +110,20 @@ typedef struct xsmi_row {
 static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column, xsmi_row *row)
 {
     const xsm_model *m = o->model;
-    row->weights = m->weight + line * m->stride + column;
+    row->weights = m->w.weight + line * m->w.stride + column;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         const xsm_model *s = o->accumulators[i].output;
-        row->accumulators[i] = s->weight + line * s->stride + column;
+        row->accumulators[i] = s->w.weight + line * s->w.stride + column;
     }
 }
 
 /* A class's weights. */
 static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsmi_row *row)
 {
-    const bool class_major = o->model->layout == XSM_LAYOUT_CLASS_MAJOR;
+    const bool class_major = o->model->w.layout == XSM_LAYOUT_CLASS_MAJOR;
     xsmi_row_at(o, class_major ? class : 0, class_major ? 0 : class, row);
-    row->stride = class_major ? 1 : o->model->stride;
+    row->stride = class_major ? 1 : o->model->w.stride;
 }
 
 /* Rows whose first lines are prefetched together (see xsmi_prefetch_firsts()) before the steps on them. */

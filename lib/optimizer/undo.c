@@ -29,7 +29,7 @@ static xsm_model *array_at(const xsm_optimizer *o, size_t i)
 /* Floats of the copy of an array, with its biases. */
 static size_t floats_each(const xsm_model *m)
 {
-    return (size_t)m->classes * (m->stride + 1);
+    return (size_t)m->classes * (m->w.stride + 1);
 }
 
 /* The copies of the rows, then of the biases. */
@@ -40,7 +40,7 @@ static float *rows_of(const xsm_optimizer *o, size_t i)
 
 static float *biases_of(const xsm_optimizer *o, size_t i)
 {
-    return rows_of(o, i) + (size_t)o->model->classes * o->model->stride;
+    return rows_of(o, i) + (size_t)o->model->classes * o->model->w.stride;
 }
 
 static bool serves(const xsmi_step *s)
@@ -49,7 +49,7 @@ static bool serves(const xsmi_step *s)
     const xsm_model *m = o->model;
     const double work = (double)m->classes * (double)s->batch->count * xsmi_batch_row_work(s->batch);
     return xsmi_can_stop(o->context) && s->batch->count >= XSMI_UNDO_ROWS && work >= o->context->pace * FAST &&
-           xsmi_step_is_product(s) && !m->layer && !m->row_scale && !m->row_length && m->score == XSM_GEOMETRY_LINEAR;
+           xsmi_step_is_product(s) && !m->layer && !m->w.row_scale && !m->row_length && m->score == XSM_GEOMETRY_LINEAR;
 }
 
 bool xsmi_undo_begin(const xsmi_step *s)
@@ -67,8 +67,8 @@ bool xsmi_undo_begin(const xsmi_step *s)
         return false;
     }
     memset(u->saved, 0, o->model->classes * sizeof *u->saved);
-    for (size_t i = 0; o->model->bias && i < arrays; i++) {
-        memcpy(biases_of(o, i), array_at(o, i)->bias, o->model->classes * sizeof(float));
+    for (size_t i = 0; o->model->w.bias && i < arrays; i++) {
+        memcpy(biases_of(o, i), array_at(o, i)->w.bias, o->model->classes * sizeof(float));
     }
     return true;
 }
@@ -81,7 +81,8 @@ bool xsmi_undo_save(const xsmi_step *s, uint32_t first, size_t count)
     }
     for (size_t i = 0; i < arrays_of(o); i++) {
         const xsm_model *m = array_at(o, i);
-        memcpy(rows_of(o, i) + first * m->stride, m->weight + first * m->stride, count * m->stride * sizeof(float));
+        memcpy(rows_of(o, i) + first * m->w.stride, m->w.weight + first * m->w.stride,
+               count * m->w.stride * sizeof(float));
     }
     memset(o->undo.saved + first, 1, count * sizeof *o->undo.saved);
     return true;
@@ -98,12 +99,12 @@ void xsmi_undo_step(const xsmi_step *s)
         }
         for (size_t i = 0; saved && i < arrays_of(o); i++) {
             const xsm_model *m = array_at(o, i);
-            memcpy(m->weight + first * m->stride, rows_of(o, i) + first * m->stride,
-                   (end - first) * m->stride * sizeof(float));
+            memcpy(m->w.weight + first * m->w.stride, rows_of(o, i) + first * m->w.stride,
+                   (end - first) * m->w.stride * sizeof(float));
         }
     }
-    for (size_t i = 0; o->model->bias && i < arrays_of(o); i++) {
-        memcpy(array_at(o, i)->bias, biases_of(o, i), classes * sizeof(float));
+    for (size_t i = 0; o->model->w.bias && i < arrays_of(o); i++) {
+        memcpy(array_at(o, i)->w.bias, biases_of(o, i), classes * sizeof(float));
     }
 }
 

@@ -485,7 +485,7 @@ static xsm_status check(const xsm_model *m, const xsm_dataset *d, xsm_error *err
                          "class means are the weights of a linear model, without a correction, whose scores are no "
                          "distances; this is another one");
     }
-    if (!m->bias) {
+    if (!m->w.bias) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "class means need a bias, which has their lengths; this model has none");
     }

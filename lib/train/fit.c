@@ -190,24 +190,24 @@ static xsm_status pause_evaluation(void *user, uint64_t rows, xsm_error *err)
 
 static size_t best_floats(const fit *t)
 {
-    return t->own->weight_count + (t->own->bias ? t->own->classes : 0);
+    return t->own->w.weight_count + (t->own->w.bias ? t->own->classes : 0);
 }
 
 static void keep_best(fit *t)
 {
     const xsm_model *m = t->own;
-    memcpy(t->kept, m->weight, m->weight_count * sizeof *t->kept);
-    if (m->bias) {
-        memcpy(t->kept + m->weight_count, m->bias, m->classes * sizeof *t->kept);
+    memcpy(t->kept, m->w.weight, m->w.weight_count * sizeof *t->kept);
+    if (m->w.bias) {
+        memcpy(t->kept + m->w.weight_count, m->w.bias, m->classes * sizeof *t->kept);
     }
 }
 
 static void restore_best(const fit *t)
 {
     const xsm_model *m = t->own;
-    memcpy(m->weight, t->kept, m->weight_count * sizeof *t->kept);
-    if (m->bias) {
-        memcpy(m->bias, t->kept + m->weight_count, m->classes * sizeof *t->kept);
+    memcpy(m->w.weight, t->kept, m->w.weight_count * sizeof *t->kept);
+    if (m->w.bias) {
+        memcpy(m->w.bias, t->kept + m->w.weight_count, m->classes * sizeof *t->kept);
     }
 }
 
@@ -251,7 +251,8 @@ static bool converged(const fit *t, double before)
 {
     double enough = t->options.tolerance * fabs(t->best.f);
     double ridge = t->estimator->common.ridge / (double)t->train->rows;
-    bool bounded = ridge > 0 && !t->own->bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
+    bool bounded =
+        ridge > 0 && !t->own->w.bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
     return bounded || t->best.gradient_norm == 0 || before - t->best.f <= enough;
 }
 

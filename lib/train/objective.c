@@ -63,7 +63,7 @@ struct xsmi_objective {
 
 size_t xsmi_objective_size(const xsmi_objective *o)
 {
-    return o->rows * o->columns + (o->own->bias ? o->model->classes : 0);
+    return o->rows * o->columns + (o->own->w.bias ? o->model->classes : 0);
 }
 
 static uint32_t first_of_rank(const xsmi_objective *o, uint32_t rank)
@@ -102,7 +102,7 @@ void xsmi_objective_free(xsmi_objective *o)
 static void set_shape(xsmi_objective *o)
 {
     const xsm_model *m = o->model;
-    const bool feature_major = o->own->layout == XSM_LAYOUT_FEATURE_MAJOR;
+    const bool feature_major = o->own->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
     o->rows = feature_major ? m->features : m->classes;
     o->columns = feature_major ? m->classes : m->features;
     o->own_rows = feature_major ? m->features : o->own->classes;
@@ -221,8 +221,8 @@ static xsm_status share_part(const xsmi_objective *o, double *x, uint32_t rank, 
     for (size_t row = 0; o->packed_columns > 0 && row < o->rows; row += o->packed_rows) {
         XSMI_TRY(share_rows(o, x, rank, row, XSMI_MIN(o->packed_rows, o->rows - row), err));
     }
-    return o->own->bias ? xsmi_exchange_copy(group, x + o->rows * o->columns + first, classes * sizeof *x, rank, err)
-                        : XSM_OK;
+    return o->own->w.bias ? xsmi_exchange_copy(group, x + o->rows * o->columns + first, classes * sizeof *x, rank, err)
+                          : XSM_OK;
 }
 
 /* Gives every rank the numbers of all, where each has those of its parameters. */
@@ -242,7 +242,7 @@ static void read_rows(void *state, size_t index, uint32_t thread)
     pass_range(o, index, &first, &end);
     for (size_t r = first; r < end; r++) {
         for (size_t c = 0; c < o->own_columns; c++) {
-            o->out[own_row(o, r) + c] = (double)o->own->weight[r * o->own->stride + c];
+            o->out[own_row(o, r) + c] = (double)o->own->w.weight[r * o->own->w.stride + c];
         }
     }
 }
@@ -251,8 +251,8 @@ xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err)
 {
     o->out = x;
     XSMI_TRY(agree(o, pass(o, read_rows, err), err));
-    for (size_t k = 0; o->own->bias && k < o->own->classes; k++) {
-        x[own_bias(o) + k] = (double)o->own->bias[k];
+    for (size_t k = 0; o->own->w.bias && k < o->own->classes; k++) {
+        x[own_bias(o) + k] = (double)o->own->w.bias[k];
     }
     return share(o, x, err);
 }
@@ -265,7 +265,7 @@ static void write_rows(void *state, size_t index, uint32_t thread)
     pass_range(o, index, &first, &end);
     for (size_t r = first; r < end; r++) {
         for (size_t c = 0; c < o->own_columns; c++) {
-            o->own->weight[r * o->own->stride + c] = (float)o->x[own_row(o, r) + c];
+            o->own->w.weight[r * o->own->w.stride + c] = (float)o->x[own_row(o, r) + c];
         }
     }
 }
@@ -275,8 +275,8 @@ static xsm_status write(xsmi_objective *o, const double *x, xsm_error *err)
 {
     o->x = x;
     XSMI_TRY(pass(o, write_rows, err));
-    for (size_t k = 0; o->own->bias && k < o->own->classes; k++) {
-        o->own->bias[k] = (float)x[own_bias(o) + k];
+    for (size_t k = 0; o->own->w.bias && k < o->own->classes; k++) {
+        o->own->w.bias[k] = (float)x[own_bias(o) + k];
     }
     return XSM_OK;
 }
@@ -352,13 +352,13 @@ static void add_piece(void *state, size_t index, uint32_t thread)
     const xsm_gradient *g = o->gradient;
     const piece p = piece_at(o, index);
     (void)thread;
-    if (o->own->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    if (o->own->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         add_sparse(o, &p);
     } else {
         add_dense(o, &p);
     }
     double *bias = o->bias_sums + p.run * o->own->classes + p.class;
-    for (uint64_t i = p.first; o->own->bias && i < p.end; i++) {
+    for (uint64_t i = p.first; o->own->w.bias && i < p.end; i++) {
         const float *from = xsmi_gradient_row(g, i) + o->from + p.class;
         for (uint32_t k = 0; k < p.classes; k++) {
             bias[k] += (double)from[k];
@@ -370,7 +370,7 @@ static void add_piece(void *state, size_t index, uint32_t thread)
 static void collect(void *state, size_t index, uint32_t thread)
 {
     const xsmi_objective *o = state;
-    bool all = o->own->layout == XSM_LAYOUT_CLASS_MAJOR;
+    bool all = o->own->w.layout == XSM_LAYOUT_CLASS_MAJOR;
     size_t first, end;
     (void)thread;
     pass_range(o, index, &first, &end);
@@ -417,7 +417,7 @@ static xsm_status add_tile(xsmi_objective *o, xsm_error *err)
     o->from = o->gradient->model_classes == classes ? 0 : o->own_first;
     XSMI_TRY(xsmi_run(o->context, add_piece, o, (size_t)o->ranges * o->runs, err));
     XSMI_TRY(pass(o, collect, err));
-    for (size_t i = 0; o->own->bias && i < o->runs * classes; i++) {
+    for (size_t i = 0; o->own->w.bias && i < o->runs * classes; i++) {
         o->out[own_bias(o) + i % classes] += o->scale * o->bias_sums[i];
         o->bias_sums[i] = 0;
     }

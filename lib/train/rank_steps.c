@@ -188,7 +188,7 @@ static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha
         next.count = t->counts[k + 1];
         next.x = features_of(t, k + 1).values;
     }
-    for (uint32_t j = 0; j < (m->bias ? 2 : 1) * length; j++) {
+    for (uint32_t j = 0; j < (m->w.bias ? 2 : 1) * length; j++) {
         to[j] = -INFINITY;
     }
     if (count > 0) {
@@ -197,8 +197,8 @@ static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha
     for (uint32_t i = 0; i < count; i++) {
         const float z = t->scratch[i];
         to[places[i]] = z == z ? z : INFINITY;
-        if (m->bias && isfinite(z)) {
-            to[length + places[i]] = z - m->bias[classes[i]];
+        if (m->w.bias && isfinite(z)) {
+            to[length + places[i]] = z - m->w.bias[classes[i]];
         }
     }
 }
@@ -207,7 +207,7 @@ static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha
 static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint32_t n, xsm_error *err)
 {
     xsm_gradient *g = t->block;
-    const size_t parts = t->optimizer->model->bias ? 2 : 1;
+    const size_t parts = t->optimizer->model->w.bias ? 2 : 1;
     size_t count = 0;
     for (uint32_t k = 0; k < n; count += parts * g->lengths[k], k++) {
         score(t, k, n, list->alphas[first + k], t->numbers + count);

@@ -73,7 +73,7 @@ xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o
     choose_blocks(t);
     t->far_rows =
         e->train->sparse && e->train->offsets[e->train->rows] > NEAR_BYTES / (sizeof(float) + sizeof(uint32_t));
-    t->far_weights = o->model->weight_count > NEAR_BYTES / sizeof(float);
+    t->far_weights = o->model->w.weight_count > NEAR_BYTES / sizeof(float);
     t->blocks = xsmi_allocate_zero(ctx, t->threads, sizeof(xsm_gradient *));
     xsm_status status = t->blocks ? XSM_OK : xsmi_fail_memory(err, t->threads * sizeof(xsm_gradient *), "taking steps");
     for (uint32_t i = 0; status == XSM_OK && i < t->threads; i++) {
@@ -212,7 +212,7 @@ XSMI_PREFETCHER void fetch_numbers(const xsm_model *m, const xsmi_upcoming *upco
         row[rows++] = x;
     }
     for (size_t j = 0; j < upcoming->count; j++) {
-        row[rows++] = m->weight + (size_t)upcoming->rows[j] * m->stride;
+        row[rows++] = m->w.weight + (size_t)upcoming->rows[j] * m->w.stride;
         if (rows == TOGETHER) {
             fetch_in_turn(TOGETHER, row, from, to);
             rows = 0;
@@ -228,7 +228,7 @@ XSMI_PREFETCHER void fetch_numbers(const xsm_model *m, const xsmi_upcoming *upco
 XSMI_PREFETCHER void fetch_scales(const xsm_model *m, const xsmi_upcoming *upcoming)
 {
     const double *row_scale = xsmi_model_row_scales(m);
-    if (!row_scale && !m->row_length && !m->bias) {
+    if (!row_scale && !m->row_length && !m->w.bias) {
         return;
     }
     for (size_t j = 0; j < upcoming->count; j++) {
@@ -238,8 +238,8 @@ XSMI_PREFETCHER void fetch_scales(const xsm_model *m, const xsmi_upcoming *upcom
         if (m->row_length) {
             __builtin_prefetch(m->row_length + upcoming->rows[j], 1, 3);
         }
-        if (m->bias) {
-            __builtin_prefetch(m->bias + upcoming->rows[j], 1, 3);
+        if (m->w.bias) {
+            __builtin_prefetch(m->w.bias + upcoming->rows[j], 1, 3);
         }
     }
 }
@@ -285,7 +285,7 @@ XSMI_PREFETCHER void fetch_sparse(const run *r, uint64_t i)
         xsmi_features x = features_at(r, i);
         xsmi_upcoming upcoming = upcoming_at(r, i);
         for (size_t j = 0; j < upcoming.count; j++) {
-            const float *row = m->weight + (size_t)upcoming.rows[j] * m->stride;
+            const float *row = m->w.weight + (size_t)upcoming.rows[j] * m->w.stride;
             for (size_t l = 0; l < x.count; l++) {
                 __builtin_prefetch(row + x.index[l], 1, 3);
             }
@@ -352,7 +352,7 @@ static void queue_rows(const run *r, uint64_t i, uint64_t n, bool again, const f
         const xsmi_upcoming *upcoming = coming_at(r, first + k);
         rows[queue->count++] = upcoming->x;
         for (size_t j = 0; j < upcoming->count; j++) {
-            rows[queue->count++] = m->weight + (size_t)upcoming->rows[j] * m->stride;
+            rows[queue->count++] = m->w.weight + (size_t)upcoming->rows[j] * m->w.stride;
         }
     }
 }

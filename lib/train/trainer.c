@@ -142,7 +142,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     t->schedule.stretch = t->schedule.decay = 1;
     t->sequence.ahead = UINT64_MAX;
     t->report.interval = CALLBACK_INTERVAL;
-    t->layout = model->layout;
+    t->layout = model->w.layout;
     t->shape = model->shape;
     t->edits = train->edits;
     xsm_status status = XSM_OK;
@@ -418,7 +418,7 @@ static void prefetch_rows(const xsm_trainer *t)
     const xsm_dataset *d = t->train;
     const xsm_model *m = t->model;
     const uint64_t *rows = t->sequence.now + t->done.rows, left = t->rows - t->done.rows;
-    if (t->options.batch > 1 || !d->sparse || d->part || m->layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
+    if (t->options.batch > 1 || !d->sparse || d->part || m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
         xsmi_model_is_divided(m) || left <= ROWS_AHEAD) { /* a layer's matrix has no lines of features */
         return;
     }
@@ -431,9 +431,9 @@ static void prefetch_rows(const xsm_trainer *t)
         __builtin_prefetch(later.values + i, 0, 3);
         __builtin_prefetch(later.index + i, 0, 3);
     }
-    const size_t second = XSMI_MIN(m->stride - 1, XSMI_LINE);
+    const size_t second = XSMI_MIN(m->w.stride - 1, XSMI_LINE);
     for (size_t i = 0; i < XSMI_MIN(next.count, FEATURES_AHEAD); i++) {
-        const float *weights = m->weight + next.index[i] * m->stride;
+        const float *weights = m->w.weight + next.index[i] * m->w.stride;
         __builtin_prefetch(weights, 1, 3);
         __builtin_prefetch(weights + second, 1, 3);
     }

@@ -76,7 +76,7 @@ struct xsmi_window {
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
     /* A search for a step depends on the steps before it. */
-    return !e->exact && !e->search.searcher && !m->layer && xsmi_model_weights(m)->layout == XSM_LAYOUT_CLASS_MAJOR;
+    return !e->exact && !e->search.searcher && !m->layer && xsmi_model_weights(m)->w.layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)
@@ -343,7 +343,7 @@ static void learn(xsmi_window_choice *c, bool tried, double pace)
 static double fill_alphas(xsmi_window *w, uint64_t count)
 {
     const double *etas = w->list.etas;
-    double *alphas = w->list.alphas, decay = 1, alpha = w->optimizer->model->alpha;
+    double *alphas = w->list.alphas, decay = 1, alpha = w->optimizer->model->w.alpha;
     alphas[0] = alpha;
     for (uint64_t s = 0; s < count; s++) {
         decay = s > 0 && etas[s] == etas[s - 1] ? decay : xsmi_estimator_decay(w->estimator, etas[s]);
@@ -361,7 +361,7 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
     for (uint32_t s = 0; s < count && *failed == UINT64_MAX; s++) {
         double decay = xsmi_estimator_decay(w->estimator, w->list.etas[s]);
         const xsm_status status = xsmi_optimizer_decay(m, decay, &w->list.alphas[s + 1], err);
-        w->list.alphas[s] = m->alpha;
+        w->list.alphas[s] = m->w.alpha;
         if (w->ranks) {
             const xsm_status taken = xsmi_rank_steps_run(w->ranks, &w->list, s, 1, status, w->losses, failed, err);
             if (taken != XSM_OK) {
@@ -372,7 +372,7 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
             XSMI_TRY(status);
             *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses, 1, 0);
         }
-        m->alpha = w->list.alphas[*failed == UINT64_MAX ? s + 1 : s];
+        m->w.alpha = w->list.alphas[*failed == UINT64_MAX ? s + 1 : s];
     }
     return XSM_OK;
 }
@@ -455,7 +455,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
         XSMI_TRY(run_folding(w, count, failed, err));
     } else if (w->ranks) {
         XSMI_TRY(xsmi_rank_steps_run(w->ranks, &w->list, 0, count, XSM_OK, w->losses, failed, err));
-        m->alpha = w->list.alphas[XSMI_MIN(*failed, count)];
+        m->w.alpha = w->list.alphas[XSMI_MIN(*failed, count)];
     } else {
         double start = xsmi_seconds();
         bool tried = prefers_threads(w, count);
@@ -472,11 +472,11 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
             for (uint32_t t = 0; t < w->lane_count; t++) {
                 *failed = XSMI_MIN(p->lanes[t].failed, *failed);
             }
-            m->alpha = least; /* other threads may have continued to the end */
+            m->w.alpha = least; /* other threads may have continued to the end */
             w->choice.threaded++;
         } else {
             *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
-            m->alpha = w->list.alphas[XSMI_MIN(*failed, count)];
+            m->w.alpha = w->list.alphas[XSMI_MIN(*failed, count)];
         }
         learn(&w->choice, tried, (xsmi_seconds() - start) / (double)count);
     }
@@ -497,7 +497,7 @@ void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks)
         xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
         const xsmi_entries list = xsmi_gradient_list(g, s);
         for (uint32_t j = 0; j < list.count; j++) {
-            size_t start = (size_t)list.classes[j] * m->stride;
+            size_t start = (size_t)list.classes[j] * m->w.stride;
             for (size_t i = 0; i < x.count; i += x.index ? 1 : XSMI_MARK_FLOATS) {
                 xsmi_mark(marks, start + (x.index ? x.index[i] : i));
             }

@@ -139,7 +139,7 @@ static bool sum_words(void *state, uint32_t first, uint32_t end, float *out, siz
     const xsm_model *m = c->task.output;
     (void)stride;
     memset(out, 0, c->dimension * sizeof *out);
-    c->kernels->column_sums(m->weight + first * m->stride, m->stride, NULL, s->coefficients + first, end - first,
+    c->kernels->column_sums(m->w.weight + first * m->w.stride, m->w.stride, NULL, s->coefficients + first, end - first,
                             c->dimension, out);
     return true;
 }
@@ -197,7 +197,7 @@ static void add_tile(void *state, size_t index, uint32_t thread)
     const float *x[GROUP];
     (void)thread;
     for (uint32_t i = 0; i < g->count; i++) {
-        x[i] = g->x + i * c->task.input->stride;
+        x[i] = g->x + i * c->task.input->w.stride;
     }
     c->kernels->rank_update(c->gradient + first * c->stride, c->stride, count, c->scores + first, c->score_stride, x,
                             g->count, c->dimension);
@@ -206,8 +206,8 @@ static void add_tile(void *state, size_t index, uint32_t thread)
 static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
 {
     const xsm_model *input = c->task.input;
-    group g = {c, side, first, count, input->weight + (size_t)first * input->stride};
-    xsm_batch batch = xsm_batch_values(g.x, count, (uint32_t)c->dimension, input->stride);
+    group g = {c, side, first, count, input->w.weight + (size_t)first * input->w.stride};
+    xsm_batch batch = xsm_batch_values(g.x, count, (uint32_t)c->dimension, input->w.stride);
     XSMI_TRY(xsm_model_score_range(c->task.output, &batch, 0, c->words, c->scores, c->score_stride, err));
     XSMI_TRY(xsmi_run(c->context, run_row, &g, count, err));
     if (side == XSMI_OUTPUT) {
@@ -330,7 +330,7 @@ static void move(const descent *d, int side, double eta)
 {
     xsm_model *m = d->models[side];
     for (uint32_t k = 0; k < m->classes; k++) {
-        float *row = m->weight + (size_t)k * m->stride;
+        float *row = m->w.weight + (size_t)k * m->w.stride;
         memcpy(row, d->before + k * d->at->stride, m->features * sizeof *row);
         if (eta > 0) {
             m->kernels->axpby(row, d->slope + k * d->at->stride, m->features, (float)-eta, 1);
@@ -369,7 +369,7 @@ static xsm_status step(descent *d, int side, bool *moved, xsm_error *err)
 {
     xsm_model *m = d->models[side];
     for (uint32_t k = 0; k < m->classes; k++) {
-        memcpy(d->before + k * d->at->stride, m->weight + (size_t)k * m->stride, m->features * sizeof(float));
+        memcpy(d->before + k * d->at->stride, m->w.weight + (size_t)k * m->w.stride, m->features * sizeof(float));
     }
     memcpy(d->slope, d->at->gradient, d->floats * sizeof(float));
     *moved = false;

@@ -146,12 +146,13 @@ static void add_centre(void *state, size_t index, uint32_t thread)
     const uint32_t i = (uint32_t)index, word = g->first + i;
     uint32_t labels;
     const uint32_t *contexts = contexts_of(g, i, &labels), *numbers = n->numbers + n->offsets[word - n->first];
-    const float *x = g->x + i * s->input->stride;
+    const float *x = g->x + i * s->input->w.stride;
     const double total = (double)s->pairs[word];
     const size_t offset = i * found->width;
     float *amounts = s->amounts + thread * s->list_most;
     double right = 0;
-    s->kernels->gather_scores(s->output->weight, s->output->stride, contexts, labels, x, s->dimension, amounts, NULL);
+    s->kernels->gather_scores(s->output->w.weight, s->output->w.stride, contexts, labels, x, s->dimension, amounts,
+                              NULL);
     for (uint32_t j = 0; j < labels; j++) {
         right += (1.0 / labels - numbers[j] / total) * (double)amounts[j];
     }
@@ -163,13 +164,13 @@ static void add_centre(void *state, size_t index, uint32_t thread)
         for (uint32_t j = 0; j < labels; j++) {
             amounts[j] = (float)(1.0 / labels - numbers[j] / total);
         }
-        s->kernels->column_sums(s->output->weight, s->output->stride, contexts, amounts, labels, s->dimension,
+        s->kernels->column_sums(s->output->w.weight, s->output->w.stride, contexts, amounts, labels, s->dimension,
                                 gradient);
         for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has computed the mean */
             amounts[j] = (float)g->count * found->coefficients[offset + j];
         }
-        s->kernels->column_sums(s->output->weight, s->output->stride, classes, amounts, found->lengths[i], s->dimension,
-                                gradient);
+        s->kernels->column_sums(s->output->w.weight, s->output->w.stride, classes, amounts, found->lengths[i],
+                                s->dimension, gradient);
     }
 }
 
@@ -192,7 +193,7 @@ static void add_part(void *state, size_t index, uint32_t thread)
         uint32_t labels;
         const uint32_t *contexts = contexts_of(g, i, &labels);
         const uint32_t *numbers = n->numbers + n->offsets[g->first + i - n->first];
-        const float *x = g->x + i * s->input->stride;
+        const float *x = g->x + i * s->input->w.stride;
         const double total = (double)s->pairs[g->first + i], even = total / (double)labels;
         const size_t offset = i * found->width;
         size_t m = 0;
@@ -221,7 +222,7 @@ static xsm_status search(const group *g, xsmi_outcome *outcome, xsm_error *err)
     xsmi_collapsed_search *s = g->s;
     const uint32_t row = g->first - g->counts->first;
     uint64_t offsets[XSMI_SEARCH_CENTRES + 1];
-    xsm_batch given = xsm_batch_values(g->x, g->count, s->input->features, s->input->stride), batch;
+    xsm_batch given = xsm_batch_values(g->x, g->count, s->input->features, s->input->w.stride), batch;
     for (uint32_t i = 0; i <= g->count; i++) {
         offsets[i] = g->counts->offsets[row + i] - g->counts->offsets[row];
     }
@@ -276,7 +277,7 @@ xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccu
                    .count = next - first,
                    .gradient = gradient,
                    .side = side,
-                   .x = s->input->weight + (size_t)first * s->input->stride};
+                   .x = s->input->w.weight + (size_t)first * s->input->w.stride};
         XSMI_TRY(add_group(&g, loss, err));
     }
     return XSM_OK;

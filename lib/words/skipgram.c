@@ -158,8 +158,8 @@ static xsm_status bind_rows(xsm_skipgram *t, xsm_error *err)
     xsm_labels labels = {sizeof labels, words, 0, NULL, t->labels, NULL};
     XSMI_TRY(xsm_dataset_from_dense(t->context,
                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                      .values = t->input->weight,
-                                                      .stride = t->input->stride,
+                                                      .values = t->input->w.weight,
+                                                      .stride = t->input->w.stride,
                                                       .rows = words,
                                                       .features = t->input->features,
                                                       .labels = &labels,

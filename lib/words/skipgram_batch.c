@@ -234,7 +234,7 @@ typedef struct run {
 
 static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
 {
-    return b->input->weight + (size_t)word * b->input->stride;
+    return b->input->w.weight + (size_t)word * b->input->w.stride;
 }
 
 /* Where a step's slots are among those of the batch. */
@@ -381,8 +381,8 @@ static bool run_in_order(const run *r)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
-    float *weights = b->output->weight, *change = b->step.change;
-    const size_t stride = b->output->stride;
+    float *weights = b->output->w.weight, *change = b->step.change;
+    const size_t stride = b->output->w.stride;
     for (uint32_t s = 0; s < r->d->steps; s++) {
         float *x = input_row(b, r->d->centres[s]);
         slots own = {b->slot.rows, b->slot.amounts, 0, 0};
@@ -412,13 +412,13 @@ static bool score_step(const run *r, const pairs *p, slots *own)
     if (b->estimator) {
         finite = estimate(r, p, own);
     } else {
-        kernels->gather_scores(m->weight, m->stride, own->rows, own->count, p->x, b->dimension, scores, NULL);
+        kernels->gather_scores(m->w.weight, m->w.stride, own->rows, own->count, p->x, b->dimension, scores, NULL);
         finite = turn(b, scores, (float)r->eta, own);
     }
     if (finite) {
         b->step.losses[p->step] = own->loss;
         memset(change, 0, b->dimension * sizeof *change);
-        kernels->column_sums(m->weight, m->stride, own->rows, own->amounts, own->count, b->dimension, change);
+        kernels->column_sums(m->w.weight, m->w.stride, own->rows, own->amounts, own->count, b->dimension, change);
     }
     return finite;
 }
@@ -466,7 +466,7 @@ static void add_part(const run *r, uint32_t part)
         const size_t offset = slots_of(b, r->d, s);
         const uint32_t *bounds = b->step.bounds + (size_t)s * (b->parts + 1);
         const uint32_t from = divided ? bounds[part] : 0, to = divided ? bounds[part + 1] : b->step.lengths[s];
-        kernels->scatter_update(out->weight, out->stride, b->slot.rows + offset + from, to - from,
+        kernels->scatter_update(out->w.weight, out->w.stride, b->slot.rows + offset + from, to - from,
                                 b->step.x + s * b->stride, b->dimension, b->slot.amounts + offset + from, NULL);
         if (r->d->centres[s] % b->parts == part) {
             kernels->axpby(input_row(b, r->d->centres[s]), b->step.change + s * b->stride, b->dimension, 1, 1);

@@ -37,7 +37,7 @@ static xsm_status start(xsm_model *m, xsmi_activity *activity, double spread, ui
             XSMI_TRY(xsmi_go_on(m->context, err));
         }
         xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, k);
-        float *row = m->weight + (size_t)k * m->stride;
+        float *row = m->w.weight + (size_t)k * m->w.stride;
         for (uint32_t i = 0; i < m->features; i++) {
             row[i] = (float)(spread * (2 * xsmi_stream_uniform(&stream) - 1));
         }
@@ -148,7 +148,7 @@ static xsm_status get_words(const writing *w, uint32_t first, uint32_t count, xs
     const xsm_model *m = w->model;
     xsmi_model_copy_rows(m, first, count, true, w->rows);
     for (uint32_t k = 0; k < count; k++) {
-        const double scale = m->alpha * (m->row_scale ? m->row_scale[first + k] : 1);
+        const double scale = m->w.alpha * (m->w.row_scale ? m->w.row_scale[first + k] : 1);
         for (uint32_t i = 0; i < m->features; i++) {
             float *number = w->rows + (size_t)k * m->features + i;
             *number = (float)(scale * (double)*number);
@@ -301,7 +301,7 @@ static xsm_status find_row(reading *r, uint32_t k, size_t bytes, float **row, xs
 {
     const size_t first = (size_t)k * r->dimension;
     if (r->model) {
-        *row = r->model->weight + (size_t)k * r->model->stride;
+        *row = r->model->w.weight + (size_t)k * r->model->w.stride;
         return XSM_OK;
     }
     const size_t most = XSMI_MIN(r->dimension, bytes / 2);
@@ -315,7 +315,7 @@ static xsm_status move_rows(reading *r, xsm_error *err)
 {
     XSMI_TRY(make_model(r, err));
     for (uint32_t k = 0; k < r->words; k++) {
-        memcpy(r->model->weight + (size_t)k * r->model->stride, r->values + (size_t)k * r->dimension,
+        memcpy(r->model->w.weight + (size_t)k * r->model->w.stride, r->values + (size_t)k * r->dimension,
                r->dimension * sizeof *r->values);
         XSMI_TRY(k % 1024 == 0 ? xsmi_go_on(r->context, err) : XSM_OK);
     }

@@ -960,8 +960,8 @@ static xsm_status tune(void *state, xsm_context *ctx, xsm_error *err)
     xsm_tuning *tuning = NULL;
     xsm_status status = xsm_tune_eta(ctx, m, t->small.data, e, o, NULL, &tuning, err);
     assert_true((tuning != NULL) == (status == XSM_OK));
-    for (size_t i = 0; i < m->weight_count; i++) {
-        assert_true(m->weight[i] == 0);
+    for (size_t i = 0; i < m->w.weight_count; i++) {
+        assert_true(m->w.weight[i] == 0);
     }
     xsm_tuning_free(tuning);
     xsm_optimizer_free(o);

@@ -196,7 +196,7 @@ static void scores_that_are_not_finite_are_told_of(void **state)
             test_rig r = build(names[n], "", 5, 2, false, 1);
             uint32_t k = kind ? r.labels[0] : (r.labels[0] + 1) % 5;
             for (uint32_t other = 0; other < 5; other++) {
-                r.m->bias[other] = other == k || n == 2 ? (kind == 2 ? NAN : INFINITY) : 0;
+                r.m->w.bias[other] = other == k || n == 2 ? (kind == 2 ? NAN : INFINITY) : 0;
             }
             xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
             assert_fails(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), XSM_ERROR_DIVERGED, err);

@@ -83,7 +83,7 @@ static double envelope(const fixture *f, const xsm_estimator *e, const xsm_gradi
             moved += (now - before) * (now - before);
             after += now * now;
         }
-        moved += f->model->bias ? eta * c * eta * c : 0;
+        moved += f->model->w.bias ? eta * c * eta * c : 0;
         sum += moved / (2 * eta) + (1 / s - 1) / (2 * eta) * after;
     }
     return sum;
@@ -172,19 +172,19 @@ static void scales_of_the_weights_count(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
-    f.model->alpha = 0.75;
+    f.model->w.alpha = 0.75;
     check_differences(&f, "softmax", "", BATCH);
     check_differences(&f, "sampled-softmax", "negatives=3", BATCH);
     assert_ok(xsmi_model_need_row_scale(f.model, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
-        f.model->row_scale[k] = 0.5 + 0.25 * k;
+        f.model->w.row_scale[k] = 0.5 + 0.25 * k;
     }
     check_differences(&f, "softmax", "", BATCH);
     check_differences(&f, "ove", "negatives=3", BATCH);
     check_differences(&f, "implicit", "negatives=3 ridge=0.5 tolerance=1e-13", 1);
     end(&f);
     f = start(true, XSM_LAYOUT_FEATURE_MAJOR, NULL);
-    f.model->alpha = 0.75;
+    f.model->w.alpha = 0.75;
     check_differences(&f, "softmax", "", BATCH);
     check_differences(&f, "sampled-softmax", "negatives=3", BATCH);
     end(&f);

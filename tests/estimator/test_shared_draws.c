@@ -43,9 +43,9 @@ static xsm_model *new_model(xsm_context *ctx, const test_problem *p, bool embedd
     o.activation = XSM_ACTIVATION_TANH;
     assert_ok(xsm_model_new_embedding(ctx, FEATURES, HIDDEN, CLASSES, &o, &m, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
-        m->bias[k] = (float)(test_uniform(&next) - 0.5);
+        m->w.bias[k] = (float)(test_uniform(&next) - 0.5);
         for (uint32_t h = 0; h < HIDDEN; h++) {
-            m->weight[k * m->stride + h] = (float)(test_uniform(&next) - 0.5);
+            m->w.weight[k * m->w.stride + h] = (float)(test_uniform(&next) - 0.5);
         }
     }
     return m;

@@ -34,7 +34,7 @@ static void test_scores(void **state)
     for (int way = 0; way < 4; way++) {
         xsm_context *ctx = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : 0);
         xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_FEATURE_MAJOR, 1, 3);
-        m->alpha = 0.7;
+        m->w.alpha = 0.7;
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
             for (size_t r = 0; r < sizeof firsts / sizeof *firsts; r++) {
                 xsm_batch batch = xsm_batch_range(p.data, ROWS - batches[b], batches[b]);

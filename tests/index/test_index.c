@@ -549,11 +549,11 @@ static void models_are_searched(void **state)
     for (int bits = 0; bits < 8; bits++) {
         test_problem p = test_problem_new(30, 9, 400, false, 5);
         xsm_model *m = test_model(NULL, &p, bits & 1, bits & 2 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
-        m->alpha = 0.5;
+        m->w.alpha = 0.5;
         if ((bits & 4) && !(bits & 2)) {
             assert_ok(xsmi_model_need_row_scale(m, &err), err);
             for (uint32_t k = 0; k < 400; k++) {
-                m->row_scale[k] = 1 / (1 + 0.01 * k);
+                m->w.row_scale[k] = 1 / (1 + 0.01 * k);
             }
         }
         for (size_t i = 0; xsm_index_at(i); i++) {

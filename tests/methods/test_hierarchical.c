@@ -338,7 +338,7 @@ static void best_classes_are_found(void **state)
     for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(classes[i], i % 3);
     }
-    flat->bias[0] = NAN;
+    flat->w.bias[0] = NAN;
     assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
     xsm_predictor_free(predictor);
     xsm_model_free(flat);
@@ -408,7 +408,7 @@ static void gradients_are_central_differences(void **state)
         }
         for (uint32_t k = 0; k < K; k++) {
             for (uint32_t f = 0; f <= D; f++) {
-                float *at = f < D ? &m->weight[k * m->stride + f] : &m->bias[k], held = *at;
+                float *at = f < D ? &m->w.weight[k * m->w.stride + f] : &m->w.bias[k], held = *at;
                 *at = held + 0x1p-8f;
                 double up = loss_of(m, &p, N);
                 *at = held - 0x1p-8f;

@@ -389,7 +389,7 @@ static void assert_same_weights(const xsm_model *a, const xsm_model *b, double t
         for (uint32_t j = 0; j < FEATURES; j++) {
             assert_true(fabs(test_weight(a, k, j) - test_weight(b, k, j)) <= tolerance);
         }
-        assert_true(!a->bias || fabs(test_bias(a, k) - test_bias(b, k)) <= tolerance);
+        assert_true(!a->w.bias || fabs(test_bias(a, k) - test_bias(b, k)) <= tolerance);
     }
 }
 
@@ -454,7 +454,7 @@ static void implicit_solves_the_weighted_equation(void **state)
             for (uint32_t j = 0; j < FEATURES; j++) {
                 norm += (double)x[j] * (double)x[j];
             }
-            norm += m->bias ? 1 : 0;
+            norm += m->w.bias ? 1 : 0;
             for (uint32_t k = 0; k < CLASSES; k++) {
                 const uint32_t y = p.labels[row];
                 const double c = k == y ? 0 : exp(z[k] - z[y] - u); /* df/dz_k */

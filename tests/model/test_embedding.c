@@ -68,7 +68,8 @@ static xsm_embedding_parameters vectors_of(xsm_model *m)
 /* A vector's number as the model means it. */
 static double vector_at(const xsm_model *m, uint32_t j, uint32_t h)
 {
-    return m->layer->tied ? test_weight(m, j, h) : (double)m->layer->weight[j * m->layer->stride + h] * m->layer->alpha;
+    return m->layer->tied ? test_weight(m, j, h)
+                          : (double)m->layer->w.weight[j * m->layer->w.stride + h] * m->layer->w.alpha;
 }
 
 static void hidden_in_double(const xsm_model *m, const float *x, uint32_t features, bool sparse, double *out)
@@ -124,12 +125,12 @@ static void hidden_vectors_and_scores_are_what_they_should_be(void **state)
         fill(m, 8);
         assert_int_equal(xsm_model_feature_count(m), features);
         assert_int_equal(test_model_info(m).hidden, HIDDEN);
-        m->alpha = 0.5;
-        m->layer->alpha = 0.75;
+        m->w.alpha = 0.5;
+        m->layer->w.alpha = 0.75;
         if (number % 5 == 0) {
             assert_ok(xsmi_model_need_row_scale(m, &err), err);
             for (uint32_t c = 0; c < CLASSES; c++) {
-                m->row_scale[c] = 0.25 + 0.125 * c;
+                m->w.row_scale[c] = 0.25 + 0.125 * c;
             }
         }
         float hidden[ROWS][HIDDEN + 2], scores[ROWS * CLASSES], some[ROWS * 2];
@@ -233,12 +234,12 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
     xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, k);
     fill(m, 8);
     if (!k->tied) {
-        m->layer->alpha = alpha;
+        m->layer->w.alpha = alpha;
     }
     xsm_estimator *e = test_estimator(NULL, name, test_smooth_options(name));
     xsm_gradient *g = test_gradient(NULL);
-    float *vectors = k->tied ? m->weight : m->layer->weight;
-    const size_t stride = k->tied ? m->stride : m->layer->stride;
+    float *vectors = k->tied ? m->w.weight : m->layer->w.weight;
+    const size_t stride = k->tied ? m->w.stride : m->layer->w.stride;
     double want[FEATURES][HIDDEN], before[FEATURES][HIDDEN];
     const float h = 0x1p-7f;
     for (uint32_t j = 0; j < features; j++) {
@@ -516,7 +517,7 @@ static void a_run_goes_on_from_its_checkpoint(void **state)
                     assert_ok(xsm_trainer_resume(t, test_path("half.safetensors"), &err), err);
                 }
                 assert_ok(xsm_trainer_run(t, &err), err);
-                assert_true(now->layer->alpha < 1 || tied || adagrad);
+                assert_true(now->layer->w.alpha < 1 || tied || adagrad);
                 if (run && now == m) {
                     assert_ok(xsm_trainer_checkpoint(t, test_path("half.safetensors"), &err), err);
                 }
@@ -633,7 +634,7 @@ static void a_strong_ridge_shrinks_the_vectors(void **state)
         test_take_step(e, o, g, &batch, 1);
         double want = start / pow(3, step);
         assert_true(fabs(vector_at(m, absent, 1) - want) <= 2e-6 * fabs(want) + 1e-30);
-        assert_true(m->layer->alpha > 1e-7);
+        assert_true(m->layer->w.alpha > 1e-7);
     }
     xsm_optimizer_free(o);
     xsm_gradient_free(g);
@@ -737,7 +738,7 @@ static void a_model_comes_back_from_its_file(void **state)
         const uint32_t features = k.tied ? CLASSES : FEATURES;
         xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k), *back = NULL;
         fill(m, 8);
-        m->layer->alpha = k.tied ? 1 : 0.625;
+        m->layer->w.alpha = k.tied ? 1 : 0.625;
         const char *path = test_path("embedding.safetensors");
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);

@@ -59,7 +59,7 @@ static void what_was_there_stays(void **state)
         xsm_error err = XSM_ERROR_INIT;
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
         xsm_model *m = trained(&p, kinds[bits / 8], bias, labels);
-        assert_true(m->alpha != 1 || m->row_scale);
+        assert_true(m->w.alpha != 1 || m->w.row_scale);
         test_all_scores(m, p.data, before);
         if (mapped) {
             const char *path = test_path("model");

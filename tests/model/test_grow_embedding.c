@@ -53,10 +53,10 @@ static xsm_model *filled_model(const kind *k)
     uint64_t seed = 5;
     for (uint32_t c = 0; c < m->classes; c++) {
         for (uint32_t h = 0; h < HIDDEN; h++) {
-            m->weight[c * m->stride + h] = (float)(2 * test_uniform(&seed) - 1);
+            m->w.weight[c * m->w.stride + h] = (float)(2 * test_uniform(&seed) - 1);
         }
-        if (m->bias) {
-            m->bias[c] = (float)(2 * test_uniform(&seed) - 1);
+        if (m->w.bias) {
+            m->w.bias[c] = (float)(2 * test_uniform(&seed) - 1);
         }
     }
     if (k->euclidean) {
@@ -64,14 +64,14 @@ static xsm_model *filled_model(const kind *k)
     } else {
         assert_ok(xsmi_model_need_row_scale(m, &err), err);
         for (uint32_t c = 0; c < m->classes; c++) {
-            m->row_scale[c] = 0.5 + test_uniform(&seed);
+            m->w.row_scale[c] = 0.5 + test_uniform(&seed);
         }
-        m->alpha = 0.8;
+        m->w.alpha = 0.8;
     }
     if (!k->tied) {
-        m->layer->alpha = 0.7;
+        m->layer->w.alpha = 0.7;
         for (uint32_t j = 0; j < FEATURES; j++) {
-            m->layer->weight[j * m->layer->stride + 1] = (float)(2 * test_uniform(&seed) - 1);
+            m->layer->w.weight[j * m->layer->w.stride + 1] = (float)(2 * test_uniform(&seed) - 1);
         }
     }
     assert_ok(xsm_model_set_metadata(m, "origin", "here", &err), err);

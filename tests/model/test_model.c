@@ -74,12 +74,12 @@ static void starts_at_zero(void **state)
             assert_int_equal(test_model_info(m).input_features, 33);
             assert_int_equal(test_model_info(m).bias, bias);
             assert_int_equal(test_model_info(m).layout, layout);
-            assert_int_equal((uintptr_t)m->weight % XSMI_ALIGNMENT, 0);
-            for (size_t i = 0; i < m->weight_count; i++) {
-                assert_true(m->weight[i] == 0.0f);
+            assert_int_equal((uintptr_t)m->w.weight % XSMI_ALIGNMENT, 0);
+            for (size_t i = 0; i < m->w.weight_count; i++) {
+                assert_true(m->w.weight[i] == 0.0f);
             }
             for (size_t k = 0; bias && k < 70; k++) {
-                assert_true(m->bias[k] == 0.0f);
+                assert_true(m->w.bias[k] == 0.0f);
             }
             xsm_model_free(m);
         }
@@ -141,10 +141,10 @@ static void layouts_hold_the_same(void **state)
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, NULL), XSM_OK);
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, NULL), XSM_OK);
             assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_FEATURE_MAJOR);
-            assert_int_equal(m->stride, xsmi_row_stride(sizes[i][1]));
+            assert_int_equal(m->w.stride, xsmi_row_stride(sizes[i][1]));
             check_filled(m, 1.0f);
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, NULL), XSM_OK);
-            assert_int_equal(m->stride, xsmi_row_stride(sizes[i][0]));
+            assert_int_equal(m->w.stride, xsmi_row_stride(sizes[i][0]));
             check_filled(m, 1.0f);
             xsm_model_free(m);
         }
@@ -164,24 +164,24 @@ static void scales_fold(void **state)
     for (int variant = 0; variant < 4; variant++) {
         xsm_model *m = new_model(50, 300, 1, XSM_LAYOUT_CLASS_MAJOR);
         fill(m);
-        m->alpha = 0.5;
+        m->w.alpha = 0.5;
         float factor = 0.5f;
         if (variant & 1) {
             assert_int_equal(xsmi_model_need_row_scale(m, NULL), XSM_OK);
             assert_int_equal(xsmi_model_need_row_scale(m, NULL), XSM_OK);
             for (size_t k = 0; k < 300; k++) {
-                assert_true(m->row_scale[k] == 1.0);
-                m->row_scale[k] = 0.25;
+                assert_true(m->w.row_scale[k] == 1.0);
+                m->w.row_scale[k] = 0.25;
             }
             factor *= 0.25f;
         }
         if (variant & 2) {
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, NULL), XSM_OK);
-            assert_null(m->row_scale);
+            assert_null(m->w.row_scale);
         }
         check_filled(m, factor); /* xsm_model_parameters() folds */
-        assert_true(m->alpha == 1.0);
-        assert_null(m->row_scale);
+        assert_true(m->w.alpha == 1.0);
+        assert_null(m->w.row_scale);
         xsm_model_free(m);
     }
 }
@@ -208,17 +208,17 @@ static void survives_a_failing_runner(void **state)
     const uint32_t features = 1 << 12;
     const uint32_t classes = 600;
     assert_int_equal(xsm_model_new_linear(context, features, classes, NULL, &m, NULL), XSM_OK);
-    for (size_t i = 0; i < m->weight_count; i++) {
-        assert_true(m->weight[i] == 0.0f);
-        m->weight[i] = 1.0f;
+    for (size_t i = 0; i < m->w.weight_count; i++) {
+        assert_true(m->w.weight[i] == 0.0f);
+        m->w.weight[i] = 1.0f;
     }
-    m->alpha = 0.5;
+    m->w.alpha = 0.5;
     xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_RUNNER);
     assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_CLASS_MAJOR);
     assert_int_equal(xsmi_model_fold(m, &err), XSM_ERROR_RUNNER);
     for (size_t k = 0; k < classes; k++) {
-        assert_true(m->alpha * m->row_scale[k] * (double)m->weight[k * m->stride] == 0.5);
+        assert_true(m->w.alpha * m->w.row_scale[k] * (double)m->w.weight[k * m->w.stride] == 0.5);
     }
     xsm_model_free(m);
     xsm_context_free(context);
@@ -256,11 +256,11 @@ static void views_apply_nothing(void **state)
     for (int32_t layout = 0; layout < 2; layout++) {
         xsm_model *m = new_model(20, 50, 1, layout);
         fill(m);
-        m->alpha = 0.5;
+        m->w.alpha = 0.5;
         if (layout == XSM_LAYOUT_CLASS_MAJOR) {
             assert_int_equal(xsmi_model_need_row_scale(m, NULL), XSM_OK);
             for (size_t k = 0; k < 50; k++) {
-                m->row_scale[k] = k % 2 ? 0.25 : 2;
+                m->w.row_scale[k] = k % 2 ? 0.25 : 2;
             }
         }
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT, again = XSM_PARAMETERS_VIEW_INIT;
@@ -327,7 +327,7 @@ static void vectors_are_viewed(void **state)
         assert_ptr_equal(v.data, p.vectors);
         if (!tied) {
             const float first = v.vectors[0];
-            m->layer->alpha = 0.5;
+            m->layer->w.alpha = 0.5;
             assert_ok(xsm_model_embedding_view(m, &v, &err), err);
             assert_true(v.scale == 0.5 && v.vectors[0] == first);
             assert_ok(xsm_model_embedding_parameters(m, &p, &err), err);
@@ -564,7 +564,7 @@ static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
         (status = xsm_model_set_metadata(m, "b", NULL, err)) == XSM_OK &&
         (status = xsmi_model_need_row_scale(m, err)) == XSM_OK &&
         (status = xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, err)) == XSM_OK) {
-        m->alpha = 0.5;
+        m->w.alpha = 0.5;
         status = xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err);
         if (status == XSM_OK) {
             status = xsm_model_parameters(m, &p, err);

@@ -106,11 +106,11 @@ static xsm_model *make_model(xsm_context *ctx, int with)
         assert_ok(xsm_model_set_metadata(m, "\xe7\x8a\xac", "", &err), err);
     }
     if (with & WITH_SCALES) {
-        m->alpha = 0.3;
+        m->w.alpha = 0.3;
         if (!(with & FEATURE_MAJOR)) {
             assert_ok(xsmi_model_need_row_scale(m, &err), err);
             for (size_t k = 0; k < CLASSES; k++) {
-                m->row_scale[k] = 1.0 + 0.1 * (double)k;
+                m->w.row_scale[k] = 1.0 + 0.1 * (double)k;
             }
         }
     }
@@ -181,11 +181,11 @@ static void comes_back(void **state)
         xsm_model *loaded = NULL;
         assert_ok(xsm_model_load(ctx, path, &options, &loaded, &err), err);
         /* Mapped: nothing was copied, and the weights begin at a cache line. */
-        assert_int_equal(loaded->weight_count, 0);
-        assert_int_equal(loaded->stride, FEATURES);
-        assert_true((const unsigned char *)loaded->weight > loaded->mapping.data &&
-                    (const unsigned char *)loaded->weight < loaded->mapping.data + loaded->mapping.size);
-        assert_int_equal((uintptr_t)loaded->weight % XSMI_ALIGNMENT, 0);
+        assert_int_equal(loaded->w.weight_count, 0);
+        assert_int_equal(loaded->w.stride, FEATURES);
+        assert_true((const unsigned char *)loaded->w.weight > loaded->mapping.data &&
+                    (const unsigned char *)loaded->w.weight < loaded->mapping.data + loaded->mapping.size);
+        assert_int_equal((uintptr_t)loaded->w.weight % XSMI_ALIGNMENT, 0);
         /* It scores as it is, and saving it gives the same file. */
         const float row[FEATURES] = {1, 2, 4};
         xsm_dataset *data = NULL;
@@ -217,7 +217,7 @@ static void comes_back(void **state)
         /* A save over the file that is mapped replaces it; the mapping stays what it was. */
         assert_ok(xsm_model_save(loaded, path, &err), err);
         assert_same_model(m, loaded); /* copies the mapping to memory on its way */
-        assert_true(loaded->weight_count > 0);
+        assert_true(loaded->w.weight_count > 0);
         assert_null(loaded->mapping.data);
         xsm_model_free(loaded);
         xsm_model_free(m);
@@ -239,7 +239,7 @@ static void larger_models_come_back(void **state)
         assert_ok(xsm_model_new_linear(NULL, d, k, NULL, &m, &err), err);
         for (size_t r = 0; r < k; r++) {
             for (size_t c = 0; c < d; c++) {
-                m->weight[r * m->stride + c] = (float)(r * 31 + c);
+                m->w.weight[r * m->w.stride + c] = (float)(r * 31 + c);
             }
         }
         const char *path = test_path("large.safetensors");
@@ -516,9 +516,9 @@ static void a_failed_save_changes_nothing(void **state)
             p.bias[3] = 0;
         }
     }
-    m->alpha = 1e39; /* finite weights, whose product with the scale is not */
+    m->w.alpha = 1e39; /* finite weights, whose product with the scale is not */
     assert_fails(xsm_model_save(m, path, &err), XSM_ERROR_DIVERGED, err);
-    m->alpha = 1;
+    m->w.alpha = 1;
     assert_int_equal(count_files(path), 1);
     size_t size;
     unsigned char *bytes = test_read(path, &size);
@@ -620,10 +620,10 @@ static void reads_what_numpy_writes(void **state)
         assert_int_equal(xsm_model_feature_count(m), 3);
         assert_int_equal(test_model_info(m).bias, i < 2);
         for (size_t w = 0; w < 15; w++) {
-            assert_true(m->weight[w] == ((float)w - 7) / 4);
+            assert_true(m->w.weight[w] == ((float)w - 7) / 4);
         }
         for (size_t k = 0; i < 2 && k < 5; k++) {
-            assert_true(m->bias[k] == (float)k / 8);
+            assert_true(m->w.bias[k] == (float)k / 8);
         }
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_model_get_class_map(m, &map, &err), err);

@@ -294,11 +294,11 @@ static xsm_model *noisy_model(xsm_context *context, uint32_t features, uint32_t 
         p.bias[k] = noise(&seed);
     }
     if (scaled) {
-        m->alpha = 0.7;
+        m->w.alpha = 0.7;
         if (layout == XSM_LAYOUT_CLASS_MAJOR) {
             assert_int_equal(xsmi_model_need_row_scale(m, NULL), XSM_OK);
             for (size_t k = 0; k < classes; k++) {
-                m->row_scale[k] = 1.0 + 0.3 * (double)noise(&seed);
+                m->w.row_scale[k] = 1.0 + 0.3 * (double)noise(&seed);
             }
         }
     }
@@ -309,11 +309,11 @@ static double plain_score(const xsm_model *m, const rows *r, size_t i, size_t k)
 {
     double score = 0;
     for (size_t j = 0; j < r->features; j++) {
-        size_t place = m->layout == XSM_LAYOUT_CLASS_MAJOR ? k * m->stride + j : j * m->stride + k;
-        score += (double)m->weight[place] * (double)r->dense[i * r->features + j];
+        size_t place = m->w.layout == XSM_LAYOUT_CLASS_MAJOR ? k * m->w.stride + j : j * m->w.stride + k;
+        score += (double)m->w.weight[place] * (double)r->dense[i * r->features + j];
     }
-    score *= m->alpha * (m->row_scale ? m->row_scale[k] : 1.0);
-    return score + (m->bias ? (double)m->bias[k] : 0.0);
+    score *= m->w.alpha * (m->w.row_scale ? m->w.row_scale[k] : 1.0);
+    return score + (m->w.bias ? (double)m->w.bias[k] : 0.0);
 }
 
 static void grouping_changes_nothing(void **state)
@@ -516,8 +516,8 @@ static void what_is_not_finite_surfaces(void **state)
         for (uint32_t bad = 0; bad < 700; bad += 233) {
             rows r = noisy_rows(40, 20, 0.9, 8, variant & 1);
             xsm_model *m = noisy_model(NULL, 20, 700, variant / 2, false);
-            float before = m->bias[bad];
-            m->bias[bad] = NAN;
+            float before = m->w.bias[bad];
+            m->w.bias[bad] = NAN;
             results got = exact(m, r.dataset, NULL, 3, 32, 2);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(isnan(got.log_sum_exp[i]));
@@ -526,21 +526,21 @@ static void what_is_not_finite_surfaces(void **state)
                 }
             }
             free_results(&got);
-            m->bias[bad] = INFINITY;
+            m->w.bias[bad] = INFINITY;
             got = exact(m, r.dataset, NULL, 0, 32, 2);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(isnan(got.log_sum_exp[i]));
             }
             free_results(&got);
-            m->bias[bad] = -INFINITY; /* a class that is ruled out is no failure */
+            m->w.bias[bad] = -INFINITY; /* a class that is ruled out is no failure */
             got = exact(m, r.dataset, NULL, 0, 32, 2);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(isfinite(got.log_sum_exp[i]));
             }
             free_results(&got);
-            m->bias[bad] = before;
+            m->w.bias[bad] = before;
             for (size_t k = 0; k < 700; k++) {
-                m->bias[k] = -INFINITY;
+                m->w.bias[k] = -INFINITY;
             }
             got = exact(m, r.dataset, NULL, 2, 32, 2);
             for (size_t i = 0; i < 40; i++) {
@@ -561,7 +561,7 @@ static void large_scores_do_not_overflow(void **state)
         rows r = noisy_rows(40, 20, 0.9, 8, variant & 1);
         xsm_model *m = noisy_model(NULL, 20, 700, variant / 2, false);
         for (size_t k = 0; k < 700; k++) {
-            m->bias[k] = (float)k * 1000.0f;
+            m->w.bias[k] = (float)k * 1000.0f;
         }
         uint32_t target[40];
         for (size_t i = 0; i < 40; i++) {

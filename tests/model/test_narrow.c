@@ -159,7 +159,7 @@ static void errors_are_bounded(void **state)
     for (size_t t = 0; t < 2; t++) {
         xsm_model *small = convert(m, types[t]), *back = convert(small, XSM_DTYPE_FLOAT32);
         for (uint32_t k = 0; k < CLASSES; k++) {
-            const float *was = m->weight + k * m->stride, *is = back->weight + k * back->stride;
+            const float *was = m->w.weight + k * m->w.stride, *is = back->w.weight + k * back->w.stride;
             float most = 0;
             for (uint32_t j = 0; j < FEATURES; j++) {
                 most = fmaxf(most, fabsf(was[j]));
@@ -186,12 +186,12 @@ static void conversions_keep_the_rest(void **state)
         assert_string_equal(xsm_model_get_metadata(small, "maker"), "test");
         assert_true(info.bias == 1 && info.layout == XSM_LAYOUT_CLASS_MAJOR && info.weights == CLASSES * FEATURES);
         assert_int_equal(info.bytes, t ? CLASSES * (FEATURES + 4) : 2 * CLASSES * FEATURES);
-        assert_memory_equal(small->bias, m->bias, CLASSES * sizeof(float));
+        assert_memory_equal(small->w.bias, m->w.bias, CLASSES * sizeof(float));
         const size_t bytes = CLASSES * FEATURES * (t ? 1 : 2);
-        assert_memory_equal(small->narrow.data, other->narrow.data, bytes);
-        assert_memory_equal(small->narrow.data, again->narrow.data, bytes);
+        assert_memory_equal(small->w.narrow.data, other->w.narrow.data, bytes);
+        assert_memory_equal(small->w.narrow.data, again->w.narrow.data, bytes);
         if (t) {
-            assert_memory_equal(small->row_scale, again->row_scale, CLASSES * sizeof(double));
+            assert_memory_equal(small->w.row_scale, again->w.row_scale, CLASSES * sizeof(double));
         }
         xsm_model_free(again);
         xsm_model_free(other);
@@ -199,9 +199,10 @@ static void conversions_keep_the_rest(void **state)
     }
     xsm_model *copy = NULL;
     assert_ok(xsm_model_convert(m, NULL, &copy, &err), err); /* float32 is the default */
-    assert_true(test_model_info(copy).dtype == XSM_DTYPE_FLOAT32 && copy->layout == XSM_LAYOUT_CLASS_MAJOR);
+    assert_true(test_model_info(copy).dtype == XSM_DTYPE_FLOAT32 && copy->w.layout == XSM_LAYOUT_CLASS_MAJOR);
     for (uint32_t k = 0; k < CLASSES; k++) {
-        assert_memory_equal(copy->weight + k * copy->stride, same->weight + k * same->stride, FEATURES * sizeof(float));
+        assert_memory_equal(copy->w.weight + k * copy->w.stride, same->w.weight + k * same->w.stride,
+                            FEATURES * sizeof(float));
     }
     xsm_model_free(copy);
     xsm_model_free(same);
@@ -215,12 +216,12 @@ static xsm_model *widened(const xsm_model *small)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = convert(small, XSM_DTYPE_FLOAT32);
-    if (small->narrow.dtype == XSM_DTYPE_INT8) {
+    if (small->w.narrow.dtype == XSM_DTYPE_INT8) {
         assert_ok(xsmi_model_need_row_scale(m, &err), err);
         for (size_t k = 0; k < m->classes; k++) {
-            m->row_scale[k] = small->row_scale[k];
+            m->w.row_scale[k] = small->w.row_scale[k];
             for (size_t j = 0; j < m->features; j++) {
-                m->weight[k * m->stride + j] = (float)((const int8_t *)small->narrow.data)[k * m->features + j];
+                m->w.weight[k * m->w.stride + j] = (float)((const int8_t *)small->w.narrow.data)[k * m->features + j];
             }
         }
     }
@@ -386,7 +387,7 @@ static void distances_are_to_the_rounded_points(void **state)
         xsm_model *small = convert(m, types[t]), *wide = convert(small, XSM_DTYPE_FLOAT32);
         assert_int_equal(test_model_info(small).geometry, XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_set_geometry(wide, XSM_GEOMETRY_EUCLIDEAN, &err), err); /* computes the bias anew */
-        assert_memory_equal(small->bias, wide->bias, CLASSES * sizeof(float));
+        assert_memory_equal(small->w.bias, wide->w.bias, CLASSES * sizeof(float));
         assert_ok(xsm_model_set_geometry(small, XSM_GEOMETRY_LINEAR, &err), err);
         assert_fails(xsm_model_set_geometry(small, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
         xsm_model_free(wide);
@@ -471,9 +472,9 @@ static void files_are_mapped_and_saved_alike(void **state)
         const size_t factors = each == 1 ? CLASSES + (t / 2 == 1 ? FEATURES : 0) : 0;
         assert_true(whole - size > (4 - each) * numbers - 4 * factors - 300);
         assert_int_equal(test_model_info(loaded).dtype, types[t % 2]);
-        expect_mapped(loaded, loaded->narrow.data, CLASSES * m->features * each);
+        expect_mapped(loaded, loaded->w.narrow.data, CLASSES * m->features * each);
         if (t / 2 == 1) {
-            expect_mapped(loaded, loaded->layer->narrow.data, FEATURES * m->features * each);
+            expect_mapped(loaded, loaded->layer->w.narrow.data, FEATURES * m->features * each);
         }
         expect_same_scores(small, loaded, r->sparse);
         free(bytes);
@@ -563,7 +564,7 @@ static void damaged_files_are_refused(void **state)
     xsm_model *small = convert(m, XSM_DTYPE_INT8);
     static const float bad[] = {NAN, INFINITY, -1};
     for (size_t i = 0; i < 3; i++) {
-        const float good = (float)small->row_scale[9];
+        const float good = (float)small->w.row_scale[9];
         assert_ok(xsm_model_save(small, path, &err), err);
         size_t size, at = 0;
         unsigned char *bytes = test_read(path, &size);
@@ -673,12 +674,12 @@ static void bad_arguments_are_refused(void **state)
         static const float worst[] = {NAN, INFINITY, -INFINITY, 0x1.ffp+127f};
         o.dtype = types[t];
         for (size_t i = 0; i < (t ? 3 : 4); i++) { /* the last is finite, and not in bfloat16 */
-            m->weight[5 * m->stride + 3] = worst[i];
+            m->w.weight[5 * m->w.stride + 3] = worst[i];
             assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, "class 5 and feature 3"));
             assert_non_null(strstr(err.message, type_names[t]));
         }
-        m->weight[5 * m->stride + 3] = 0;
+        m->w.weight[5 * m->w.stride + 3] = 0;
     }
     xsm_model_free(m);
     with_bias.bias = 1;
@@ -686,7 +687,7 @@ static void bad_arguments_are_refused(void **state)
     assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_model_free(m);
     m = make_embedding(NULL, false);
-    m->layer->weight[4 * m->layer->stride + 2] = NAN;
+    m->layer->w.weight[4 * m->layer->w.stride + 2] = NAN;
     assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
     assert_non_null(strstr(err.message, "number 2 of the vector of feature 4"));
     assert_null(out);

@@ -57,7 +57,7 @@ static xsm_model *embedding(const test_problem *p, uint64_t seed)
     assert_ok(xsm_model_new_embedding(NULL, p->features, HIDDEN, p->classes, &o, &m, &err), err);
     for (uint32_t k = 0; k < p->classes; k++) {
         for (uint32_t h = 0; h < HIDDEN; h++) {
-            m->weight[k * m->stride + h] = (float)(test_uniform(&seed) - 0.5);
+            m->w.weight[k * m->w.stride + h] = (float)(test_uniform(&seed) - 0.5);
         }
     }
     m->untouched = false;
@@ -212,7 +212,7 @@ static void saved_and_loaded(void **state)
         assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
         assert_string_equal(test_model_info(back).correction, "pairs");
         assert_int_equal(test_model_info(back).correction_kind, XSM_CORRECTION_PAIRS);
-        assert_ok(xsm_model_set_layout(back, m->layout, &err), err);
+        assert_ok(xsm_model_set_layout(back, m->w.layout, &err), err);
         test_all_scores(back, p.data, after);
         assert_memory_equal(before, after, (size_t)ROWS * CLASSES * sizeof *before);
         xsm_model_free(back);

@@ -107,7 +107,7 @@ static void scores_are_those_of_the_weights_kept(void **state)
         rows *r = make_rows(ctx, FEATURES);
         xsm_model *dense = make_dense(ctx, threads - 1 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, FEATURES);
         xsm_model *m = prune(dense, BELOW, 0);
-        assert_int_equal(m->layout, XSM_LAYOUT_SPARSE_ROWS);
+        assert_int_equal(m->w.layout, XSM_LAYOUT_SPARSE_ROWS);
         assert_string_equal(xsm_model_get_metadata(m, "maker"), "test");
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_view(m, &v, &err), err);
@@ -476,8 +476,8 @@ static void weights_that_do_not_fit_are_refused(void **state)
         assert_ok(xsm_model_parameters(dense, &p, &err), err);
         p.weight[777 * p.class_step + 333 * p.feature_step] = 2; /* kept by pruning, and found by its value */
         xsm_model *m = prune(dense, 1.5, 0);
-        assert_int_equal(xsmi_sparse_entries(m->sparse), 1);
-        ((float *)(uintptr_t)m->sparse->values)[0] = cases[i].weight;
+        assert_int_equal(xsmi_sparse_entries(m->w.sparse), 1);
+        ((float *)(uintptr_t)m->w.sparse->values)[0] = cases[i].weight;
         o.dtype = cases[i].dtype;
         assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
         assert_non_null(strstr(err.message, "class 777 and feature 333"));
@@ -620,7 +620,7 @@ static void factors_must_fit_the_weights(void **state)
     unchecked.skip_verify = 1;
     for (int i = 0; i < 4; i++) {
         if (i >= 2) { /* the first factor */
-            ((float *)(uintptr_t)small->sparse->factors)[0] = i == 2 ? -1.0f : INFINITY;
+            ((float *)(uintptr_t)small->w.sparse->factors)[0] = i == 2 ? -1.0f : INFINITY;
         }
         assert_ok(xsm_model_save(small, path, &err), err);
         if (i < 2) {

@@ -42,9 +42,9 @@ static xsm_model *golden_model(xsm_context *ctx, int32_t layout)
     shape.bias = 1;
     assert_ok(xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &m, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
-        m->bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
+        m->w.bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
         for (uint32_t j = 0; j < FEATURES; j++) {
-            m->weight[k * m->stride + j] = (float)((int32_t)((3 * k + 5 * j) % 7) - 3) / 8;
+            m->w.weight[k * m->w.stride + j] = (float)((int32_t)((3 * k + 5 * j) % 7) - 3) / 8;
         }
     }
     assert_ok(xsm_model_set_layout(m, layout, &err), err);
@@ -255,7 +255,7 @@ static void scaled_rows_are_multiplied_out(void **state)
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(implicit, m, p.data, &err), err);
     test_take_step(implicit, sgd, g, &batch, 1);
-    assert_non_null(m->row_scale);
+    assert_non_null(m->w.row_scale);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);

@@ -51,9 +51,9 @@ static xsm_model *golden_model(xsm_context *ctx, const char *activation, int mea
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
     assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
     for (uint32_t k = 0; k < FEATURES; k++) {
-        m->bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
+        m->w.bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
         for (uint32_t h = 0; h < HIDDEN; h++) {
-            m->weight[k * m->stride + h] = start(k, h, 0);
+            m->w.weight[k * m->w.stride + h] = start(k, h, 0);
             if (!tied) {
                 v.vectors[k * v.feature_step + h] = start(k, h, 2);
             }
@@ -172,12 +172,12 @@ static void scaled_vectors_are_multiplied_out(void **state)
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(ridged, m, p.data, &err), err);
     test_take_step(ridged, sgd, g, &batch, 0.5);
-    assert_true(m->layer->alpha != 1);
-    const double scale = m->layer->alpha;
+    assert_true(m->layer->w.alpha != 1);
+    const double scale = m->layer->w.alpha;
     float before[FEATURES][HIDDEN];
     for (uint32_t j = 0; j < FEATURES; j++) {
         for (uint32_t h = 0; h < HIDDEN; h++) {
-            before[j][h] = m->layer->weight[j * m->layer->stride + h];
+            before[j][h] = m->layer->w.weight[j * m->layer->w.stride + h];
         }
     }
     xsm_optimizer *o = adagrad(NULL, m, 1e-3);

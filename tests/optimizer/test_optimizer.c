@@ -23,7 +23,7 @@ typedef struct dense {
 
 static dense dense_of(const xsm_model *m)
 {
-    dense d = {m->classes, m->features, m->bias != NULL,
+    dense d = {m->classes, m->features, m->w.bias != NULL,
                calloc((size_t)m->classes * (m->features + 1), sizeof(double))};
     assert_non_null(d.w);
     for (uint32_t k = 0; k < d.classes; k++) {
@@ -214,10 +214,10 @@ static double many_steps(const char *estimator, const char *options, double eta,
         assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
         xsm_gradient_view view = test_view(g);
         dense_step(&d, &p, &row, &view, eta);
-        double alpha = m->alpha;
+        double alpha = m->w.alpha;
         assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
-        *folds += m->alpha > alpha;
-        if (m->row_scale && m->row_scale[3] < 1e-6 && step % 1000 == 999) { /* now and then, on purpose */
+        *folds += m->w.alpha > alpha;
+        if (m->w.row_scale && m->w.row_scale[3] < 1e-6 && step % 1000 == 999) { /* now and then, on purpose */
             assert_ok(xsmi_model_fold(m, &err), err);
             (*folds)++;
         }
@@ -354,7 +354,7 @@ static void scales_are_read_once_they_differ(void **state)
         dense_step(&d, &p, rows, &view, 1);
         assert_ok(xsm_optimizer_apply(o, &one, g, 1, &err), err);
         assert_true(distance(&d, m, true) <= 1e-6);
-        assert_true(m->row_scale && (xsmi_model_row_scales(m) == NULL) == (step == 0));
+        assert_true(m->w.row_scale && (xsmi_model_row_scales(m) == NULL) == (step == 0));
         free(d.w);
         xsm_estimator_free(e);
     }

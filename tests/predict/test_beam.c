@@ -322,9 +322,9 @@ static void what_cannot_be_searched_is_refused(void **state)
     double probabilities[TOP];
     xsm_batch one = xsm_batch_range(p.data, 0, 1);
     assert_fails(test_predict(made, &one, classes, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED, err);
-    m->bias[7] = NAN; /* which a beam of 10 need not meet; then none is to be told */
+    m->w.bias[7] = NAN; /* which a beam of 10 need not meet; then none is to be told */
     for (uint32_t k = 0; k < CLASSES; k++) {
-        m->bias[k] = NAN;
+        m->w.bias[k] = NAN;
     }
     assert_fails(test_predict(made, &one, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
     xsm_model_clear_correction(m);

@@ -304,7 +304,7 @@ static xsm_status save_diverged(test_rank *r)
     xsm_model *m = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
     if (r->rank == r->ranks - 1) {
-        m->part.own->weight[3] = (float)INFINITY;
+        m->part.own->w.weight[3] = (float)INFINITY;
     }
     xsm_status status = xsm_model_save(m, w->saved, &r->err);
     if (status == XSM_ERROR_DIVERGED) { /* and rows have no finite scores */

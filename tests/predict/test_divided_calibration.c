@@ -381,9 +381,9 @@ static void test_failures(void **state)
     assert_fail_alike(&w, XSM_ERROR_DATA);
     w.rows = p.data;
     xsm_error err = XSM_ERROR_INIT;
-    m->bias[CLASSES - 3] = 3e38f;
+    m->w.bias[CLASSES - 3] = 3e38f;
     for (uint32_t j = 0; j < FEATURES; j++) {
-        m->weight[(CLASSES - 3) * m->stride + j] = p.x[17 * FEATURES + j] > 0 ? 3e38f : -3e38f;
+        m->w.weight[(CLASSES - 3) * m->w.stride + j] = p.x[17 * FEATURES + j] > 0 ? 3e38f : -3e38f;
     }
     assert_ok(xsm_model_save(m, w.model, &err), err);
     assert_fail_alike(&w, XSM_ERROR_DIVERGED);

@@ -206,10 +206,10 @@ static xsm_model *model_new(const test_problem *p, bool bias, uint32_t hidden)
     assert_ok(xsmi_model_own(m, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         for (size_t j = 0; j < hidden; j++) {
-            m->weight[k * m->stride + j] = (float)(6 * test_uniform(&seed) - 3);
+            m->w.weight[k * m->w.stride + j] = (float)(6 * test_uniform(&seed) - 3);
         }
         if (bias) {
-            m->bias[k] = (float)(6 * test_uniform(&seed) - 3);
+            m->w.bias[k] = (float)(6 * test_uniform(&seed) - 3);
         }
     }
     return m;
@@ -347,7 +347,7 @@ static xsm_status use_diverged(test_rank *r)
     if (r->rank == r->ranks - 1) {
         xsm_model *own = (xsm_model *)(uintptr_t)xsmi_model_weights(m);
         XSMI_TRY(xsmi_model_own(own, &r->err));
-        own->weight[(own->classes - 1) * own->stride] = -NAN;
+        own->w.weight[(own->classes - 1) * own->w.stride] = -NAN;
     }
     results *to = &w->of[r->rank];
     memset(to, 0, sizeof *to);

@@ -230,7 +230,7 @@ static xsm_model *model_new(const test_problem *p, uint32_t hidden)
     assert_ok(xsmi_model_own(m, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         for (size_t j = 0; j < hidden; j++) {
-            m->weight[k * m->stride + j] = (float)(2 * test_uniform(&seed) - 1);
+            m->w.weight[k * m->w.stride + j] = (float)(2 * test_uniform(&seed) - 1);
         }
     }
     return m;
@@ -443,7 +443,7 @@ static xsm_status use_diverged(test_rank *rank)
         xsm_model *own = m->part.own ? m->part.own : m;
         status = xsmi_model_own(own, &rank->err);
         for (size_t k = 0; status == XSM_OK && k < own->classes; k++) {
-            own->weight[k * own->stride] = -NAN;
+            own->w.weight[k * own->w.stride] = -NAN;
         }
     }
     status = status == XSM_OK ? use_models(rank, m, tree) : status;

@@ -139,7 +139,7 @@ static xsm_model *dense_model(const test_problem *p, const plan *of)
     for (size_t k = 0; k < CLASSES; k++) {
         const size_t run = k / XSMI_RUN_CLASSES;
         for (size_t j = 0; j < FEATURES; j++) {
-            m->weight[k * m->stride + j] *= run == 2 || (j >= 20 && j % 5 != run) ? 0 : 1;
+            m->w.weight[k * m->w.stride + j] *= run == 2 || (j >= 20 && j % 5 != run) ? 0 : 1;
         }
     }
     if (of->correction == XSM_CORRECTION_HIERARCHY) {

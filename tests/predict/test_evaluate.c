@@ -191,9 +191,9 @@ static void scales_count(void **state)
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 6);
         assert_ok(xsmi_model_need_row_scale(m, &err), err);
         for (uint32_t k = 0; k < 30; k++) {
-            m->row_scale[k] = 1 / (1 + 0.2 * k);
+            m->w.row_scale[k] = 1 / (1 + 0.2 * k);
         }
-        m->alpha = 0.6;
+        m->w.alpha = 0.6;
         TEST_METRICS(metrics, 10);
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
         naive want = evaluate_naively(m, &p, p.data);
@@ -470,7 +470,7 @@ static void weights_that_are_no_numbers(void **state)
             assert_ok(xsm_model_parameters(m, &w, &err), err);
             w.weight[101 * w.class_step + 3 * w.feature_step] = wrong[kind / 4];
         } else {
-            m->bias[101] = wrong[kind / 4];
+            m->w.bias[101] = wrong[kind / 4];
         }
         bool fine = wrong[kind / 4] == -INFINITY && p.labels[299] != 101; /* a class that cannot be is no defect */
         TEST_METRICS(metrics, 3);

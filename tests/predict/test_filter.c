@@ -446,7 +446,7 @@ static xsm_model *embedding(void)
     assert_ok(xsm_model_new_embedding(NULL, FEATURES, 6, CLASSES, &o, &m, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < 6; j++) {
-            m->weight[k * m->stride + j] = (float)((k * 37 + j * 11) % 23) / 10 - 1;
+            m->w.weight[k * m->w.stride + j] = (float)((k * 37 + j * 11) % 23) / 10 - 1;
         }
     }
     m->untouched = false;
@@ -825,7 +825,7 @@ static void bytes_in_place(void **state)
     memcpy(bytes, saved, (size_t)exact.byte_count);
     exact.bytes = bytes;
     assert_ok(xsm_model_load_from(NULL, &exact, NULL, &mapped, &err), err);
-    const float *weight = mapped->weight + (size_t)(CLASSES - 1) * mapped->stride + FEATURES;
+    const float *weight = mapped->w.weight + (size_t)(CLASSES - 1) * mapped->w.stride + FEATURES;
     assert_ptr_equal(weight, (unsigned char *)bytes + exact.byte_count);
     c.classes = CLASSES;
     c.allow = few;

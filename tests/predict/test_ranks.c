@@ -198,7 +198,7 @@ static void classes_with_equal_scores_share_their_ranks(void **state)
     fixture f = start(true);
     xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     for (uint32_t k = 0; k < CLASSES; k++) {
-        m->bias[k] = (float)(k % 3);
+        m->w.bias[k] = (float)(k % 3);
     }
     check(&f, m);
     xsm_model_free(m);
@@ -266,7 +266,7 @@ static void weights_are_copies(void **state)
     uint64_t offsets[ROWS + 1] = {0};
     uint32_t labels[ROWS];
     for (uint32_t k = 0; k < CLASSES; k++) {
-        m->bias[k] = -(float)k;
+        m->w.bias[k] = -(float)k;
     }
     for (uint32_t i = 0; i < ROWS; i++) {
         labels[i] = classes[i % 4];
@@ -310,7 +310,7 @@ static void what_cannot_be_is_refused(void **state)
     r.hits = hits; /* of no length */
     assert_fails(xsm_evaluate_ranks(NULL, m, f.rows, NULL, &r, &err), XSM_ERROR_RANGE, err);
     r.hits = NULL;
-    m->bias[7] = NAN;
+    m->w.bias[7] = NAN;
     assert_fails(xsm_evaluate_ranks(NULL, m, f.rows, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
     assert_memory_equal(&r, &untouched, sizeof r);
     xsm_dataset_free(bare);

@@ -115,7 +115,7 @@ static void best_of_the_candidates(void **state)
             assert_ok(xsm_model_new_embedding(NULL, FEATURES, 6, CLASSES, &o, &m, &err), err);
             for (uint32_t k = 0; k < CLASSES; k++) {
                 for (uint32_t j = 0; j < 6; j++) {
-                    m->weight[k * m->stride + j] = (float)((k * 37 + j * 11) % 23) / 10 - 1;
+                    m->w.weight[k * m->w.stride + j] = (float)((k * 37 + j * 11) % 23) / 10 - 1;
                 }
             }
             m->untouched = false;
@@ -242,7 +242,7 @@ static void what_does_not_fit_is_refused(void **state)
     for (size_t i = 0; i < ROWS * TOP; i++) {
         assert_float_equal(probabilities[i], 1 / (1 + exp(1 - 2 * (double)scores[i])), 1e-6);
     }
-    m->bias[classes[0]] = NAN;
+    m->w.bias[classes[0]] = NAN;
     assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
     xsm_predictor_free(predictor);
     xsm_index_free(index);

@@ -97,18 +97,18 @@ static bool same(const void *a, const void *b, size_t size)
 static const char *difference(const rig *a, const rig *b)
 {
     const xsm_model *m = a->m, *n = b->m;
-    size_t lines = m->layout == XSM_LAYOUT_CLASS_MAJOR ? m->classes : m->features;
-    size_t used = m->layout == XSM_LAYOUT_CLASS_MAJOR ? m->features : m->classes;
-    if (m->layout != n->layout || m->stride != n->stride) {
+    size_t lines = m->w.layout == XSM_LAYOUT_CLASS_MAJOR ? m->classes : m->features;
+    size_t used = m->w.layout == XSM_LAYOUT_CLASS_MAJOR ? m->features : m->classes;
+    if (m->w.layout != n->w.layout || m->w.stride != n->w.stride) {
         return "layout";
     }
     for (size_t i = 0; i < lines; i++) {
-        if (memcmp(m->weight + i * m->stride, n->weight + i * n->stride, used * sizeof(float)) != 0) {
+        if (memcmp(m->w.weight + i * m->w.stride, n->w.weight + i * n->w.stride, used * sizeof(float)) != 0) {
             return "weights";
         }
     }
-    if (!same(m->bias, n->bias, m->classes * sizeof(float)) || !same(&m->alpha, &n->alpha, sizeof m->alpha) ||
-        !same(m->row_scale, n->row_scale, m->classes * sizeof(double)) ||
+    if (!same(m->w.bias, n->w.bias, m->classes * sizeof(float)) || !same(&m->w.alpha, &n->w.alpha, sizeof m->w.alpha) ||
+        !same(m->w.row_scale, n->w.row_scale, m->classes * sizeof(double)) ||
         !same(m->row_length, n->row_length, m->classes * sizeof *m->row_length)) {
         return "bias or scales";
     }
@@ -388,7 +388,7 @@ static void a_checkpoint_is_a_model(void **state)
         begin(&r, &s, &p, 1, 0, 0);
         assert_ok(xsm_model_set_metadata(r.m, "origin", "here", &err), err);
         assert_ok(xsm_trainer_run(r.t, &err), err);
-        assert_true(r.m->alpha != 1 || r.m->row_scale);
+        assert_true(r.m->w.alpha != 1 || r.m->w.row_scale);
         const char *path = test_path("checkpoint"), *model = test_path("model"), *again = test_path("again");
         assert_ok(xsm_trainer_checkpoint(r.t, path, &err), err);
         assert_ok(xsm_model_save(r.m, model, &err), err);

@@ -264,13 +264,13 @@ static xsm_status fail_and_finish(test_rank *r)
     training t = {.of = w};
     xsm_status status = prepare(&t, r->context, &r->err);
     xsm_model *own = t.model ? t.model->part.own : NULL;
-    for (size_t i = 0; status == XSM_OK && i < own->classes * own->stride; i++) {
-        own->weight[i] = (float)(i % 7);
+    for (size_t i = 0; status == XSM_OK && i < own->classes * own->w.stride; i++) {
+        own->w.weight[i] = (float)(i % 7);
     }
     status = status == XSM_OK ? resume(&t, r, &r->err) : status;
     bool same = own != NULL && t.trainer && t.trainer->done.steps == 0;
-    for (size_t i = 0; same && i < own->classes * own->stride; i++) {
-        same = own->weight[i] == (float)(i % 7);
+    for (size_t i = 0; same && i < own->classes * own->w.stride; i++) {
+        same = own->w.weight[i] == (float)(i % 7);
     }
     end(&t);
     return same || status == XSM_OK ? status : XSM_ERROR_INTERNAL;

@@ -79,7 +79,7 @@ static double naive_objective(int kind, const xsm_model *m, const test_problem *
             for (uint32_t j = 0; j < m->features; j++) {
                 gradient[k * columns + j] += g[k] * (double)p->x[i * p->features + j];
             }
-            gradient[k * columns + m->features] += m->bias ? g[k] : 0;
+            gradient[k * columns + m->features] += m->w.bias ? g[k] : 0;
         }
     }
     *norm = 0;
@@ -140,7 +140,7 @@ static void optima_are_golden(void **state)
             assert_true(fabs(r.gradient_norm - norm) <= 1e-5 * first);
             assert_true(r.end == XSM_FIT_CONVERGED || r.end == XSM_FIT_PRECISION);
             assert_true(r.evaluations > r.iterations && r.iterations > 3 && r.seconds > 0);
-            assert_int_equal(m->layout, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);
+            assert_int_equal(m->w.layout, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);
             /* From there it is done at once, and stays. */
             xsm_fit_result again = XSM_FIT_RESULT_INIT;
             assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, NULL, &again, &err), err);

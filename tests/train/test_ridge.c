@@ -60,8 +60,8 @@ static xsm_model *model_of(const form *f, const test_problem *p)
     options.bias = 1;
     options.tied = f->of == TIED;
     assert_ok(xsm_model_new_embedding(NULL, FEATURES, HIDDEN, CLASSES, &options, &m, &err), err);
-    fill(m->weight, m->stride, m->classes, HIDDEN);
-    fill(m->layer->weight, m->layer->stride, FEATURES, HIDDEN);
+    fill(m->w.weight, m->w.stride, m->classes, HIDDEN);
+    fill(m->layer->w.weight, m->layer->w.stride, FEATURES, HIDDEN);
     return m;
 }
 
@@ -76,7 +76,7 @@ static size_t weights_of(const xsm_model *m, double *out)
     }
     for (uint32_t j = 0; m->layer && !m->layer->tied && j < FEATURES; j++) {
         for (uint32_t h = 0; h < HIDDEN; h++) {
-            out[n++] = m->layer->alpha * (double)m->layer->weight[j * m->layer->stride + h];
+            out[n++] = m->layer->w.alpha * (double)m->layer->w.weight[j * m->layer->w.stride + h];
         }
     }
     return n;

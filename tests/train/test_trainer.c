@@ -480,7 +480,7 @@ static void divergence_is_named(void **state)
                         xsm_batch batch = xsm_batch_rows(r.p.data, first + i, 1);
                         test_take_step(e, o, g, &batch, 0.5);
                     }
-                    assert_true(fabs(m->alpha / r.m->alpha - 1) < 1e-12);
+                    assert_true(fabs(m->w.alpha / r.m->w.alpha - 1) < 1e-12);
                     assert_true(test_hash(m) == test_hash(r.m));
                     xsm_gradient_free(g);
                     xsm_optimizer_free(o);
