@@ -42,12 +42,21 @@
 /* Whether $XSM_TEST_FULL is set, as `.ci/run --full` does: only then do tests repeat themselves with all numbers of
  * ranks and threads, and with a failure at every place. */
 bool test_full(void);
-/* A test for a list of cmocka's that is skipped, and says so, without test_full(). */
-#define test_of_full(test)                                                                                             \
+/* A test of a program: TEST(test_sums) { ... }. A program without a main() of its own has that of main.c, which runs
+ * its tests in their order and then removes its temporary files. */
+#define TEST(name) TEST_IF(true, name)
+/* A test that is skipped, and says so, without test_full(). */
+#define TEST_OF_FULL(name) TEST_IF(test_full(), name)
+#define TEST_IF(wanted, name)                                                                                          \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor)) static void name##_listed(void)                                                       \
     {                                                                                                                  \
-#test, test_full() ? (test) : test_left_out, NULL, NULL, NULL                                                  \
-    }
+        test_list(#name, __LINE__, (wanted) ? (name) : test_left_out);                                                 \
+    }                                                                                                                  \
+    static void name(void **state __attribute__((unused)))
+void test_list(const char *name, int line, void (*test)(void **state));
 void test_left_out(void **state);
+
 /* The place after place number `at` at which something of several ranks is made to fail: `step` further, or without
  * test_full() twice as far, and at least a quarter of the way. */
 uint64_t test_next_place(uint64_t at, uint64_t step);

@@ -154,28 +154,24 @@ static void check(write_row row, uint32_t word_ngrams, uint32_t max_chars)
     free(text);
 }
 
-static void finds_words(void **state)
+TEST(finds_words)
 {
-    (void)state;
     check(by_words, 1, 0);
 }
 
-static void finds_pairs(void **state)
+TEST(finds_pairs)
 {
-    (void)state;
     check(by_pairs, 2, 0);
 }
 
-static void finds_characters(void **state)
+TEST(finds_characters)
 {
-    (void)state;
     check(by_ends, 1, 4);
 }
 
 /* Each n-gram that occurs could have a bucket of its own, and no half of the buckets would do. */
-static void has_buckets_for_all(void **state)
+TEST(has_buckets_for_all)
 {
-    (void)state;
     char *text = make_text(by_pairs);
     xsm_dataset *d = read_pairs(NULL, text);
     xsm_choice *c = choose(NULL, d, NULL);
@@ -186,9 +182,8 @@ static void has_buckets_for_all(void **state)
     free(text);
 }
 
-static void same_on_any_threads(void **state)
+TEST(same_on_any_threads)
 {
-    (void)state;
     char *text = make_text(by_ends);
     xsm_choice *first = NULL;
     xsm_choice_trial t = XSM_CHOICE_TRIAL_INIT, u = XSM_CHOICE_TRIAL_INIT;
@@ -215,9 +210,8 @@ static void same_on_any_threads(void **state)
 }
 
 /* Of words that were left out n-grams of characters are not known, and pairs only if they were read. */
-static void compares_what_is_known(void **state)
+TEST(compares_what_is_known)
 {
-    (void)state;
     char *text = make_text(by_ends);
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     how.min_count = 2;
@@ -233,9 +227,8 @@ static void compares_what_is_known(void **state)
     free(text);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_choice *c = NULL;
     test_problem p = test_problem_new(60, 5, 3, true, 5);
@@ -274,9 +267,8 @@ static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     char *text = make_text(by_ends), *end = text;
     for (int i = 0; i < 49; i++) { /* too few to try anything: all the rest */
         end = strchr(end, '\n') + 1;
@@ -284,19 +276,4 @@ static void every_allocation(void **state)
     *end = '\0';
     assert_true(test_every_allocation(choose_once, text) > 20);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_words),
-        cmocka_unit_test(finds_pairs),
-        cmocka_unit_test(finds_characters),
-        cmocka_unit_test(has_buckets_for_all),
-        cmocka_unit_test(same_on_any_threads),
-        cmocka_unit_test(compares_what_is_known),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(every_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

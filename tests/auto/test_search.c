@@ -46,14 +46,13 @@ static void assert_tried(const script *s, uint32_t round, const int *places, int
     assert_memory_equal(s->tried[round], places, (size_t)count * sizeof *places);
 }
 
-static void halves(void **state)
+TEST(halves)
 {
     static const xsmi_scale scale = {0, 13, 6, 9, 3, begin, attempt, allows};
     static const int grid[] = {6, 7, 8, 9, 10, 11}, second[] = {10, 9, 11}, third[] = {10, 11, 9};
     script s = {.minimum = 10.4, .diverges_from = 99, .forbidden = 99};
     xsm_error err = XSM_ERROR_INIT;
     xsmi_scale_search search;
-    (void)state;
     assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, grid, 6);
     assert_tried(&s, 1, second, 3);
@@ -63,13 +62,12 @@ static void halves(void **state)
     assert_true(isinf(xsmi_scale_search_value(&search, 2, 8)) && isinf(xsmi_scale_search_value(&search, 0, -1)));
 }
 
-static void brackets(void **state)
+TEST(brackets)
 {
     static const xsmi_scale scale = {-20, 10, 0, 1, 1, NULL, attempt, allows};
     static const int down[] = {0, 1, -1, -2, -3, -4}, up[] = {0, 1, 2, 3, 4}, shut[] = {0, 1, 2};
     xsm_error err = XSM_ERROR_INIT;
     xsmi_scale_search search;
-    (void)state;
     script s = {.minimum = -3, .diverges_from = -1, .forbidden = 99};
     assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, down, 6);
@@ -85,23 +83,12 @@ static void brackets(void **state)
     assert_int_equal(s.count[0], 22); /* down to the least place */
 }
 
-static void of_equal_ones_the_lowest(void **state)
+TEST(of_equal_ones_the_lowest)
 {
     static const xsmi_scale scale = {0, 3, 0, 3, 1, NULL, attempt, allows};
     script s = {.minimum = 1.5, .diverges_from = 99, .forbidden = 99};
     xsm_error err = XSM_ERROR_INIT;
     xsmi_scale_search search;
-    (void)state;
     assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_int_equal(search.best[0], 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),
-        cmocka_unit_test(brackets),
-        cmocka_unit_test(of_equal_ones_the_lowest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,9 +118,8 @@ static const char *const kinds[][2] = {
     {"softmax", ""}, {"ove", "negatives=4"}, {"umax", "negatives=8"}, {"implicit", "negatives=3"}};
 
 /* Against whole runs with each rate of the grid. */
-static void as_good_as_the_best_of_the_grid(void **state)
+TEST(as_good_as_the_best_of_the_grid)
 {
-    (void)state;
     for (int kind = 0; kind < 8; kind++) {
         const char *name = kinds[kind / 2][0], *options = kinds[kind / 2][1];
         test_problem p = make_problem(kind % 2);
@@ -163,9 +162,8 @@ static test_problem make_pairs(void)
 }
 
 /* Estimators whose steps grow with the number of classes and others, against whole runs with each rate. */
-static void some_of_many_classes(void **state)
+TEST(some_of_many_classes)
 {
-    (void)state;
     static const char *const names[] = {"sampled-softmax", "nce", "ove", "implicit"};
     test_problem p = make_pairs();
     xsm_trainer_options run = run_options(8, 1);
@@ -199,9 +197,8 @@ static void some_of_many_classes(void **state)
 
 /* Where classes have names of their own in an option, or each is scored anyway, or losses are the estimator's own, or
  * features come first in memory. */
-static void all_of_many_classes(void **state)
+TEST(all_of_many_classes)
 {
-    (void)state;
     static const struct {
         const char *name, *options;
         int32_t layout;
@@ -223,9 +220,8 @@ static void all_of_many_classes(void **state)
 }
 
 /* Trials draw each class 120 to 130 times: few for steps that do not grow with the number of classes. */
-static void classes_by_draws(void **state)
+TEST(classes_by_draws)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool some;
@@ -247,9 +243,8 @@ static void classes_by_draws(void **state)
 }
 
 /* What the trials are said to have been, and that they kept to their share of the run. */
-static void trials_add_up(void **state)
+TEST(trials_add_up)
 {
-    (void)state;
     test_problem p = make_problem(false);
     xsm_trainer_options run = run_options(20, 1);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -297,9 +292,8 @@ static void trials_add_up(void **state)
     test_problem_free(&p);
 }
 
-static void same_on_any_threads(void **state)
+TEST(same_on_any_threads)
 {
-    (void)state;
     static const struct {
         uint32_t threads, cpu_disable;
         int runner;
@@ -358,9 +352,8 @@ static double objective_by_hand(const test_problem *p, xsm_model *m, bool one_vs
 }
 
 /* The objective of a trial that is the whole run: few rows and one epoch leave nothing to cut. */
-static void the_objective_is_f(void **state)
+TEST(the_objective_is_f)
 {
-    (void)state;
     static const char *const names[] = {"softmax", "one-vs-all",
                                         "one-vs-all-sampled"}; /* by all classes all the same */
     for (int kind = 0; kind < 3; kind++) {
@@ -394,9 +387,8 @@ static void the_objective_is_f(void **state)
 
 /* The part of the rows left out falls as a round has more rows, never reaches more than a half, and counts the features
  * that occur, not those that there could be: columns without a value change nothing. */
-static void rows_left_out_count_by_shape(void **state)
+TEST(rows_left_out_count_by_shape)
 {
-    (void)state;
     enum { WIDER = 50 };
     double narrow[XSMI_TUNE_ROUNDS] = {0};
     for (int wide = 0; wide < 2; wide++) {
@@ -438,9 +430,8 @@ static void rows_left_out_count_by_shape(void **state)
 }
 
 /* The model is as new, without the tree of a trial's rows: a run after the choice is the bits of a run without. */
-static void leaves_nothing_behind(void **state)
+TEST(leaves_nothing_behind)
 {
-    (void)state;
     static const char *const names[] = {"softmax", "ove", "umax", "implicit", "hierarchical", "negative-sampling"};
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 6; kind++) {
@@ -476,9 +467,8 @@ static void leaves_nothing_behind(void **state)
 }
 
 /* So many weights that a trial changes few: those are noted and zeroed one by one, and trials are as ever. */
-static void many_weights(void **state)
+TEST(many_weights)
 {
-    (void)state;
     enum { MANY = 900, WIDE = 700 };
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(400, WIDE, MANY, sparse, 6);
@@ -502,9 +492,8 @@ static void many_weights(void **state)
 
 /* So many classes beside short steps that judging the trials' rows would alone take more than trials may: rounds are
  * made smaller until all that they do fits into 27.5 % of the run's work. */
-static void trials_keep_to_their_share(void **state)
+TEST(trials_keep_to_their_share)
 {
-    (void)state;
     enum { MANY = 250, DRAWN = 4, EPOCHS = 10 }; /* classes too few for trials of some */
     const double share = 0.275;
     /* A class that is only scored takes about an eighth of what one does that is also updated; half is a safe bound. */
@@ -536,9 +525,8 @@ static void trials_keep_to_their_share(void **state)
 /* Of the coefficients of a margin, those that are not 0 are counted: all of a model of zeros, whose classes are all as
  * near to each other, and fewer once a model tells classes apart; and so are those of a search. Of other estimators all
  * are. */
-static void steps_tell_how_busy_they_are(void **state)
+TEST(steps_tell_how_busy_they_are)
 {
-    (void)state;
     static const char *const names[] = {"margin", "mips", "softmax", "ove"};
     for (int i = 0; i < 4; i++) {
         double active[2];
@@ -634,9 +622,8 @@ static void growing_gradient(void *state, const xsm_score_block *block)
 }
 
 /* What nothing bounds grows on in the run as it grew in a trial, for as much longer. */
-static void growth_is_foreseen(void **state)
+TEST(growth_is_foreseen)
 {
-    (void)state;
     enum { EPOCHS = 10 };
     xsm_error err = XSM_ERROR_INIT;
     for (double length = 0.04; length < 0.4; length *= 1.25) { /* rates within the grid */
@@ -677,9 +664,8 @@ static void growth_is_foreseen(void **state)
 
 /* A logarithm tells nothing of them, but they are no divergence, and better than positive ones. An option of the host's
  * may have any name: this one is not about classes that are drawn. */
-static void negative_losses_do_not_diverge(void **state)
+TEST(negative_losses_do_not_diverge)
 {
-    (void)state;
     const xsm_option negatives = {sizeof(xsm_option),          "negatives", XSM_OPTION_INT, 0, "1000", 0, 1e6, NULL,
                                   "what is taken off the loss"};
     xsm_error err = XSM_ERROR_INIT;
@@ -708,9 +694,8 @@ static void negative_losses_do_not_diverge(void **state)
     test_problem_free(&p);
 }
 
-static void every_rate_diverges(void **state)
+TEST(every_rate_diverges)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(false);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -743,9 +728,8 @@ static int32_t count_calls(void *user, const xsm_tune_progress *progress)
     return ++s->calls == s->stop_at;
 }
 
-static void stops_when_asked(void **state)
+TEST(stops_when_asked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(false);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -777,9 +761,8 @@ static void stops_when_asked(void **state)
     test_problem_free(&p);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(false);
     xsm_model *zero = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -812,9 +795,8 @@ static void refuses(void **state)
 }
 
 /* Full batches: as many steps as the run has epochs, however few the rows. */
-static void full_batches(void **state)
+TEST(full_batches)
 {
-    (void)state;
     test_problem p = make_problem(false);
     xsm_trainer_options run = run_options(40, ROWS);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -866,39 +848,12 @@ static xsm_status tune_once(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     static const char *const names[] = {"softmax", "implicit"};
     for (int i = 0; i < 2; i++) {
         subject s = {test_problem_new(150, FEATURES, CLASSES, true, 3), names[i]};
         assert_true(test_every_allocation(tune_once, &s) > 20);
         test_problem_free(&s.p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_good_as_the_best_of_the_grid),
-        cmocka_unit_test(some_of_many_classes),
-        cmocka_unit_test(all_of_many_classes),
-        cmocka_unit_test(classes_by_draws),
-        cmocka_unit_test(trials_add_up),
-        cmocka_unit_test(same_on_any_threads),
-        cmocka_unit_test(the_objective_is_f),
-        cmocka_unit_test(rows_left_out_count_by_shape),
-        cmocka_unit_test(leaves_nothing_behind),
-        cmocka_unit_test(many_weights),
-        cmocka_unit_test(trials_keep_to_their_share),
-        cmocka_unit_test(steps_tell_how_busy_they_are),
-        cmocka_unit_test(every_rate_diverges),
-        cmocka_unit_test(negative_losses_do_not_diverge),
-        cmocka_unit_test(growth_is_foreseen),
-        cmocka_unit_test(stops_when_asked),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(full_batches),
-        cmocka_unit_test(every_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

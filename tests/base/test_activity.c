@@ -68,9 +68,8 @@ static void start(watcher *w, uint32_t threads, const xsm_runner *runner, double
     }
 }
 
-static void no_hook_no_effect(void **state)
+TEST(no_hook_no_effect)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     xsmi_activity a;
@@ -86,9 +85,8 @@ static void no_hook_no_effect(void **state)
     xsm_context_free(ctx);
 }
 
-static void what_the_hook_is_told(void **state)
+TEST(what_the_hook_is_told)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     watcher w;
     xsmi_activity a, b, c;
@@ -147,9 +145,8 @@ static void what_the_hook_is_told(void **state)
 }
 
 /* By default the hook is left alone for the first 50 ms, and then called at most every 50 ms. */
-static void how_often(void **state)
+TEST(how_often)
 {
-    (void)state;
     watcher w;
     xsmi_activity a;
     start(&w, 1, NULL, -1);
@@ -164,9 +161,8 @@ static void how_often(void **state)
     xsm_context_free(w.context);
 }
 
-static void jobs_are_skipped(void **state)
+TEST(jobs_are_skipped)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= THREADS; threads += THREADS - 1) {
         xsm_error err = XSM_ERROR_INIT;
         watcher w;
@@ -222,9 +218,8 @@ static void work_on(void *state, size_t index, uint32_t thread)
 }
 
 /* The caller has nothing to do but to wait for jobs of other threads: it calls the hook meanwhile. */
-static void the_caller_waits(void **state)
+TEST(the_caller_waits)
 {
-    (void)state;
     for (int here = 0; here < 2; here++) {
         xsm_error err = XSM_ERROR_INIT;
         watcher w;
@@ -270,9 +265,8 @@ static int32_t run_on_another(void *user, xsm_job job, void *state, size_t count
     return 0;
 }
 
-static void the_runner_of_the_host(void **state)
+TEST(the_runner_of_the_host)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     watcher w;
     xsmi_activity a;
@@ -306,9 +300,8 @@ static void *poll_for_long(void *argument)
     return NULL;
 }
 
-static void calls_are_apart(void **state)
+TEST(calls_are_apart)
 {
-    (void)state;
     watcher w;
     xsmi_activity a;
     pthread_t thread;
@@ -327,9 +320,8 @@ static void calls_are_apart(void **state)
 }
 
 /* Each context with a hook takes one of the process's keys, and gives it back. */
-static void keys_run_out(void **state)
+TEST(keys_run_out)
 {
-    (void)state;
     enum { MANY = 5000 };
     static xsm_context *made[MANY];
     xsm_error err = XSM_ERROR_INIT;
@@ -349,15 +341,4 @@ static void keys_run_out(void **state)
     }
     assert_ok(xsm_context_new(&options, &made[0], &err), err);
     xsm_context_free(made[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_hook_no_effect), cmocka_unit_test(what_the_hook_is_told),
-        cmocka_unit_test(how_often),         cmocka_unit_test(jobs_are_skipped),
-        cmocka_unit_test(the_caller_waits),  cmocka_unit_test(the_runner_of_the_host),
-        cmocka_unit_test(calls_are_apart),   cmocka_unit_test(keys_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,8 @@ static int32_t no_broadcast(void *user, void *data, size_t bytes, uint32_t root)
     return 1;
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_comm comm = XSM_COMM_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
@@ -119,9 +118,8 @@ static xsm_status agree_same(test_rank *r)
                : XSM_ERROR_INTERNAL;
 }
 
-static void test_agree_same(void **state)
+TEST(test_agree_same)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     for (int bit = -1; bit < 64; bit++) { /* numbers that differ by one bit, or by none */
         uint64_t numbers[] = {UINT64_C(0xFEDCBA9876543210), 0, TEST_RANKS};
@@ -140,9 +138,8 @@ static void test_agree_same(void **state)
     }
 }
 
-static void test_exchanges(void **state)
+TEST(test_exchanges)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     for (uint32_t count = 3; count <= TEST_RANKS; count++) {
         test_run_ranks(count, 1, 0, exchange, NULL, ranks);
@@ -184,9 +181,8 @@ static xsm_status fail_mutely(test_rank *r)
     return xsmi_agree(r->context, r->rank == 2 ? XSM_ERROR_IO : XSM_OK, r->rank == 2 ? NULL : &r->err);
 }
 
-static void test_agreement(void **state)
+TEST(test_agreement)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     for (int i = 0; i < 2; i++) {
         test_run_ranks(3, 1, 0, i == 0 ? fail_some : fail_known, NULL, ranks);
@@ -210,9 +206,8 @@ static xsm_status leave(test_rank *r)
     return r->rank == 1 ? XSM_OK : xsmi_agree(r->context, XSM_OK, &r->err);
 }
 
-static void test_lost(void **state)
+TEST(test_lost)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     test_run_ranks(3, 1, 0, leave, NULL, ranks);
     assert_fails(ranks[0].status, XSM_ERROR_COMM, ranks[0].err);
@@ -223,13 +218,4 @@ static void test_lost(void **state)
             assert_fails(ranks[r].status, XSM_ERROR_COMM, ranks[r].err);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),     cmocka_unit_test(test_exchanges), cmocka_unit_test(test_agree_same),
-        cmocka_unit_test(test_agreement), cmocka_unit_test(test_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,9 +18,8 @@
 
 #define HUGE ((size_t)2 << 20)
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -87,9 +86,8 @@ static int32_t run_wrong(void *user, xsm_job job, void *state, size_t count)
     return 0;
 }
 
-static void test_bad_options(void **state)
+TEST(test_bad_options)
 {
-    (void)state;
     int calls = 0;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *const untouched = (xsm_context *)&calls;
@@ -133,9 +131,8 @@ static void test_bad_options(void **state)
 }
 
 /* Each mask gives the best table that is left, and the scalar one when nothing is. */
-static void test_instruction_sets(void **state)
+TEST(test_instruction_sets)
 {
-    (void)state;
     for (uint32_t mask = 0; mask < 8; mask++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
@@ -153,10 +150,9 @@ static void test_instruction_sets(void **state)
 
 /* -- memory ------------------------------------------------------------------------------------------------------ */
 
-static void test_memory_sizes(void **state)
+TEST(test_memory_sizes)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 4096, HUGE - 1, HUGE, HUGE + 1, 5 * HUGE + 12345};
-    (void)state;
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, 2);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -187,9 +183,8 @@ static void test_memory_sizes(void **state)
     test_memory_end(m, ctx);
 }
 
-static void test_memory_that_cannot_be(void **state)
+TEST(test_memory_that_cannot_be)
 {
-    (void)state;
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, 1);
     assert_null(xsmi_allocate(ctx, SIZE_MAX, 1)); /* beyond what a pointer difference can say */
@@ -212,9 +207,8 @@ static void test_memory_that_cannot_be(void **state)
     assert_true(xsmi_add(SIZE_MAX - 1, 1, &result) && result == SIZE_MAX);
 }
 
-static void test_reallocate(void **state)
+TEST(test_reallocate)
 {
-    (void)state;
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, 1);
     uint32_t *list = xsmi_reallocate(ctx, NULL, 0, 3, sizeof *list);
@@ -236,9 +230,8 @@ static void test_reallocate(void **state)
     test_memory_end(m, ctx);
 }
 
-static void test_copy_text(void **state)
+TEST(test_copy_text)
 {
-    (void)state;
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, 1);
     char *copy = xsmi_copy_text(ctx, "labels", 5);
@@ -277,18 +270,16 @@ static void release_to(void *user, void *memory, size_t size, size_t alignment)
     xsm_context_release(user, memory, size);
 }
 
-static void test_refused_memory(void **state)
+TEST(test_refused_memory)
 {
-    (void)state;
     xsm_allocator allocator = {sizeof allocator, NULL, allocate_from, release_to};
     /* The context, the pool and its list of workers, and once none refused. */
     assert_int_equal(test_every_allocation(make_context, &allocator), 4);
 }
 
 /* The allocator outlives the caller's hold for as long as an object needs it. */
-static void test_holders(void **state)
+TEST(test_holders)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, 1), *held = NULL;
@@ -324,9 +315,8 @@ static void count_release(void *user)
 }
 
 /* The hook comes once, after the last object and all memory, and not where there is no context. */
-static void test_release_hook(void **state)
+TEST(test_release_hook)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         test_memory *m;
@@ -372,9 +362,8 @@ static void take_log(void *user, int32_t level, const char *message)
     snprintf(l->text, sizeof l->text, "%s", message);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     logged l = {0};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
@@ -435,9 +424,8 @@ static void assert_jobs(xsm_context *ctx, size_t count, uint32_t threads)
     assert_true(threads > 1 || j.others == 0);
 }
 
-static void test_jobs(void **state)
+TEST(test_jobs)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= THREADS; threads++) {
         test_memory *m;
         xsm_context *ctx = test_memory_context(&m, threads);
@@ -466,9 +454,8 @@ static void one_nested(void *state, size_t index, uint32_t thread)
 }
 
 /* A job that runs jobs on the same context does them itself: nobody waits for threads that are taken. */
-static void test_jobs_when_nested(void **state)
+TEST(test_jobs_when_nested)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = THREADS;
@@ -513,9 +500,8 @@ static void *call_often(void *argument)
 }
 
 /* Several of the host's threads on one context, with runs so short that workers are often late for them. */
-static void test_jobs_of_many_callers(void **state)
+TEST(test_jobs_of_many_callers)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = THREADS;
@@ -534,9 +520,8 @@ static void test_jobs_of_many_callers(void **state)
     xsm_context_free(ctx);
 }
 
-static void test_runner(void **state)
+TEST(test_runner)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     int calls = 0;
     xsm_runner runner = {sizeof runner, &calls, 3, 0, run_backwards};
@@ -575,9 +560,8 @@ static void assert_run_surely(xsm_context *ctx, jobs *j)
     }
 }
 
-static void test_runner_that_fails(void **state)
+TEST(test_runner_that_fails)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static jobs j;
     memset(&j, 0, sizeof j);
@@ -602,9 +586,8 @@ static void test_runner_that_fails(void **state)
     xsm_context_free(ctx);
 }
 
-static void test_runner_that_lies(void **state)
+TEST(test_runner_that_lies)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static jobs j;
     static const char *const messages[WRONGS] = {"9 jobs have, of 10", "11 jobs have, of 10", "some have twice",
@@ -626,9 +609,8 @@ static void test_runner_that_lies(void **state)
 }
 
 /* What the header promises of a child: contexts made before the fork, whose threads it does not have, work. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it cannot follow threads that start after a fork */
 #endif
@@ -659,29 +641,4 @@ static void test_fork(void **state)
     assert_int_equal(waitpid(child, &result, 0), child);
     assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
     test_memory_end(m, ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_instruction_sets),
-        cmocka_unit_test(test_memory_sizes),
-        cmocka_unit_test(test_memory_that_cannot_be),
-        cmocka_unit_test(test_reallocate),
-        cmocka_unit_test(test_copy_text),
-        cmocka_unit_test(test_refused_memory),
-        cmocka_unit_test(test_holders),
-        cmocka_unit_test(test_release_hook),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_jobs),
-        cmocka_unit_test(test_jobs_when_nested),
-        cmocka_unit_test(test_jobs_of_many_callers),
-        cmocka_unit_test(test_runner),
-        cmocka_unit_test(test_runner_that_fails),
-        cmocka_unit_test(test_runner_that_lies),
-        cmocka_unit_test(test_fork),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

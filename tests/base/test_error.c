@@ -1,15 +1,11 @@
 /* Statuses, error messages, and structs that carry their size. */
+#include "support.h"
+
 #include <errno.h>
 #include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/base.h"
 #include "base/file.h"
@@ -18,7 +14,7 @@
 #include <xsoftmax/ext/version.h>
 
 /* Names and numbers of the first release: a program may have stored either. */
-static void test_statuses(void **state)
+TEST(test_statuses)
 {
     static const struct {
         xsm_status status;
@@ -62,9 +58,8 @@ static void test_statuses(void **state)
     }
 }
 
-static void test_version(void **state)
+TEST(test_version)
 {
-    (void)state;
     char text[32];
     snprintf(text, sizeof text, "%d.%d.%d", XSM_VERSION_MAJOR, XSM_VERSION_MINOR, XSM_VERSION_PATCH);
     assert_string_equal(xsm_version_string(), text);
@@ -73,9 +68,8 @@ static void test_version(void **state)
     assert_int_equal(xsm_ext_abi_version(), XSM_EXT_ABI_VERSION);
 }
 
-static void test_fail(void **state)
+TEST(test_fail)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsmi_fail(&err, XSM_ERROR_NAME, "no option '%s'", "detla"), XSM_ERROR_NAME);
     assert_int_equal(err.status, XSM_ERROR_NAME);
@@ -102,9 +96,8 @@ static void test_fail(void **state)
 }
 
 /* A percent sign in copied text is text. */
-static void test_fail_copy_is_verbatim(void **state)
+TEST(test_fail_copy_is_verbatim)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT, copy = XSM_ERROR_INIT;
     xsmi_fail(&err, XSM_ERROR_IO, "%s", "100%s %n");
     xsmi_fail_copy(&copy, &err);
@@ -124,9 +117,8 @@ static void assert_line(size_t room, const char *text, const char *expected)
     }
 }
 
-static void test_message_is_cut_on_a_character(void **state)
+TEST(test_message_is_cut_on_a_character)
 {
-    (void)state;
     assert_line(5, "abcd", "abcd");
     assert_line(5, "abcde", "abcd");
     assert_line(1, "abc", "");
@@ -146,9 +138,8 @@ static void test_message_is_cut_on_a_character(void **state)
 }
 
 /* A program of a newer release, whose struct has members behind the message. */
-static void test_message_ends_where_it_did(void **state)
+TEST(test_message_ends_where_it_did)
 {
-    (void)state;
     struct {
         xsm_error err;
         char later[32];
@@ -163,9 +154,8 @@ static void test_message_ends_where_it_did(void **state)
 }
 
 /* A long path loses its middle, not its file's name, nor the message its reason. */
-static void test_long_paths_leave_the_reason(void **state)
+TEST(test_long_paths_leave_the_reason)
 {
-    (void)state;
     for (size_t shift = 0; shift < 4; shift++) { /* characters of several bytes, cut at every place */
         char path[1001] = {0};
         for (size_t i = shift; i + 3 <= 990; i += 3) {
@@ -190,9 +180,8 @@ static void test_long_paths_leave_the_reason(void **state)
     assert_non_null(strstr(err.message, strerror(ENOENT))); /* in the language of the locale */
 }
 
-static void test_message_is_one_line_of_text(void **state)
+TEST(test_message_is_one_line_of_text)
 {
-    (void)state;
     assert_line(20, "a\nb\r\nc\td\x1B[1m\x7F", "a b  c d [1m ");
     assert_line(20,
                 "\xFF"
@@ -211,9 +200,8 @@ static void test_message_is_one_line_of_text(void **state)
 }
 
 /* Memory that is no xsm_error, because its size was never set, is left alone. */
-static void test_error_without_size(void **state)
+TEST(test_error_without_size)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT, before;
     memset(&err, 0x33, sizeof err);
     for (size_t size = 0; size <= offsetof(xsm_error, message); size++) {
@@ -235,9 +223,8 @@ typedef struct settings {
 
 #define FIRST_SIZE offsetof(settings, third)
 
-static void test_options_read(void **state)
+TEST(test_options_read)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     settings known = {sizeof known, 1, 2, 3};
     assert_int_equal(xsmi_options_read(&known, sizeof known, FIRST_SIZE, NULL, "settings", &err), XSM_OK);
@@ -262,9 +249,8 @@ static void test_options_read(void **state)
     assert_true(known.first == 4 && known.third == 6);
 }
 
-static void test_options_read_longer(void **state)
+TEST(test_options_read_longer)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     struct {
         settings known;
@@ -288,7 +274,7 @@ static void test_options_read_longer(void **state)
 }
 
 /* .ci/run has a locale with a comma. */
-static void test_message_has_points(void **state)
+TEST(test_message_has_points)
 {
     xsm_error err = XSM_ERROR_INIT;
     char copy[8];
@@ -299,9 +285,8 @@ static void test_message_has_points(void **state)
     assert_int_equal(copy[1], localeconv()->decimal_point[0]); /* the host's own printing stays as it was */
 }
 
-static void test_options_write(void **state)
+TEST(test_options_write)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     settings known = {sizeof known, 1, 2, 3};
     assert_int_equal(xsmi_options_write(&known, sizeof known, FIRST_SIZE, NULL, "settings", &err), XSM_ERROR_ARGUMENT);
@@ -331,24 +316,4 @@ static void test_options_write(void **state)
     assert_int_equal(xsmi_options_write(&known, sizeof known, FIRST_SIZE, &shorter, "settings", &err),
                      XSM_ERROR_STRUCT_OLD);
     assert_true(shorter.first == 66);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses),
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_fail_copy_is_verbatim),
-        cmocka_unit_test(test_message_is_cut_on_a_character),
-        cmocka_unit_test(test_message_ends_where_it_did),
-        cmocka_unit_test(test_long_paths_leave_the_reason),
-        cmocka_unit_test(test_message_is_one_line_of_text),
-        cmocka_unit_test(test_error_without_size),
-        cmocka_unit_test(test_message_has_points),
-        cmocka_unit_test(test_options_read),
-        cmocka_unit_test(test_options_read_longer),
-        cmocka_unit_test(test_options_write),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -349,21 +349,21 @@ static void test_refused_memory(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(test_map),
-        TEST(test_map_survives_replacement),
-        TEST(test_map_fails),
-        TEST(test_new_file),
-        TEST(test_old_stays_until_commit),
-        TEST(test_crash),
-        TEST(test_two_writers),
-        TEST(test_symbolic_links),
-        TEST(test_relative_path),
-        TEST(test_devices),
-        TEST(test_places_that_cannot_be_written),
-        TEST(test_commit_fails),
-        TEST(test_refused_memory),
+        CASE(test_map),
+        CASE(test_map_survives_replacement),
+        CASE(test_map_fails),
+        CASE(test_new_file),
+        CASE(test_old_stays_until_commit),
+        CASE(test_crash),
+        CASE(test_two_writers),
+        CASE(test_symbolic_links),
+        CASE(test_relative_path),
+        CASE(test_devices),
+        CASE(test_places_that_cannot_be_written),
+        CASE(test_commit_fails),
+        CASE(test_refused_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

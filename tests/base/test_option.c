@@ -1,14 +1,10 @@
 /* Tests of options by name: parsing, ranges, printing, suggestions, and invalid option tables. */
+#include "support.h"
+
 #include <float.h>
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/option.h"
 
@@ -29,9 +25,8 @@ static const xsm_option options[] = {
 };
 static const xsmi_option_table table = {options, 4};
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsmi_option_check(&table, sizeof(values), "test", &err), XSM_OK);
     assert_ptr_equal(xsmi_option_at(&table, 3), &options[3]);
@@ -47,9 +42,8 @@ static void test_table(void **state)
 }
 
 /* A host's table may be of a release with a longer xsm_option. */
-static void test_table_of_longer_options(void **state)
+TEST(test_table_of_longer_options)
 {
-    (void)state;
     struct {
         xsm_option known;
         uint64_t later;
@@ -72,9 +66,8 @@ static void assert_bad(xsm_option option, size_t size, const char *said)
     }
 }
 
-static void test_bad_tables(void **state)
+TEST(test_bad_tables)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_option bad = options[0];
     bad.name = NULL;
@@ -141,9 +134,8 @@ static void assert_set(const char *name, const char *text, xsm_status expected, 
     assert_int_equal(length, strlen(said));
 }
 
-static void test_set_text(void **state)
+TEST(test_set_text)
 {
-    (void)state;
     assert_set("rate", "0.25", XSM_OK, "0.25");
     assert_set("rate", "1e-3", XSM_OK, "0.001");
     assert_set("rate", "+2.", XSM_OK, "2");
@@ -181,9 +173,8 @@ static void test_set_text(void **state)
     assert_set("solver", "Newton", XSM_ERROR_FORMAT, "newton, bisection");
 }
 
-static void test_set_numbers(void **state)
+TEST(test_set_numbers)
 {
-    (void)state;
     values v;
     xsm_error err = XSM_ERROR_INIT;
     xsmi_option_defaults(&table, &v);
@@ -214,9 +205,8 @@ static void test_set_numbers(void **state)
     assert_true(v.fast == 1 && v.solver == 1);
 }
 
-static void test_print_is_cut(void **state)
+TEST(test_print_is_cut)
 {
-    (void)state;
     values v;
     char buffer[4];
     xsmi_option_defaults(&table, &v);
@@ -226,7 +216,7 @@ static void test_print_is_cut(void **state)
 }
 
 /* Shortest digits that read back the same, for numbers hard to print. */
-static void test_numbers_survive(void **state)
+TEST(test_numbers_survive)
 {
     static const double hard[] = {0.1,
                                   1.0 / 3,
@@ -238,7 +228,6 @@ static void test_numbers_survive(void **state)
                                   1e23,
                                   0.3,
                                   2.2250738585072011e-308};
-    (void)state;
     for (size_t i = 0; i < sizeof hard / sizeof *hard; i++) {
         values v = {.rate = hard[i]};
         char text[64];
@@ -250,10 +239,9 @@ static void test_numbers_survive(void **state)
 }
 
 /* The same under a locale whose decimal sign is a comma, where this machine has one. */
-static void test_comma_locale(void **state)
+TEST(test_comma_locale)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"};
-    (void)state;
     const char *found = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
         found = setlocale(LC_ALL, names[i]);
@@ -271,10 +259,9 @@ static const char *name_at(const void *list, size_t i)
     return ((const char *const *)list)[i];
 }
 
-static void test_nearest(void **state)
+TEST(test_nearest)
 {
     static const char *const names[] = {"delta", "negatives", "ridge", "seed", "m"};
-    (void)state;
     assert_string_equal(xsmi_nearest("detla", names, 5, name_at), "delta"); /* transposed */
     assert_string_equal(xsmi_nearest("negative", names, 5, name_at), "negatives");
     assert_string_equal(xsmi_nearest("rigde", names, 5, name_at), "ridge");
@@ -287,16 +274,4 @@ static void test_nearest(void **state)
     memset(longest, 'd', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
     assert_null(xsmi_nearest(longest, names, 5, name_at)); /* too long to be a name, and no overflow */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),           cmocka_unit_test(test_table_of_longer_options),
-        cmocka_unit_test(test_bad_tables),      cmocka_unit_test(test_set_text),
-        cmocka_unit_test(test_set_numbers),     cmocka_unit_test(test_print_is_cut),
-        cmocka_unit_test(test_numbers_survive), cmocka_unit_test(test_comma_locale),
-        cmocka_unit_test(test_nearest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,9 +28,8 @@ static void mark(const xsmi_region *r, unsigned char *marks)
     }
 }
 
-static void test_two_regions(void **state)
+TEST(test_two_regions)
 {
-    (void)state;
     size_t shared = 0, apart = 0;
     xsmi_stream s;
     xsmi_stream_start(&s, 1, XSMI_STREAM_SHUFFLE, 0);
@@ -53,9 +52,8 @@ static void test_two_regions(void **state)
 }
 
 /* Inputs may share memory, and a message names what does not. */
-static void test_several_regions(void **state)
+TEST(test_several_regions)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const xsmi_region inputs[] = {xsmi_input("a", memory, 4, 8), xsmi_input("b", memory, 8, 4),
                                   xsmi_output("c", memory + 32, 3, 8)};
@@ -68,10 +66,4 @@ static void test_several_regions(void **state)
                                   xsmi_input_rows("right", memory + 12, 4, 4, 6, 4)};
     assert_fails(xsmi_check_overlap("call", across, 2, &err), XSM_ERROR_ARGUMENT, err);
     assert_string_equal(err.message, "call: left and right share memory; each output needs its own");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_regions), cmocka_unit_test(test_several_regions)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

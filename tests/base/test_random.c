@@ -3,16 +3,12 @@
  * kind of draw. Statistical tests use fixed seeds, so that a test always passes or always fails. A true random source
  * would exceed their bounds once in a million tests.
  */
+#include "support.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "golden/random_streams.h"
@@ -40,7 +36,7 @@ static void assert_equal_chances(const uint32_t *counts, size_t cells)
 
 /* Random123's tests/kat_vectors (https://github.com/DEShawResearch/random123), the lines "philox4x32 10": counter,
  * key, result. */
-static void test_known_answers(void **state)
+TEST(test_known_answers)
 {
     static const struct {
         uint32_t counter[4], key[2], result[4];
@@ -65,9 +61,8 @@ static void test_known_answers(void **state)
     }
 }
 
-static void test_golden_words(void **state)
+TEST(test_golden_words)
 {
-    (void)state;
     for (size_t g = 0; g < COUNT(golden_words); g++) {
         xsmi_stream s;
         xsmi_stream_start(&s, golden_words[g].seed, golden_words[g].purpose, golden_words[g].position);
@@ -78,9 +73,8 @@ static void test_golden_words(void **state)
 }
 
 /* A stream that has used up its 2^34 words goes on in blocks that no purpose below 2^16 names. */
-static void test_carry(void **state)
+TEST(test_carry)
 {
-    (void)state;
     xsmi_stream s, fresh;
     xsmi_stream_start(&s, 7, XSMI_STREAM_PERMUTE, 11);
     s.counter[0] = UINT32_MAX;
@@ -93,9 +87,8 @@ static void test_carry(void **state)
     assert_int_not_equal(xsmi_stream_next(&s), xsmi_stream_next(&fresh));
 }
 
-static void test_golden_below(void **state)
+TEST(test_golden_below)
 {
-    (void)state;
     for (size_t g = 0; g < COUNT(golden_below); g++) {
         xsmi_stream s;
         xsmi_stream_start(&s, 1, 2, 3);
@@ -109,7 +102,7 @@ static void test_golden_below(void **state)
 
 /* The remainder by 3 of a number below 3*2^30: without the rejection, 0 would come twice as often as 1 and 2. The same
  * for 64 bits. */
-static void test_below_is_exact(void **state)
+TEST(test_below_is_exact)
 {
     static const uint64_t bounds[] = {3, 6, 3u << 30, UINT64_C(3) << 62};
     (void)state;
@@ -131,9 +124,8 @@ static void test_below_is_exact(void **state)
     assert_equal_chances(counts, 1000);
 }
 
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
-    (void)state;
     xsmi_stream s;
     xsmi_stream_start(&s, 1, 2, 3);
     for (size_t i = 0; i < COUNT(golden_uniform); i++) {
@@ -152,9 +144,8 @@ static void test_uniform(void **state)
     assert_true(xsmi_stream_uniform(&s) == 1 - 0x1p-53);
 }
 
-static void test_golden_others(void **state)
+TEST(test_golden_others)
 {
-    (void)state;
     for (size_t g = 0; g < COUNT(golden_others); g++) {
         uint32_t classes[40];
         xsmi_stream s;
@@ -167,7 +158,7 @@ static void test_golden_others(void **state)
 }
 
 /* Many streams at once give what each gives alone, where draws are rejected often, too. */
-static void test_streams_other(void **state)
+TEST(test_streams_other)
 {
     enum { STREAMS = 3000 };
     static const uint32_t sizes[] = {2, 3, 217240, 2147483649u, 3000000000u, UINT32_MAX};
@@ -197,7 +188,7 @@ static void test_streams_other(void **state)
 }
 
 /* The same of several draws, of each stream from another number of classes. */
-static void test_streams_sets(void **state)
+TEST(test_streams_sets)
 {
     enum { STREAMS = 300, MOST = 40 };
     static const uint32_t most[] = {1, 3, 9, 33, 90, 217240, 2147483649u, UINT32_MAX - 1},
@@ -239,7 +230,7 @@ static uint32_t choose(uint32_t n, uint32_t m)
 }
 
 /* Every set of m of the n-1 others, for every class left out, equally often. */
-static void test_others_sets(void **state)
+TEST(test_others_sets)
 {
     enum { N = 7 };
     static uint32_t by_mask[1 << N];
@@ -275,7 +266,7 @@ static void test_others_sets(void **state)
 }
 
 /* The same above 32 draws, where the list is kept sorted: 33 of 35 leave out each pair equally often. */
-static void test_others_long(void **state)
+TEST(test_others_long)
 {
     enum { N = 36, M = 33, EXCLUDED = 17 };
     static uint32_t counts[N * N];
@@ -304,9 +295,8 @@ static void test_others_long(void **state)
 
 /* Without any set of classes, in any order, the rest are left in their order: also where thousands are excluded that
  * follow each other, for which the search from below took hours. */
-static void test_without_many(void **state)
+TEST(test_without_many)
 {
-    (void)state;
     enum { MOST = 100000 };
     static uint32_t excluded[MOST], classes[MOST];
     static bool out[2 * MOST];
@@ -338,9 +328,8 @@ static void test_without_many(void **state)
     }
 }
 
-static void test_others_edges(void **state)
+TEST(test_others_edges)
 {
-    (void)state;
     uint32_t classes[1000];
     xsmi_stream s;
     for (uint32_t n = 2; n <= 1000; n = n * 3 / 2 + 1) {
@@ -364,9 +353,8 @@ static void test_others_edges(void **state)
     assert_true(greatest > 2100000000u && greatest < 2147483647u);
 }
 
-static void test_permute(void **state)
+TEST(test_permute)
 {
-    (void)state;
     uint64_t order[12];
     xsmi_stream s;
     xsm_context *ctx = NULL;
@@ -398,18 +386,4 @@ static void test_permute(void **state)
     assert_int_equal(found, 24);
     assert_equal_chances(cells, 24);
     xsm_context_free(ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),  cmocka_unit_test(test_golden_words),
-        cmocka_unit_test(test_carry),          cmocka_unit_test(test_golden_below),
-        cmocka_unit_test(test_below_is_exact), cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_golden_others),  cmocka_unit_test(test_streams_other),
-        cmocka_unit_test(test_streams_sets),   cmocka_unit_test(test_others_sets),
-        cmocka_unit_test(test_others_long),    cmocka_unit_test(test_without_many),
-        cmocka_unit_test(test_others_edges),   cmocka_unit_test(test_permute),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,9 +28,8 @@ static xsm_status share_work(test_rank *r)
 }
 
 /* No rank has more than the largest piece above the mean, and the pieces of the largest size are dealt out in turn. */
-static void test_work(void **state)
+TEST(test_work)
 {
-    (void)state;
     static work w;
     test_rank ranks[TEST_RANKS];
     for (uint32_t count = 1; count <= TEST_RANKS; count++) {
@@ -90,9 +89,8 @@ static xsm_status share_arrays(test_rank *r)
     return status;
 }
 
-static void test_arrays(void **state)
+TEST(test_arrays)
 {
-    (void)state;
     static work w;
     test_rank ranks[TEST_RANKS];
     /* Nothing at all; a few bytes; more than a round; one large array beside small ones. */
@@ -125,10 +123,4 @@ static void test_arrays(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_work), cmocka_unit_test(test_arrays)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,10 +25,9 @@ static int by_key_and_number(const void *a, const void *b)
     return by ? by : (x > y) - (x < y);
 }
 
-static void test_sort(void **state)
+TEST(test_sort)
 {
     enum { MOST = 300 };
-    (void)state;
     for (uint32_t n = 0; n < MOST; n++) {
         for (uint32_t range = 1; range <= 1000; range *= 10) { /* few keys: many equal items */
             item items[MOST] = {{0}}, expected[MOST];
@@ -51,10 +50,4 @@ static void test_sort(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,9 +62,8 @@ static xsm_status check(const xsm_estimator_ops *ops, uint32_t promises, const c
     return xsm_estimator_check(NULL, ops, &o, err);
 }
 
-static void built_in_estimators_pass(void **state)
+TEST(built_in_estimators_pass)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
         assert_ok(check(xsm_estimator_find(built_in[i].name), built_in[i].promises, built_in[i].set, &err), err);
@@ -81,9 +80,8 @@ static void built_in_estimators_pass(void **state)
 }
 
 /* A promise that a table does not keep is found, that of finite numbers among them. */
-static void broken_promises_are_found(void **state)
+TEST(broken_promises_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     assert_fails(check(xsm_estimator_find("vanilla"), FINITE, NULL, &err), XSM_ERROR_DATA, err);
     assert_non_null(strstr(err.message, "at scores up to"));
@@ -262,9 +260,8 @@ static void faulty_gradient(void *state, const xsm_score_block *b)
     }
 }
 
-static void faults_are_found(void **state)
+TEST(faults_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (fault = RIGHT; fault < FAULTS; fault++) {
         xsm_option option = {sizeof(xsm_option), "others", XSM_OPTION_INT, offsetof(faulty, others), "4", 0, 100, NULL,
@@ -299,9 +296,8 @@ static void faults_are_found(void **state)
     fault = RIGHT;
 }
 
-static void what_cannot_be_tried_is_refused(void **state)
+TEST(what_cannot_be_tried_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator_check_options o = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
     const xsm_estimator_ops *ops = xsm_estimator_find("ove");
@@ -321,15 +317,4 @@ static void what_cannot_be_tried_is_refused(void **state)
     assert_ok(xsm_estimator_check(NULL, ops, &o, &err), err);
     o.size = 1;
     assert_fails(xsm_estimator_check(NULL, ops, &o, &err), XSM_ERROR_STRUCT_OLD, err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_estimators_pass),
-        cmocka_unit_test(broken_promises_are_found),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(what_cannot_be_tried_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,9 +107,8 @@ static void momentum_rule(const void *state, float *weights, float *const *accum
     }
 }
 
-static void tables_that_keep_the_contract_pass(void **state)
+TEST(tables_that_keep_the_contract_pass)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_optimizer_at(i); i++) {
         assert_ok(xsm_optimizer_check(NULL, xsm_optimizer_at(i), NULL, &err), err);
@@ -197,9 +196,8 @@ static xsm_status bind_fails(void *state, xsm_context *context, xsm_error *err)
     return XSM_ERROR_RANGE;
 }
 
-static void faults_are_found(void **state)
+TEST(faults_are_found)
 {
-    (void)state;
     static const struct {
         void (*rule)(const void *, float *, float *const *, const float *, size_t, const xsm_step *);
         void (*scaled)(const void *, float *, float *const *, const xsm_scaled_gradient *, const xsm_step *);
@@ -232,9 +230,8 @@ static void faults_are_found(void **state)
     }
 }
 
-static void bad_tables_are_refused(void **state)
+TEST(bad_tables_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer *o = NULL;
     assert_fails(xsm_optimizer_check(NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -275,14 +272,4 @@ static void bad_tables_are_refused(void **state)
     static const char *const set[] = {"beta=1", NULL};
     options.set = set;
     assert_fails(xsm_optimizer_check(NULL, &rms_table, &options, &err), XSM_ERROR_NAME, err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_that_keep_the_contract_pass),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(bad_tables_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@
 
 #include <xsoftmax/ext/context.h>
 
-static void tails_are_golden(void **state)
+TEST(tails_are_golden)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof golden_tails / sizeof *golden_tails; i++) {
         double want = golden_tails[i].tail, have = xsmi_chi_square_tail(golden_tails[i].x, golden_tails[i].freedom);
         if (!(fabs(have - want) <= 1e-11 * want)) {
@@ -25,9 +24,8 @@ static void tails_are_golden(void **state)
     }
 }
 
-static void built_in_samplers_pass(void **state)
+TEST(built_in_samplers_pass)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char *const sets[][4] = {
         {NULL},
@@ -326,9 +324,8 @@ static xsm_sampler_ops faulty_table(void)
     return ops;
 }
 
-static void faults_are_found(void **state)
+TEST(faults_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (fault = RIGHT; fault < FAULTS; fault++) {
         xsm_sampler_ops ops = faulty_table();
@@ -358,9 +355,8 @@ static void half_encode(const void *state, const xsm_row *row, float *code)
 }
 
 /* The table of the built-in tree is one of a host's like any other, and what it says of its tree must hold. */
-static void a_tree_is_what_is_saved(void **state)
+TEST(a_tree_is_what_is_saved)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_ops ops = *xsm_sampler_find("tree");
     ops.name = "half-tree";
@@ -380,9 +376,8 @@ static void a_tree_is_what_is_saved(void **state)
 }
 
 /* Draws that are wrong by so little that a looser false alarm passes them: the rate is what is asked for. */
-static void the_false_alarm_decides(void **state)
+TEST(the_false_alarm_decides)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_ops ops = faulty_table();
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
@@ -395,9 +390,8 @@ static void the_false_alarm_decides(void **state)
     assert_fails(xsm_sampler_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
 }
 
-static void what_cannot_be_tried_is_refused(void **state)
+TEST(what_cannot_be_tried_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_ops ops = faulty_table();
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
@@ -422,14 +416,4 @@ static void what_cannot_be_tried_is_refused(void **state)
     assert_fails(xsm_sampler_check(NULL, &ops, &o, &err), XSM_ERROR_STRUCT_OLD, err);
     ops.draw = NULL;
     assert_fails(xsm_sampler_check(NULL, &ops, NULL, &err), XSM_ERROR_ARGUMENT, err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tails_are_golden),        cmocka_unit_test(built_in_samplers_pass),
-        cmocka_unit_test(faults_are_found),        cmocka_unit_test(a_tree_is_what_is_saved),
-        cmocka_unit_test(the_false_alarm_decides), cmocka_unit_test(what_cannot_be_tried_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

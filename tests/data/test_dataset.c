@@ -94,9 +94,8 @@ static xsm_dataset_info info_of(const xsm_dataset *d)
     return info;
 }
 
-static void views(void **state)
+TEST(views)
 {
-    (void)state;
     EACH_KIND(sparse, ownership)
     {
         xsm_dataset *d = made(sparse, ownership);
@@ -140,9 +139,8 @@ static void views(void **state)
     xsm_dataset_free(NULL);
 }
 
-static void view_errors(void **state)
+TEST(view_errors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = made(true, XSM_COPY);
     xsm_row row = XSM_ROW_INIT;
@@ -171,9 +169,8 @@ static void view_errors(void **state)
     xsm_dataset_free(d);
 }
 
-static void without_labels(void **state)
+TEST(without_labels)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int32_t ownership = XSM_COPY; ownership <= XSM_BORROW; ownership++) {
         xsm_dataset *d = NULL;
@@ -276,9 +273,8 @@ static xsm_status convert_all(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void types_are_converted(void **state)
+TEST(types_are_converted)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 16; kind++) {
         xsm_dataset *d = NULL;
@@ -351,9 +347,8 @@ static void types_are_converted(void **state)
     assert_fails(xsm_dataset_from_dense(NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
 }
 
-static void constructor_errors(void **state)
+TEST(constructor_errors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *const untouched = (xsm_dataset *)(uintptr_t)64;
     xsm_dataset *d = untouched;
@@ -440,9 +435,8 @@ static void constructor_errors(void **state)
     assert_ptr_equal(d, untouched);
 }
 
-static void drop(void **state)
+TEST(drop)
 {
-    (void)state;
     EACH_KIND(sparse, ownership)
     {
         xsm_error err = XSM_ERROR_INIT;
@@ -466,9 +460,8 @@ static void drop(void **state)
     assert_int_equal(indexes[2], 1);
 }
 
-static void keep_labels(void **state)
+TEST(keep_labels)
 {
-    (void)state;
     EACH_KIND(sparse, ownership)
     {
         xsm_error err = XSM_ERROR_INIT;
@@ -496,9 +489,8 @@ static void keep_labels(void **state)
     assert_int_equal(labels[0], 2);
 }
 
-static void compact(void **state)
+TEST(compact)
 {
-    (void)state;
     EACH_KIND(sparse, ownership)
     {
         xsm_error err = XSM_ERROR_INIT;
@@ -551,9 +543,8 @@ static void compact(void **state)
     assert_fails(xsm_dataset_drop(NULL, XSM_DROP_CLASSES, NULL, &err), XSM_ERROR_ARGUMENT, err);
 }
 
-static void names_errors(void **state)
+TEST(names_errors)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t size;
@@ -585,9 +576,8 @@ static void names_errors(void **state)
     xsm_dataset_free(d);
 }
 
-static void shuffle(void **state)
+TEST(shuffle)
 {
-    (void)state;
     EACH_KIND(sparse, ownership)
     {
         xsm_error err = XSM_ERROR_INIT;
@@ -632,9 +622,8 @@ static void shuffle(void **state)
     }
 }
 
-static void select_rows(void **state)
+TEST(select_rows)
 {
-    (void)state;
     EACH_KIND(sparse, ownership)
     {
         xsm_error err = XSM_ERROR_INIT;
@@ -666,9 +655,8 @@ static void select_rows(void **state)
     }
 }
 
-static void split(void **state)
+TEST(split)
 {
-    (void)state;
     enum { ROWS = 1000 };
     float *numbers = malloc(ROWS * sizeof *numbers);
     assert_non_null(numbers);
@@ -732,9 +720,8 @@ static void split(void **state)
 }
 
 /* Rows of more features than a cache line holds are padded with zeros, off multiples of 4 KiB. */
-static void padding(void **state)
+TEST(padding)
 {
-    (void)state;
     static const uint32_t sizes[] = {1, 63, 64, 65, 1000, 1024, 2048};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t n = sizes[s];
@@ -866,9 +853,8 @@ static int32_t stop(void *user, const xsm_activity *activity)
 }
 
 /* A hash is found once, until the dataset changes; one of a call that was cancelled is not kept. */
-static void hashes(void **state)
+TEST(hashes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 200 };
     float *rows = calloc(MANY, sizeof *rows);
@@ -905,9 +891,8 @@ static void hashes(void **state)
 }
 
 /* Weights stay with their rows, whatever is done to these, and are part of what two datasets are compared by. */
-static void weights(void **state)
+TEST(weights)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     EACH_KIND(sparse, ownership)
     {
@@ -964,9 +949,8 @@ static void weights(void **state)
     }
 }
 
-static void memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     (void)test_file("names-for-memory", TEXT("zero\none\ntwo\nthree\nfour\n"));
     xsm_status (*const changes[])(xsm_dataset *, xsm_error *) = {edit_drop,    edit_rare,  edit_keep,  edit_classes,
                                                                  edit_shuffle, edit_names, edit_split, edit_select};
@@ -982,9 +966,8 @@ static void memory_runs_out(void **state)
 }
 
 /* The label that programs show, and the class that has it. */
-static void labels_of_classes(void **state)
+TEST(labels_of_classes)
 {
-    (void)state;
     static const int64_t numbers[] = {-3, 0, 70000000000};
     static const char *const names[] = {"tea", "red wine", "tea"};
     char buffer[9] = "unchanged";
@@ -1019,30 +1002,4 @@ static void labels_of_classes(void **state)
     assert_int_equal(xsm_class_map_label(NULL, 0, buffer, sizeof buffer), 0);
     map.size = 3; /* no map that this release knows */
     assert_int_equal(xsm_class_map_find(&map, "tea"), XSM_NO_CLASS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_of_classes),
-        cmocka_unit_test(views),
-        cmocka_unit_test(view_errors),
-        cmocka_unit_test(without_labels),
-        cmocka_unit_test(types_are_converted),
-        cmocka_unit_test(constructor_errors),
-        cmocka_unit_test(drop),
-        cmocka_unit_test(keep_labels),
-        cmocka_unit_test(compact),
-        cmocka_unit_test(names_errors),
-        cmocka_unit_test(shuffle),
-        cmocka_unit_test(select_rows),
-        cmocka_unit_test(split),
-        cmocka_unit_test(padding),
-        cmocka_unit_test(hashes),
-        cmocka_unit_test(weights),
-        cmocka_unit_test(memory_runs_out),
-    };
-    int failures = cmocka_run_group_tests_name("dataset", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

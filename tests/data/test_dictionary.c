@@ -55,9 +55,8 @@ static double take(int64_t (*number)(uint64_t i))
     return took;
 }
 
-static void chosen_numbers_take_no_longer(void **state)
+TEST(chosen_numbers_take_no_longer)
 {
-    (void)state;
     const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15);
     for (uint64_t i = 0; i < NUMBERS; i++) { /* they are what they are said to be */
         uint64_t key = (uint64_t)chosen(i);
@@ -68,10 +67,4 @@ static void chosen_numbers_take_no_longer(void **state)
     if (hostile > 30 * usual) {
         fail_msg("%.3f s, and %.3f s for consecutive numbers", hostile, usual);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chosen_numbers_take_no_longer)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

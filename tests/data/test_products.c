@@ -74,9 +74,8 @@ static void count_plainly(const xsm_dataset *d, uint32_t counts[FEATURES][FEATUR
     }
 }
 
-static void pairs_are_those_that_are_counted(void **state)
+TEST(pairs_are_those_that_are_counted)
 {
-    (void)state;
     static const uint32_t least[] = {1, 2, 3, 20, 100, ROWS + 1, XSM_FEATURES_MAX}, cuts[] = {FEATURES, 31, 1, 0};
     static uint32_t counts[FEATURES][FEATURES];
     xsm_error err = XSM_ERROR_INIT;
@@ -110,9 +109,8 @@ static void pairs_are_those_that_are_counted(void **state)
     assert_true(most > 200); /* the rows are no trivial ones */
 }
 
-static void products_are_those_of_the_pairs(void **state)
+TEST(products_are_those_of_the_pairs)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = make_rows(NULL, 5), *other = make_rows(NULL, 6);
     for (uint32_t least = 1; least < 60; least += 7) {
@@ -147,9 +145,8 @@ static void products_are_those_of_the_pairs(void **state)
     xsm_dataset_free(other);
 }
 
-static void most_products_of_a_row(void **state)
+TEST(most_products_of_a_row)
 {
-    (void)state;
     const xsmi_products few = {.count = 5}, many = {.count = XSM_FEATURES_MAX};
     assert_int_equal(xsmi_products_most(&few, 0), 0);
     assert_int_equal(xsmi_products_most(&few, 1), 0);
@@ -159,9 +156,8 @@ static void most_products_of_a_row(void **state)
     assert_int_equal(xsmi_products_most(&many, XSM_FEATURES_MAX), XSM_FEATURES_MAX);
 }
 
-static void stored_pairs_are_checked(void **state)
+TEST(stored_pairs_are_checked)
 {
-    (void)state;
     static const struct {
         xsmi_feature_pair pairs[3];
         uint32_t count;
@@ -186,15 +182,4 @@ static void stored_pairs_are_checked(void **state)
         assert_int_equal(status, cases[i].says ? XSM_ERROR_RANGE : XSM_OK);
         assert_true(!cases[i].says || strstr(err.message, cases[i].says));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_are_those_that_are_counted),
-        cmocka_unit_test(products_are_those_of_the_pairs),
-        cmocka_unit_test(most_products_of_a_row),
-        cmocka_unit_test(stored_pairs_are_checked),
-    };
-    return cmocka_run_group_tests_name("products", tests, NULL, NULL);
 }

@@ -108,9 +108,8 @@ static uint64_t check_rows(const xsm_dataset *d, const sample *s, const bool *st
     return unlabelled;
 }
 
-static void rare_labels_go(void **state)
+TEST(rare_labels_go)
 {
-    (void)state;
     static const int64_t known_labels[] = {0, 3, 5, 77};
     sample s, before;
     for (int round = 0; round < 3 * 5 * 2; round++) {
@@ -149,9 +148,8 @@ static void rare_labels_go(void **state)
     }
 }
 
-static void none_would_be_left(void **state)
+TEST(none_would_be_left)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map known = XSM_CLASS_MAP_INIT;
     static const int64_t falling[] = {4, 2};
@@ -191,9 +189,8 @@ static void none_would_be_left(void **state)
 }
 
 /* Names are matched by name, whatever their numbers. */
-static void names_stay(void **state)
+TEST(names_stay)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char *const names[] = {"zoo", "bear"};
     xsm_class_map known = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
@@ -212,14 +209,4 @@ static void names_stay(void **state)
     assert_ok(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, &rows, &err), err);
     assert_int_equal(rows, 1);
     xsm_dataset_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rare_labels_go),
-        cmocka_unit_test(none_would_be_left),
-        cmocka_unit_test(names_stay),
-    };
-    return cmocka_run_group_tests_name("rare_labels", tests, NULL, NULL);
 }

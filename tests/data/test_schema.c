@@ -93,9 +93,8 @@ static const match_case cases[] = {
     {"0", "wsalt", NULL, "the first is number 0 here, and the word 'salt' there", 0},
 };
 
-static void matches(void **state)
+TEST(matches)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const match_case *c = &cases[i];
         xsm_error err = XSM_ERROR_INIT;
@@ -171,9 +170,8 @@ static void check_rows(const xsm_dataset *d, const char *from)
     }
 }
 
-static void maps_rows(void **state)
+TEST(maps_rows)
 {
-    (void)state;
     static const struct {
         const char *rows, *wanted, *from;
         uint32_t unknown;
@@ -205,9 +203,8 @@ static void maps_rows(void **state)
 }
 
 /* What is refused leaves the rows as they were. */
-static void refuses_rows(void **state)
+TEST(refuses_rows)
 {
-    (void)state;
     static const char *const sides[][3] = {
         {"0", "1", "row 0 (from 0) of the rows has a feature of number 0"},
         {"ca b c", "ca z", "the column 'z' of the model is missing"},
@@ -227,14 +224,4 @@ static void refuses_rows(void **state)
             xsm_dataset_free(d);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches),
-        cmocka_unit_test(maps_rows),
-        cmocka_unit_test(refuses_rows),
-    };
-    return cmocka_run_group_tests_name("schema", tests, NULL, NULL);
 }

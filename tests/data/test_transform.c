@@ -35,9 +35,8 @@ static float *dense_of(const xsm_dataset *d)
     return values;
 }
 
-static void descriptions(void **state)
+TEST(descriptions)
 {
-    (void)state;
     static const char *const good[][2] = {
         {"", ""},
         {"  \t", ""},
@@ -117,9 +116,8 @@ static void descriptions(void **state)
     xsm_transform_free(NULL);
 }
 
-static void golden(void **state)
+TEST(golden)
 {
-    (void)state;
     FILE *file = fopen(TEST_GOLDEN "/dataset_transforms.txt", "r");
     assert_non_null(file);
     static char line[65536];
@@ -236,9 +234,8 @@ static void golden(void **state)
     fclose(file);
 }
 
-static void golden_numbers(void **state)
+TEST(golden_numbers)
 {
-    (void)state;
     FILE *file = fopen(TEST_GOLDEN "/dataset_numbers.txt", "r");
     assert_non_null(file);
     char text[512];
@@ -260,9 +257,8 @@ static void golden_numbers(void **state)
     fclose(file);
 }
 
-static void errors(void **state)
+TEST(errors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
     xsm_dataset *d = read_golden();
@@ -413,9 +409,8 @@ static void measure_column(const float *values, size_t rows, size_t columns, siz
 }
 
 /* Columns of any scale, far from 0 or constant, have mean 0 and variance 1, whatever stands before the step. */
-static void standard(void **state)
+TEST(standard)
 {
-    (void)state;
     enum { ROWS = 300, COLUMNS = 8 };
     static const float scale[COLUMNS] = {1e-44f, 1e-30f, 1e-3f, 1, 3, 1e6f, 1e30f, 1e37f};
     static const float offset[COLUMNS] = {0, 1e-28f, 0, 1e4f, 0, 3e7f, -1e31f, 0};
@@ -487,9 +482,8 @@ static void standard(void **state)
     xsm_transform_free(t);
 }
 
-static void restore_errors(void **state)
+TEST(restore_errors)
 {
-    (void)state;
     const float idf[] = {1, 2, 3, 4};
     const float bad[] = {1, 2, NAN, 4};
     const float zero[] = {1, 0, 3, 4};
@@ -602,9 +596,8 @@ static xsm_status run_transform(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *sparse = read_golden();
     xsm_dataset *dense = NULL;
@@ -628,14 +621,4 @@ static void memory_runs_out(void **state)
     xsm_dataset_free(dense);
     xsm_dataset_free(sparse);
     free(values);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptions),    cmocka_unit_test(golden),   cmocka_unit_test(golden_numbers),
-        cmocka_unit_test(errors),          cmocka_unit_test(standard), cmocka_unit_test(restore_errors),
-        cmocka_unit_test(memory_runs_out),
-    };
-    return cmocka_run_group_tests_name("transform", tests, NULL, NULL);
 }

@@ -21,9 +21,8 @@ static void check_option(xsm_estimator *e, const char *name, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
-static void options_have_defaults(void **state)
+TEST(options_have_defaults)
 {
-    (void)state;
     xsm_estimator *e = test_estimator(NULL, "implicit", "");
     assert_string_equal(test_estimator_info(e).name, "implicit");
     assert_int_equal(test_estimator_info(e).batch_limit, 0);
@@ -50,9 +49,8 @@ static void options_have_defaults(void **state)
 }
 
 /* `negatives=all` is K - 1 by its name. */
-static void all_negatives_are_all_others(void **state)
+TEST(all_negatives_are_all_others)
 {
-    (void)state;
     static const char *const names[] = {"vanilla", "raman", "umax", "implicit", "ove", "one-vs-all-sampled"};
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
@@ -83,9 +81,8 @@ static void all_negatives_are_all_others(void **state)
 }
 
 /* An estimator may outlive what it is bound to, as long as it is only released: for the address sanitizer. */
-static void released_after_its_data(void **state)
+TEST(released_after_its_data)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
@@ -102,9 +99,8 @@ static void released_after_its_data(void **state)
     }
 }
 
-static void options_are_set(void **state)
+TEST(options_are_set)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = test_estimator(NULL, "umax", "");
     assert_ok(xsm_estimator_set(e, "delta", "2.5e-1", &err), err);
@@ -151,9 +147,8 @@ static void options_are_set(void **state)
     xsm_estimator_free(e);
 }
 
-static void options_are_fixed_once_bound(void **state)
+TEST(options_are_fixed_once_bound)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -168,9 +163,8 @@ static void options_are_fixed_once_bound(void **state)
     test_problem_free(&p);
 }
 
-static void estimators_are_listed(void **state)
+TEST(estimators_are_listed)
 {
-    (void)state;
     static const char *const names[] = {"softmax",
                                         "bouchard",
                                         "margin",
@@ -236,9 +230,8 @@ static void estimators_are_listed(void **state)
 
 /* -- binding ------------------------------------------------------------------------------------------------------ */
 
-static void bind_checks_what_it_is_given(void **state)
+TEST(bind_checks_what_it_is_given)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
     test_problem wide = test_problem_new(3, FEATURES + 1, CLASSES, false, 2);
@@ -302,9 +295,8 @@ static void bind_checks_what_it_is_given(void **state)
 
 /* -- batches ------------------------------------------------------------------------------------------------------ */
 
-static void batches_are_checked(void **state)
+TEST(batches_are_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     test_problem other = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
@@ -363,9 +355,8 @@ static void batches_are_checked(void **state)
 }
 
 /* The stream goes on with each example, failed calls do not use it up, and binding again starts it anew. */
-static void stream_goes_on(void **state)
+TEST(stream_goes_on)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, 1000, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -394,9 +385,8 @@ static void stream_goes_on(void **state)
 
 /* -- divergence --------------------------------------------------------------------------------------------------- */
 
-static void scores_out_of_range_are_divergence(void **state)
+TEST(scores_out_of_range_are_divergence)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     static const float wrong[] = {NAN, INFINITY, -INFINITY, 3e38f};
@@ -433,9 +423,8 @@ static void scores_out_of_range_are_divergence(void **state)
 
 /* -- rows that a batch names twice -------------------------------------------------------------------------------- */
 
-static void repeated_rows_are_taken_in_order(void **state)
+TEST(repeated_rows_are_taken_in_order)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 1000, WIDTH = 4 };
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
@@ -468,22 +457,4 @@ static void repeated_rows_are_taken_in_order(void **state)
         xsm_context_free(ctx);
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_have_defaults),
-        cmocka_unit_test(options_are_set),
-        cmocka_unit_test(all_negatives_are_all_others),
-        cmocka_unit_test(released_after_its_data),
-        cmocka_unit_test(options_are_fixed_once_bound),
-        cmocka_unit_test(estimators_are_listed),
-        cmocka_unit_test(bind_checks_what_it_is_given),
-        cmocka_unit_test(batches_are_checked),
-        cmocka_unit_test(stream_goes_on),
-        cmocka_unit_test(scores_out_of_range_are_divergence),
-        cmocka_unit_test(repeated_rows_are_taken_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

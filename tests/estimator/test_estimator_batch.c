@@ -162,9 +162,8 @@ static void check_golden(size_t c, bool sparse)
     test_problem_free(&p);
 }
 
-static void steps_are_golden(void **state)
+TEST(steps_are_golden)
 {
-    (void)state;
     for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
         check_golden(c, false);
         check_golden(c, true);
@@ -172,9 +171,8 @@ static void steps_are_golden(void **state)
 }
 
 /* With all other classes the one-example step is the exact proximal step: the same solutions, through the library. */
-static void exact_steps_are_golden(void **state)
+TEST(exact_steps_are_golden)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     int found = 0;
     for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
@@ -313,9 +311,8 @@ static double residual(const instance *t, double eta, double shrink, bool bias)
     return worst;
 }
 
-static void solver_is_stationary(void **state)
+TEST(solver_is_stationary)
 {
-    (void)state;
     uint64_t seed = 8;
     static const size_t sizes[][3] = {{1, 1, 1}, {1, 1, 9}, {2, 2, 1}, {5, 3, 4}, {10, 8, 5}, {24, 9, 12}};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -339,9 +336,8 @@ static void solver_is_stationary(void **state)
 }
 
 /* From the old point, without a start by a linear program: scores to 1e4, rates from 1e-8 to 1e8. */
-static void extremes_are_solved(void **state)
+TEST(extremes_are_solved)
 {
-    (void)state;
     uint64_t seed = 80;
     static const size_t sizes[][3] = {{1, 1, 2}, {3, 2, 2}, {8, 5, 4}};
     for (size_t k = 0; k < 3; k++) {
@@ -367,9 +363,8 @@ static void extremes_are_solved(void **state)
 
 /* -- one example, Proposition 4 against Proposition 3 -------------------------------------------------------------- */
 
-static void one_example_is_the_one_dimensional_step(void **state)
+TEST(one_example_is_the_one_dimensional_step)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(20, 9, 40, false, 5);
     for (int kind = 0; kind < 24; kind++) {
@@ -423,9 +418,8 @@ static void one_example_is_the_one_dimensional_step(void **state)
 /* -- what is drawn ------------------------------------------------------------------------------------------------ */
 
 /* Labels first, rising, then others, each as often as any: the batch's estimate is unbiased. */
-static void classes_are_drawn_alike(void **state)
+TEST(classes_are_drawn_alike)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(30, 5, 12, false, 5);
     uint32_t seen[12] = {0}, draws = 0;
@@ -477,9 +471,8 @@ static void classes_are_drawn_alike(void **state)
 }
 
 /* The mean over draws of a tiny step's coefficients is the gradient of the double sum with all classes. */
-static void steps_are_unbiased(void **state)
+TEST(steps_are_unbiased)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { K = 9, N = 3 };
     test_problem p = test_problem_new(N, 5, K, false, 6);
@@ -540,9 +533,8 @@ static void steps_are_unbiased(void **state)
 
 /* -- fixed minibatches -------------------------------------------------------------------------------------------- */
 
-static void trainers_keep_their_minibatches(void **state)
+TEST(trainers_keep_their_minibatches)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(53, 9, 12, sparse, 5);
@@ -567,9 +559,8 @@ static void trainers_keep_their_minibatches(void **state)
 }
 
 /* Products of coordinates are those of the rows; kept ones are found by all of their rows. */
-static void spans_are_the_rows(void **state)
+TEST(spans_are_the_rows)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 4; kind++) {
         test_problem p = test_problem_new(40, 9, 4, kind & 1, 5);
@@ -610,9 +601,8 @@ static void spans_are_the_rows(void **state)
 }
 
 /* One class; two; labels that are all there is. */
-static void few_classes(void **state)
+TEST(few_classes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (uint32_t k = 1; k <= 3; k++) {
         test_problem p = test_problem_new(12, 5, k, false, 5);
@@ -634,21 +624,4 @@ static void few_classes(void **state)
         xsm_model_free(m);
         test_problem_free(&p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_golden),
-        cmocka_unit_test(exact_steps_are_golden),
-        cmocka_unit_test(solver_is_stationary),
-        cmocka_unit_test(extremes_are_solved),
-        cmocka_unit_test(one_example_is_the_one_dimensional_step),
-        cmocka_unit_test(classes_are_drawn_alike),
-        cmocka_unit_test(steps_are_unbiased),
-        cmocka_unit_test(trainers_keep_their_minibatches),
-        cmocka_unit_test(spans_are_the_rows),
-        cmocka_unit_test(few_classes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,35 +91,31 @@ static void check_differences(const char *name, const char *options, bool multi,
     test_problem_free(&p);
 }
 
-static void softmax_is_the_gradient_of_its_loss(void **state)
+TEST(softmax_is_the_gradient_of_its_loss)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         check_differences("softmax", "", kind & 1, kind & 2, 1);
         check_differences("softmax", "", kind & 1, kind & 2, 6);
     }
 }
 
-static void bouchard_is_the_gradient_of_its_loss(void **state)
+TEST(bouchard_is_the_gradient_of_its_loss)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         check_differences("bouchard", "", kind & 1, kind & 2, 1);
         check_differences("bouchard", "", kind & 1, kind & 2, 6);
     }
 }
 
-static void ove_is_the_gradient_of_its_loss(void **state)
+TEST(ove_is_the_gradient_of_its_loss)
 {
-    (void)state;
     check_differences("ove", "negatives=5", false, false, 1);
     check_differences("ove", "negatives=5", false, true, 6);
 }
 
 /* The estimators with a u: in the weights as above; and u moves by -eta/n of the loss's slope in u. */
-static void double_sums_are_the_gradients_of_their_losses(void **state)
+TEST(double_sums_are_the_gradients_of_their_losses)
 {
-    (void)state;
     static const char *const kinds[][2] = {
         {"vanilla", "negatives=5"}, {"raman", "negatives=5"}, {"umax", "negatives=5 delta=100"}};
     xsm_error err = XSM_ERROR_INIT;
@@ -158,9 +154,8 @@ static void double_sums_are_the_gradients_of_their_losses(void **state)
 
 /* -- values ------------------------------------------------------------------------------------------------------- */
 
-static void softmax_values(void **state)
+TEST(softmax_values)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_dataset *data = test_relabel(&p, false, CLASSES, several_offsets, several);
@@ -263,9 +258,8 @@ static void mean_over_sets(const char *name, uint32_t negatives, double u, const
 
 static const float some_scores[CLASSES] = {0.5f, -1.25f, 0.75f, 2, -3, 0.125f};
 
-static void ove_is_unbiased(void **state)
+TEST(ove_is_unbiased)
 {
-    (void)state;
     double full = 0, loss_full = 0;
     double z_y = (double)some_scores[2];
     for (uint32_t k = 0; k < CLASSES; k++) {
@@ -284,9 +278,8 @@ static void ove_is_unbiased(void **state)
 }
 
 /* And so is the step of u, which is linear in the sampled sum as the loss is. */
-static void double_sums_are_unbiased_at_their_u(void **state)
+TEST(double_sums_are_unbiased_at_their_u)
 {
-    (void)state;
     static const char *const names[] = {"umax", "vanilla", "raman"};
     double u = 2.5; /* above every bound: not raised */
     for (int n = 0; n < 3; n++) {
@@ -310,9 +303,8 @@ static void double_sums_are_unbiased_at_their_u(void **state)
 }
 
 /* The least of the double sum over u is the log-loss of all classes. */
-static void least_over_u_is_the_log_loss(void **state)
+TEST(least_over_u_is_the_log_loss)
 {
-    (void)state;
     static const char *const names[] = {"umax", "vanilla", "raman"};
     for (int n = 0; n < 3; n++) {
         double size = 1;
@@ -338,9 +330,8 @@ static void least_over_u_is_the_log_loss(void **state)
 }
 
 /* What is drawn is each set equally often, and never the label. */
-static void sets_are_drawn_alike(void **state)
+TEST(sets_are_drawn_alike)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     static const char *const names[] = {"ove", "umax", "implicit", "vanilla", "raman"};
@@ -375,9 +366,8 @@ static void sets_are_drawn_alike(void **state)
 
 /* -- u-max -------------------------------------------------------------------------------------------------------- */
 
-static void umax_raises_u_when_it_must(void **state)
+TEST(umax_raises_u_when_it_must)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -413,9 +403,8 @@ static void umax_raises_u_when_it_must(void **state)
 }
 
 /* Through the whole library, from weights that want large steps. */
-static void umax_coefficients_are_bounded(void **state)
+TEST(umax_coefficients_are_bounded)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(200, FEATURES, 50, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 20, 8);
@@ -439,9 +428,8 @@ static void umax_coefficients_are_bounded(void **state)
 /* -- scale -------------------------------------------------------------------------------------------------------- */
 
 /* A batch of n gives the n-th part of what its examples give one by one, and the mean of their losses. */
-static void batches_are_means(void **state)
+TEST(batches_are_means)
 {
-    (void)state;
     static const char *const names[] = {"softmax", "ove", "umax", "vanilla", "raman"};
     xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 150 }; /* more than one chunk */
@@ -482,23 +470,4 @@ static void batches_are_means(void **state)
         xsm_model_free(m);
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_is_the_gradient_of_its_loss),
-        cmocka_unit_test(bouchard_is_the_gradient_of_its_loss),
-        cmocka_unit_test(ove_is_the_gradient_of_its_loss),
-        cmocka_unit_test(double_sums_are_the_gradients_of_their_losses),
-        cmocka_unit_test(softmax_values),
-        cmocka_unit_test(ove_is_unbiased),
-        cmocka_unit_test(double_sums_are_unbiased_at_their_u),
-        cmocka_unit_test(least_over_u_is_the_log_loss),
-        cmocka_unit_test(sets_are_drawn_alike),
-        cmocka_unit_test(umax_raises_u_when_it_must),
-        cmocka_unit_test(umax_coefficients_are_bounded),
-        cmocka_unit_test(batches_are_means),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

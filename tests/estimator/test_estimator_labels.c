@@ -98,9 +98,8 @@ static void check_exact(const char *name, const char *options, double mu, uint32
     test_rig_free(&r);
 }
 
-static void exact_estimators_are_as_defined(void **state)
+TEST(exact_estimators_are_as_defined)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {2, 1}, {2, 2}, {7, 1}, {7, 3}, {64, 5}, {65, 5}, {511, 9}, {1300, 4}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int sparse = 0; sparse < 2; sparse++) {
@@ -116,17 +115,15 @@ static void exact_estimators_are_as_defined(void **state)
 }
 
 /* Sums of logarithms through products of hundreds of factors, at scores of all sizes. */
-static void one_vs_all_of_many_classes(void **state)
+TEST(one_vs_all_of_many_classes)
 {
-    (void)state;
     check_exact("one-vs-all", "", 1, 20000, 1, false, 0.1);
     check_exact("one-vs-all", "", 1, 5000, 1, false, 1000);
 }
 
 /* Classes enough for several ranges, each with a bar of its own. */
-static void margin_of_many_classes(void **state)
+TEST(margin_of_many_classes)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         check_exact("margin", "", 1, 60000, 3, sparse, 0.5);
         check_exact("margin", "mu=5", 5, 60000, 3, sparse, 20);
@@ -134,9 +131,8 @@ static void margin_of_many_classes(void **state)
 }
 
 /* Nothing of a batch is left in the next one's gradient, be it smaller or larger. */
-static void margin_of_batch_after_batch(void **state)
+TEST(margin_of_batch_after_batch)
 {
-    (void)state;
     static const uint64_t counts[] = {1, 9, 3, 20, 2, 17, 33, 5};
     xsm_error err = XSM_ERROR_INIT;
     test_rig r = build("margin", "mu=2", 1300, 4, false, 1);
@@ -159,9 +155,8 @@ static void margin_of_batch_after_batch(void **state)
 }
 
 /* A host's copy of the table is called with all scores, and comes to the same. */
-static void copied_margin_takes_all_scores(void **state)
+TEST(copied_margin_takes_all_scores)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {2, 2}, {65, 5}, {1300, 4}, {50000, 3}};
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -186,9 +181,8 @@ static void copied_margin_takes_all_scores(void **state)
     }
 }
 
-static void scores_that_are_not_finite_are_told_of(void **state)
+TEST(scores_that_are_not_finite_are_told_of)
 {
-    (void)state;
     static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
     xsm_error err = XSM_ERROR_INIT;
     for (int n = 0; n < 3; n++) {
@@ -213,9 +207,8 @@ static uint32_t bits(uint32_t set)
 }
 
 /* The mean over every set of m classes that are no labels is the exact gradient. */
-static void sampled_one_vs_all_is_unbiased(void **state)
+TEST(sampled_one_vs_all_is_unbiased)
 {
-    (void)state;
     enum { K = 7 };
     static const float all[K] = {0.5f, -1.25f, 0.75f, 2, -3, 0.125f, 1};
     static const uint32_t label_sets[] = {1u << 2, 1u << 0 | 1u << 6, 1u << 1 | 1u << 3 | 1u << 4, (1u << K) - 1};
@@ -265,9 +258,8 @@ static void sampled_one_vs_all_is_unbiased(void **state)
 }
 
 /* Lists hold the labels in rising order, then distinct others, each of them equally often. */
-static void negatives_are_drawn_alike(void **state)
+TEST(negatives_are_drawn_alike)
 {
-    (void)state;
     enum { K = 23, DRAWS = 20000 };
     static const uint32_t labels[] = {22, 4, 0, 11, 5};
     for (uint32_t m = 1; m <= 20; m += m < 4 ? 1 : 7) {
@@ -298,9 +290,8 @@ static void negatives_are_drawn_alike(void **state)
 }
 
 /* A run of one step or a batch is the same draw: means over a batch are those of its rows. */
-static void batches_are_means(void **state)
+TEST(batches_are_means)
 {
-    (void)state;
     static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
     xsm_error err = XSM_ERROR_INIT;
     for (int n = 0; n < 3; n++) {
@@ -325,20 +316,4 @@ static void batches_are_means(void **state)
         test_rig_free(&whole);
         test_rig_free(&single);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_estimators_are_as_defined),
-        cmocka_unit_test(one_vs_all_of_many_classes),
-        cmocka_unit_test(margin_of_many_classes),
-        cmocka_unit_test(margin_of_batch_after_batch),
-        cmocka_unit_test(copied_margin_takes_all_scores),
-        cmocka_unit_test(scores_that_are_not_finite_are_told_of),
-        cmocka_unit_test(sampled_one_vs_all_is_unbiased),
-        cmocka_unit_test(negatives_are_drawn_alike),
-        cmocka_unit_test(batches_are_means),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

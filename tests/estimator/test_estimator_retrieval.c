@@ -123,9 +123,8 @@ static uint32_t needed(const test_rig *r, uint64_t row, const double *z, double 
     return listed;
 }
 
-static void errors_of_z_are_bounded(void **state)
+TEST(errors_of_z_are_bounded)
 {
-    (void)state;
     uint32_t few = 0, total = 0;
     double largest = 0; /* share of the bound that is used */
     for (size_t c = 0; c < 2 * ERRORS * 2 * 3; c++) {
@@ -171,9 +170,8 @@ static void errors_of_z_are_bounded(void **state)
 }
 
 /* With a limit that ends every list, the lists are those of `candidates`. */
-static void lists_have_a_limit(void **state)
+TEST(lists_have_a_limit)
 {
-    (void)state;
     for (size_t c = 0; c < 4; c++) {
         char options[2][200];
         const char *name = c / 2 ? "decomp-mips" : "mips", *more = c / 2 ? " blocks=4" : "";
@@ -311,9 +309,8 @@ static double written_out(const way *w, const test_rig *r, uint64_t row, double 
     return loss;
 }
 
-static void blocks_have_the_lists_that_they_need(void **state)
+TEST(blocks_have_the_lists_that_they_need)
 {
-    (void)state;
     uint32_t again = 0;
     double worst = 0;
     for (size_t c = 0; c < 2 * 3 * 4; c++) {
@@ -353,9 +350,8 @@ static void blocks_have_the_lists_that_they_need(void **state)
 /* -- which index, and how many threads ----------------------------------------------------------------------------- */
 
 /* Clusters that are probed one after another: in no certain order, but everything in the end. */
-static void what_spherical_leaves_out_falls_with_the_error(void **state)
+TEST(what_spherical_leaves_out_falls_with_the_error)
 {
-    (void)state;
     double before = INFINITY;
     for (size_t c = 0; c < ERRORS; c++) {
         char options[160];
@@ -380,9 +376,8 @@ static void what_spherical_leaves_out_falls_with_the_error(void **state)
     assert_true(before <= 1e-5);
 }
 
-static void threads_change_nothing(void **state)
+TEST(threads_change_nothing)
 {
-    (void)state;
     static const struct {
         const char *name, *options;
     } runs[] = {
@@ -443,9 +438,8 @@ static xsm_status failing_next(const void *state, const xsm_index_block *block, 
     return calls_before_failure-- > 0 ? xsmi_exact_index_ops.next(state, block, err) : XSM_ERROR_DATA;
 }
 
-static void indexes_of_the_host(void **state)
+TEST(indexes_of_the_host)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
@@ -493,9 +487,8 @@ static int32_t stop_in_searches(void *user, const xsm_activity *activity)
 }
 
 /* A search stops where it is told to, and the next one is as if nothing had been. */
-static void searches_are_cancelled(void **state)
+TEST(searches_are_cancelled)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char *const options[] = {"startup=0 blocks=2 loss=nca error=1e-6 index=exact",
                                           "startup=0 blocks=2 loss=nca error=1e-6 index=spherical"};
@@ -553,9 +546,8 @@ static void plan_of_too_many(const void *state, xsm_search_plan *plan)
 }
 
 /* Plans of a host's table. */
-static void bad_plans_are_refused(void **state)
+TEST(bad_plans_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
@@ -573,9 +565,8 @@ static void bad_plans_are_refused(void **state)
     test_problem_free(&p);
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
@@ -605,9 +596,8 @@ static void bad_options_are_refused(void **state)
 }
 
 /* Far scores and such as are not finite. */
-static void extremes(void **state)
+TEST(extremes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t c = 0; c < 4; c++) {
         char options[100];
@@ -661,28 +651,9 @@ static xsm_status some_steps(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, 20, false, 3);
     assert_true(test_every_allocation(some_steps, &p) > 40);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_of_z_are_bounded),
-        cmocka_unit_test(lists_have_a_limit),
-        cmocka_unit_test(blocks_have_the_lists_that_they_need),
-        cmocka_unit_test(what_spherical_leaves_out_falls_with_the_error),
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(indexes_of_the_host),
-        cmocka_unit_test(searches_are_cancelled),
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(bad_plans_are_refused),
-        cmocka_unit_test(extremes),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,9 +159,8 @@ enum { METHODS = sizeof methods / sizeof *methods };
 
 /* -- tests --------------------------------------------------------------------------------------------------------- */
 
-static void coefficients_are_slopes(void **state)
+TEST(coefficients_are_slopes)
 {
-    (void)state;
     static const uint32_t scripts[][4] = {{0, 1, 3, 1}, {2, 2, 2, 2}, {0, 0, 0, 0}, {3, 2, 1, 0}};
     const float h = 0x1p-7f;
     for (int i = 0; i < METHODS; i++) {
@@ -194,9 +193,8 @@ static void coefficients_are_slopes(void **state)
 }
 
 /* E g_k = m q_k sigma(s_k) - [k = y] sigma(-s_y); and at z = log p, over labels from p, all of it is zero. */
-static void nce_has_the_right_mean(void **state)
+TEST(nce_has_the_right_mean)
 {
-    (void)state;
     for (uint32_t m = 1; m <= 4; m++) {
         char options[32];
         snprintf(options, sizeof options, "negatives=%u", m);
@@ -222,9 +220,8 @@ static void nce_has_the_right_mean(void **state)
 
 /* E g_k = q_k (sigma(z_k) + 2 lambda (z_k + log q_k)) - [k = y] (sigma(-z_y) - 2 lambda (z_y + log q_y)), for any m; at
  * z = log p - log q, over labels from p, it vanishes without lambda: Theorem 1. */
-static void negative_sampling_has_the_right_mean(void **state)
+TEST(negative_sampling_has_the_right_mean)
 {
-    (void)state;
     for (uint32_t m = 1; m <= 4; m++) {
         for (int kind = 0; kind < 2; kind++) {
             double lambda = kind ? 0.25 : 0, mean[CLASSES], want_loss = 0;
@@ -294,9 +291,8 @@ static double signal_to_noise(stage *t, const double *p, double *q)
     return 1 / trace;
 }
 
-static void adversarial_noise_has_the_best_signal(void **state)
+TEST(adversarial_noise_has_the_best_signal)
 {
-    (void)state;
     double p[CLASSES] = {0.4, 0.3, 0.2, 0.1}, held[CLASSES];
     uint64_t seed = 5;
     memcpy(held, script_q, sizeof held);
@@ -340,9 +336,8 @@ static double penalised_score(double p, double q, double lambda)
 
 /* Trained with the tree and lambda > 0, a model predicts by eq. 5: each context's scores are where eq. 6 has its
  * minimum, with log p_n(k|x) added. */
-static void penalised_training_predicts_by_the_correction(void **state)
+TEST(penalised_training_predicts_by_the_correction)
 {
-    (void)state;
     enum { CONTEXTS = 3, MANY = 1500, WIDE = 6 };
     xsm_error err = XSM_ERROR_INIT;
     double share[CONTEXTS][WIDE];
@@ -397,9 +392,8 @@ static void penalised_training_predicts_by_the_correction(void **state)
     test_problem_free(&p);
 }
 
-static void ove_sampled_is_unbiased(void **state)
+TEST(ove_sampled_is_unbiased)
 {
-    (void)state;
     for (uint32_t m = 1; m <= 4; m++) {
         char options[32];
         snprintf(options, sizeof options, "negatives=%u", m);
@@ -421,9 +415,8 @@ static void ove_sampled_is_unbiased(void **state)
 }
 
 /* The estimate of the sum over all classes is unbiased: E e^(loss + z_y) = sum_j e^(z_j). */
-static void partitions_are_unbiased(void **state)
+TEST(partitions_are_unbiased)
 {
-    (void)state;
     static const char *const names[] = {"importance", "sampled-softmax", "sampled-softmax"};
     for (int i = 0; i < 3; i++) {
         for (uint32_t m = 1; m <= 4; m++) {
@@ -452,9 +445,8 @@ static void partitions_are_unbiased(void **state)
 }
 
 /* A label that is drawn is no negative, and a class drawn twice counts twice. */
-static void sampled_softmax_values(void **state)
+TEST(sampled_softmax_values)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         bool several = kind & 1, log_q = kind & 2;
         stage t = stage_new("sampled-softmax", log_q ? "negatives=4" : "negatives=4 log-q=no", several, 2);
@@ -479,9 +471,8 @@ static void sampled_softmax_values(void **state)
 }
 
 /* With all other classes drawn, uniform sampled softmax is the exact one. */
-static void all_negatives_make_it_exact(void **state)
+TEST(all_negatives_make_it_exact)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
@@ -511,9 +502,8 @@ static void all_negatives_make_it_exact(void **state)
 }
 
 /* Scores of 10^4 are no reason for anything but finite numbers. */
-static void large_scores_are_finite(void **state)
+TEST(large_scores_are_finite)
 {
-    (void)state;
     for (int i = 0; i < METHODS; i++) {
         for (int sign = -1; sign <= 1; sign += 2) {
             char options[64];
@@ -539,9 +529,8 @@ static void large_scores_are_finite(void **state)
 }
 
 /* One class: there is nothing to learn, and nothing goes wrong. */
-static void one_class(void **state)
+TEST(one_class)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char *const samplers[] = {"sampler=uniform", "sampler=frequency"};
     for (int i = 0; i < METHODS; i++) {
@@ -567,9 +556,8 @@ static void one_class(void **state)
 }
 
 /* A label's score would only rise, whichever estimator draws, and whoever made the sampler. */
-static void labels_that_are_never_drawn_are_refused(void **state)
+TEST(labels_that_are_never_drawn_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const double wrong[] = {0, (double)NAN, (double)INFINITY}; /* q of class 3 */
     const double right = script_q[3];
@@ -681,9 +669,8 @@ static xsm_status run_coded(xsm_context *ctx, xsm_estimator *e, const xsm_datase
 }
 
 /* At bind it would take every row with every class to find them; they are found when they are drawn. */
-static void wrong_draws_are_refused_by_class(void **state)
+TEST(wrong_draws_are_refused_by_class)
 {
-    (void)state;
     static const struct {
         uint32_t class;
         double q, label_q;
@@ -761,24 +748,4 @@ static void wrong_draws_are_refused_by_class(void **state)
     xsm_dataset_free(data);
     test_problem_free(&p);
     xsm_context_free(ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coefficients_are_slopes),
-        cmocka_unit_test(nce_has_the_right_mean),
-        cmocka_unit_test(partitions_are_unbiased),
-        cmocka_unit_test(sampled_softmax_values),
-        cmocka_unit_test(all_negatives_make_it_exact),
-        cmocka_unit_test(large_scores_are_finite),
-        cmocka_unit_test(negative_sampling_has_the_right_mean),
-        cmocka_unit_test(adversarial_noise_has_the_best_signal),
-        cmocka_unit_test(penalised_training_predicts_by_the_correction),
-        cmocka_unit_test(ove_sampled_is_unbiased),
-        cmocka_unit_test(one_class),
-        cmocka_unit_test(labels_that_are_never_drawn_are_refused),
-        cmocka_unit_test(wrong_draws_are_refused_by_class),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

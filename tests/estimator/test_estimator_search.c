@@ -176,9 +176,8 @@ static void compare(const char *options, const way *w, uint32_t most, bool spars
     test_rig_free(&r);
 }
 
-static void gradients_are_the_algorithms(void **state)
+TEST(gradients_are_the_algorithms)
 {
-    (void)state;
     way w = {&xsmi_loss_margin, 1, 1e-3, 1, 0, 20, false, false};
     compare("index=exact", &w, 1, false, true, 1);
     compare("index=exact", &w, 5, true, true, 1);
@@ -206,9 +205,8 @@ static void gradients_are_the_algorithms(void **state)
 }
 
 /* With one block, and every class found, there is nothing left out. */
-static void one_block_is_the_exact_gradient(void **state)
+TEST(one_block_is_the_exact_gradient)
 {
-    (void)state;
     static const struct {
         const char *exact, *options;
     } pairs[] = {{"margin", "loss=margin"}, {"softmax", "loss=cross-entropy"}};
@@ -271,9 +269,8 @@ static double bound_of(const test_rig *r, uint64_t row, uint32_t candidates, dou
 }
 
 /* With all classes outside looked at: the bound, below which is the softmax, and which falls to it as Q grows. */
-static void searches_tighten_one_vs_each(void **state)
+TEST(searches_tighten_one_vs_each)
 {
-    (void)state;
     static const uint32_t candidates[] = {1, 2, 10, 40, 89, CLASSES};
     for (size_t c = 0; c < 3 * 6; c++) {
         static double before[ROWS];
@@ -303,9 +300,8 @@ static void searches_tighten_one_vs_each(void **state)
 }
 
 /* The mean over draws of m of the classes outside is the whole bound, label among those found or not. */
-static void drawn_classes_stand_for_those_not_found(void **state)
+TEST(drawn_classes_stand_for_those_not_found)
 {
-    (void)state;
     enum { DRAWS = 20000, SOME = 4 };
     test_rig all = build("ove-searched", "startup=0 index=exact candidates=60 negatives=all", 1, false, true, 1);
     test_rig few = build("ove-searched", "startup=0 index=exact candidates=60 negatives=6", 1, false, true, 1);
@@ -349,9 +345,8 @@ static void drawn_classes_stand_for_those_not_found(void **state)
 
 /* G(Lambda) is the loss that the estimator gives; before step t, after t-1 rounds, G(Lambda) - L(z) lies between 0 and
  * 2B/(mu(t+2)) ||Lambda*||^2 + 2 tau_2 ln t ||Lambda*||_1. */
-static void bounds_hold_at_each_round(void **state)
+TEST(bounds_hold_at_each_round)
 {
-    (void)state;
     static const double thresholds[] = {0, 0.001, 0.05};
     static const uint32_t blocks[] = {2, 5, 12};
     double tightest = INFINITY;
@@ -443,9 +438,8 @@ static xsm_model *train(xsm_context *ctx, const run *r, const test_problem *p, d
 
 /* Indexes that follow the model find what is there now: many steps, with and without a ridge strong enough that the
  * model's scales are multiplied in, end where exact gradients end. */
-static void indexes_follow_the_model(void **state)
+TEST(indexes_follow_the_model)
 {
-    (void)state;
     test_problem p = test_problem_new(300, FEATURES, 40, false, 5);
     static const char *const searches[] = {
         "startup=0 candidates=40 blocks=1 index=exact", "startup=0 candidates=40 blocks=1",
@@ -480,9 +474,8 @@ static void indexes_follow_the_model(void **state)
     test_problem_free(&p);
 }
 
-static void threads_and_instructions_change_nothing(void **state)
+TEST(threads_and_instructions_change_nothing)
 {
-    (void)state;
     static const run runs[] = {
         {"decomp-mips", "blocks=3 candidates=20 index.clusters=12 startup=50", 1, 2, false},
         {"ove-searched", "candidates=20 index.clusters=12 startup=50", 7, 1, false},
@@ -518,9 +511,8 @@ static void threads_and_instructions_change_nothing(void **state)
     }
 }
 
-static void searching_begins_when_it_should(void **state)
+TEST(searching_begins_when_it_should)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const struct {
         const char *options;
@@ -551,9 +543,8 @@ static void searching_begins_when_it_should(void **state)
 }
 
 /* Scores far out, and those that are not finite. */
-static void extremes(void **state)
+TEST(extremes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int c = 0; c < 2; c++) {
         test_rig r = build("decomp-mips", c ? "startup=0 loss=cross-entropy" : "startup=0", 2, false, true, 1e4);
@@ -586,9 +577,8 @@ static xsm_status host_query(const void *state, const xsm_index_block *block, xs
     return host_searches < 100 ? xsmi_exact_index_ops.query(state, block, err) : XSM_ERROR_DATA;
 }
 
-static void a_hosts_index_is_used(void **state)
+TEST(a_hosts_index_is_used)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_ops ops = xsmi_exact_index_ops;
     ops.name = "host";
@@ -652,9 +642,8 @@ static void a_hosts_index_is_used(void **state)
 }
 
 /* Queries of a block are cut where there are more threads than blocks; a host's table gets lists without gaps. */
-static void a_hosts_index_is_used_on_threads(void **state)
+TEST(a_hosts_index_is_used_on_threads)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_ops ops = xsmi_exact_index_ops;
     ops.name = "host";
@@ -703,9 +692,8 @@ static void a_hosts_index_is_used_on_threads(void **state)
     test_problem_free(&p);
 }
 
-static void bad_calls_are_refused(void **state)
+TEST(bad_calls_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
@@ -801,30 +789,9 @@ static xsm_status some_training(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, 20, false, 3);
     assert_true(test_every_allocation(some_training, &p) > 40);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_the_algorithms),
-        cmocka_unit_test(one_block_is_the_exact_gradient),
-        cmocka_unit_test(searches_tighten_one_vs_each),
-        cmocka_unit_test(drawn_classes_stand_for_those_not_found),
-        cmocka_unit_test(bounds_hold_at_each_round),
-        cmocka_unit_test(indexes_follow_the_model),
-        cmocka_unit_test(threads_and_instructions_change_nothing),
-        cmocka_unit_test(searching_begins_when_it_should),
-        cmocka_unit_test(extremes),
-        cmocka_unit_test(a_hosts_index_is_used),
-        cmocka_unit_test(a_hosts_index_is_used_on_threads),
-        cmocka_unit_test(bad_calls_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,8 @@ static const xsm_estimator_ops host_ops = {
     .gradient = host_gradient,
 };
 
-static void host_table_works(void **state)
+TEST(host_table_works)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
@@ -158,9 +157,8 @@ static void host_table_works(void **state)
 }
 
 /* Without bind() there is nothing to bind: the options' values are all that the state has. */
-static void bind_can_be_left_out(void **state)
+TEST(bind_can_be_left_out)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
@@ -193,9 +191,8 @@ static void refuse(const xsm_estimator_ops *ops, xsm_status wanted)
 }
 
 /* What a table says of the classes of one process. */
-static void bad_class_sums_are_refused(void **state)
+TEST(bad_class_sums_are_refused)
 {
-    (void)state;
     xsm_estimator_ops ops = *xsm_estimator_find("softmax");
     const xsm_class_sums good = *ops.class_sums;
     xsm_class_sums sums = good;
@@ -222,9 +219,8 @@ static void bad_class_sums_are_refused(void **state)
     refuse(&ops, XSM_ERROR_ARGUMENT);
 }
 
-static void bad_tables_are_refused(void **state)
+TEST(bad_tables_are_refused)
 {
-    (void)state;
     xsm_estimator_ops ops = host_ops;
 #define REFUSE(member, value, wanted)                                                                                  \
     do {                                                                                                               \
@@ -305,9 +301,8 @@ static void bad_tables_are_refused(void **state)
     refuse(&longer.known, XSM_ERROR_STRUCT_NEW);
 }
 
-static void bad_option_tables_are_refused(void **state)
+TEST(bad_option_tables_are_refused)
 {
-    (void)state;
     xsm_option bad[2];
     xsm_estimator_ops ops = host_ops;
     ops.options = bad;
@@ -337,9 +332,8 @@ static void bad_option_tables_are_refused(void **state)
 #undef REFUSE
 }
 
-static void width_is_checked(void **state)
+TEST(width_is_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -353,9 +347,8 @@ static void width_is_checked(void **state)
     test_problem_free(&p);
 }
 
-static void steps_out_of_range_are_divergence(void **state)
+TEST(steps_out_of_range_are_divergence)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     memset(p.x, 0, FEATURES * sizeof *p.x); /* row 0: nothing there to be moved along */
@@ -393,9 +386,8 @@ static void steps_out_of_range_are_divergence(void **state)
 }
 
 /* Coefficients so small that weights made of them could be denormal floats are 0, by their mean over the batch. */
-static void tiny_coefficients_are_none(void **state)
+TEST(tiny_coefficients_are_none)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -416,19 +408,4 @@ static void tiny_coefficients_are_none(void **state)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_table_works),
-        cmocka_unit_test(bind_can_be_left_out),
-        cmocka_unit_test(bad_tables_are_refused),
-        cmocka_unit_test(bad_class_sums_are_refused),
-        cmocka_unit_test(bad_option_tables_are_refused),
-        cmocka_unit_test(width_is_checked),
-        cmocka_unit_test(steps_out_of_range_are_divergence),
-        cmocka_unit_test(tiny_coefficients_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

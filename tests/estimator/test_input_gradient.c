@@ -149,9 +149,8 @@ static void check_differences(fixture *f, const char *name, const char *options,
     xsm_estimator_free(e);
 }
 
-static void every_estimator_gives_the_gradient_of_its_loss(void **state)
+TEST(every_estimator_gives_the_gradient_of_its_loss)
 {
-    (void)state;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         for (int kind = 0; kind < 4; kind++) {
@@ -167,9 +166,8 @@ static void every_estimator_gives_the_gradient_of_its_loss(void **state)
     }
 }
 
-static void scales_of_the_weights_count(void **state)
+TEST(scales_of_the_weights_count)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     f.model->w.alpha = 0.75;
@@ -225,9 +223,8 @@ static uint64_t train(const char *name, const char *options, uint64_t n, bool ow
     return hash;
 }
 
-static void values_train_as_rows_of_a_dataset_do(void **state)
+TEST(values_train_as_rows_of_a_dataset_do)
 {
-    (void)state;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         uint64_t n = ops->joint ? 1 : BATCH;
@@ -239,9 +236,8 @@ static void values_train_as_rows_of_a_dataset_do(void **state)
     }
 }
 
-static void a_sampler_that_looks_at_rows_looks_at_the_values(void **state)
+TEST(a_sampler_that_looks_at_rows_looks_at_the_values)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_sampler *tree = NULL;
@@ -262,9 +258,8 @@ static void a_sampler_that_looks_at_rows_looks_at_the_values(void **state)
 }
 
 /* Scores and predictions of values need no dataset. */
-static void values_are_scored_and_predicted(void **state)
+TEST(values_are_scored_and_predicted)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_batch values = xsm_batch_values(f.values, BATCH, FEATURES, STRIDE);
@@ -295,9 +290,8 @@ static void values_are_scored_and_predicted(void **state)
 
 /* -- what is refused ----------------------------------------------------------------------------------------------- */
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(false, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
@@ -357,9 +351,8 @@ static void what_cannot_be_is_refused(void **state)
 }
 
 /* A gradient that is too large to be one is divergence, though loss and coefficients are finite. */
-static void an_input_gradient_that_overflows_is_divergence(void **state)
+TEST(an_input_gradient_that_overflows_is_divergence)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(false, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_estimator *e = test_estimator(NULL, "one-vs-all", "");
@@ -402,25 +395,9 @@ static xsm_status take_gradient(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     assert_true(test_every_allocation(take_gradient, &f) > 8);
     end(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_estimator_gives_the_gradient_of_its_loss),
-        cmocka_unit_test(scales_of_the_weights_count),
-        cmocka_unit_test(values_train_as_rows_of_a_dataset_do),
-        cmocka_unit_test(a_sampler_that_looks_at_rows_looks_at_the_values),
-        cmocka_unit_test(values_are_scored_and_predicted),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(an_input_gradient_that_overflows_is_divergence),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,9 +191,8 @@ static void check_batch(bool embedding, bool sparse, bool several, uint64_t firs
     test_problem_free(&p);
 }
 
-static void batches_are_what_they_are_by_definition(void **state)
+TEST(batches_are_what_they_are_by_definition)
 {
-    (void)state;
     check_batch(true, true, false, 0, ROWS);
     check_batch(true, true, true, 3, 70);
     check_batch(true, true, true, 20, 2);
@@ -203,9 +202,8 @@ static void batches_are_what_they_are_by_definition(void **state)
 
 /* A row whose gradient says no such draws keeps its own: batches of one, and estimators used in turn on one gradient.
  */
-static void single_rows_draw_for_themselves(void **state)
+TEST(single_rows_draw_for_themselves)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = new_problem(true, false);
     xsm_model *m = new_model(NULL, &p, true);
@@ -238,9 +236,8 @@ static void single_rows_draw_for_themselves(void **state)
 
 /* The estimate of the one-vs-each bound has the bound as its mean, whoever shares the draws. With 3,000 independent
  * batches a class's coefficient is within six standard errors but once in 5e8. */
-static void the_mean_over_draws_is_right(void **state)
+TEST(the_mean_over_draws_is_right)
 {
-    (void)state;
     enum { BATCHES = 3000, N = 6 };
     xsm_error err = XSM_ERROR_INIT;
     static const char *const samplers[] = {"sampler=frequency negatives=25 shared=yes",
@@ -310,9 +307,8 @@ static uint64_t train(xsm_context *ctx, const test_problem *p, bool embedding, c
     return hash;
 }
 
-static void threads_and_instructions_do_not_matter(void **state)
+TEST(threads_and_instructions_do_not_matter)
 {
-    (void)state;
     static const char *const estimators[] = {"sampled-softmax", "nce", "negative-sampling", "importance"};
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     test_problem sparse = new_problem(true, false), dense = new_problem(false, false);
@@ -336,9 +332,8 @@ static void threads_and_instructions_do_not_matter(void **state)
     test_problem_free(&dense);
 }
 
-static void what_draws_by_the_row_is_refused(void **state)
+TEST(what_draws_by_the_row_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(200, 6, 8, false, 5);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -377,23 +372,9 @@ static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void allocations_may_fail(void **state)
+TEST(allocations_may_fail)
 {
-    (void)state;
     test_problem p = new_problem(true, false);
     assert_true(test_every_allocation(one_step, &p) > 20);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_what_they_are_by_definition),
-        cmocka_unit_test(single_rows_draw_for_themselves),
-        cmocka_unit_test(the_mean_over_draws_is_right),
-        cmocka_unit_test(threads_and_instructions_do_not_matter),
-        cmocka_unit_test(what_draws_by_the_row_is_refused),
-        cmocka_unit_test(allocations_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

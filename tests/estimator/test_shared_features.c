@@ -22,14 +22,13 @@ static uint32_t scalar(void)
 }
 
 /* Ranges of classes that begin and end anywhere, batches that rows share features in or do not. */
-static void test_scores(void **state)
+TEST(test_scores)
 {
     static const uint32_t firsts[] = {0, 5, 500}, counts[] = {CLASSES, 1001, 70}, batches[] = {ROWS, 33, 2, 1};
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = problem();
     float *range = malloc(ROWS * CLASSES * sizeof *range), *single = malloc(ROWS * CLASSES * sizeof *single);
     uint32_t *classes = malloc(ROWS * CLASSES * sizeof *classes);
-    (void)state;
     assert_true(range && single && classes);
     for (int way = 0; way < 4; way++) {
         xsm_context *ctx = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : 0);
@@ -90,13 +89,12 @@ static xsm_model *steps(const test_problem *p, xsm_context *ctx, const char *opt
 }
 
 /* w+ = (w - eta sum_i g_i x_i)/(1 + eta mu/N) over the last batch. */
-static void test_step(void **state)
+TEST(test_step)
 {
     test_problem p = problem();
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     double *before = malloc(sizeof *before * CLASSES * FEATURES);
     float *g = malloc(sizeof *g * BATCH * CLASSES);
-    (void)state;
     assert_true(before && g);
     xsm_model *m = steps(&p, ctx, "sgd", BATCH, before, g);
     const float *x = p.x + (ROWS / BATCH - 1) * BATCH * FEATURES;
@@ -117,12 +115,11 @@ static void test_step(void **state)
 }
 
 /* Batches by feature, by example (of one row), and mixed sizes of tiles. */
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
     static const char *const optimizers[] = {"sgd", "adagrad"};
     static const uint64_t batches[] = {BATCH, 7, 1};
     test_problem p = problem();
-    (void)state;
     for (size_t o = 0; o < 2; o++) {
         for (size_t b = 0; b < 3; b++) {
             uint64_t hash[4];
@@ -170,23 +167,11 @@ static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_allocations(void **state)
+TEST(test_allocations)
 {
     test_problem p = problem();
     memory_case cases[] = {{&p, "sgd"}, {&p, "adagrad"}};
-    (void)state;
     assert_true(test_every_allocation(one_step, &cases[0]) > 12);
     assert_true(test_every_allocation(one_step, &cases[1]) > 12);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_allocations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,9 +134,8 @@ static void check_bits(const char *estimator, const char *options, uint64_t batc
     test_problem_free(&p);
 }
 
-static void the_same_bits_as_a_dataset(void **state)
+TEST(the_same_bits_as_a_dataset)
 {
-    (void)state;
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
         for (int bits = 0; bits < 8; bits++) {
@@ -165,9 +164,8 @@ static const double *u_of(const rig *r)
 }
 
 /* A row without an id is a row never seen: with all classes looked at, its gradient is that of a new estimator. */
-static void rows_without_an_id_are_new(void **state)
+TEST(rows_without_an_id_are_new)
 {
-    (void)state;
     static carried c;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
@@ -204,9 +202,8 @@ static void rows_without_an_id_are_new(void **state)
 }
 
 /* An id that is in a batch several times is handled in order, on any number of threads. */
-static void ids_may_repeat(void **state)
+TEST(ids_may_repeat)
 {
-    (void)state;
     static carried c;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
@@ -233,9 +230,8 @@ static void ids_may_repeat(void **state)
 }
 
 /* A class that was not there: the model grows, the estimator is bound again, and what belongs to ids is still there. */
-static void models_grow_meanwhile(void **state)
+TEST(models_grow_meanwhile)
 {
-    (void)state;
     static carried c;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
@@ -278,9 +274,8 @@ static void models_grow_meanwhile(void **state)
 }
 
 /* Several labels a row. */
-static void rows_with_several_labels(void **state)
+TEST(rows_with_several_labels)
 {
-    (void)state;
     static const uint32_t labels[] = {3, 1, 7, 2};
     static const uint64_t label_offsets[] = {0, 3, 4};
     xsm_error err = XSM_ERROR_INIT;
@@ -311,9 +306,8 @@ static void rows_with_several_labels(void **state)
 
 /* -- refused ------------------------------------------------------------------------------------------------------- */
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     static carried c;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
@@ -405,24 +399,9 @@ static xsm_status bind_twice(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void nothing_is_leaked(void **state)
+TEST(nothing_is_leaked)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     assert_true(test_every_allocation(bind_twice, &p) > 10);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits_as_a_dataset),
-        cmocka_unit_test(rows_without_an_id_are_new),
-        cmocka_unit_test(ids_may_repeat),
-        cmocka_unit_test(models_grow_meanwhile),
-        cmocka_unit_test(rows_with_several_labels),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(nothing_is_leaked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

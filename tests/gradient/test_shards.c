@@ -62,9 +62,8 @@ static float *new_scratch(uint32_t classes)
     return scratch;
 }
 
-static void shards_are_whole_runs(void **state)
+TEST(shards_are_whole_runs)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         assert_int_equal(xsmi_shard_start(sizes[i], 0), 0);
         assert_int_equal(xsmi_shard_start(sizes[i], XSMI_SHARDS), sizes[i]);
@@ -82,9 +81,8 @@ static void shards_are_whole_runs(void **state)
     assert_int_equal(xsmi_shard_scratch(4097), 1);
 }
 
-static void sums_are_right(void **state)
+TEST(sums_are_right)
 {
-    (void)state;
     for (size_t c = 0; c < SIZES; c++) {
         float out[ROWS * STRIDE];
         source s = {0, UINT32_MAX};
@@ -135,9 +133,8 @@ static bool shared_node(const xsmi_shard_sums *s, uint32_t groups, uint32_t shar
     return left_any || right_any;
 }
 
-static void groups_change_nothing(void **state)
+TEST(groups_change_nothing)
 {
-    (void)state;
     static const uint32_t groups[] = {1, 2, 3, 5, 8, 64};
     for (size_t c = 0; c < SIZES; c++) {
         for (uint32_t part = 0; part < 3; part++) { /* all classes contribute, or the upper two thirds or third */
@@ -154,9 +151,8 @@ static void groups_change_nothing(void **state)
     }
 }
 
-static void nothing_is_zero(void **state)
+TEST(nothing_is_zero)
 {
-    (void)state;
     source s = {UINT32_MAX, UINT32_MAX};
     const xsmi_shard_sums sums = sums_of(12300, &s);
     const float zeros[ROWS * WIDTH] = {0};
@@ -164,15 +160,4 @@ static void nothing_is_zero(void **state)
     xsmi_shard_all(&sums, out, WIDTH, scratch);
     assert_memory_equal(out, zeros, sizeof zeros);
     free(scratch);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_are_whole_runs),
-        cmocka_unit_test(sums_are_right),
-        cmocka_unit_test(groups_change_nothing),
-        cmocka_unit_test(nothing_is_zero),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

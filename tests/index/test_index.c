@@ -31,9 +31,8 @@ static xsm_index *make(const char *name, const char *options)
     return x;
 }
 
-static void built_in_indexes_pass_the_suite(void **state)
+TEST(built_in_indexes_pass_the_suite)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.recall = 1;
@@ -142,9 +141,8 @@ static xsm_status hand_on(const void *state, const xsm_index_block *b, xsm_error
     return status;
 }
 
-static void blocks_of_other_headers_are_read(void **state)
+TEST(blocks_of_other_headers_are_read)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_index_at(i); i++) {
         asked = xsm_index_at(i);
@@ -181,9 +179,8 @@ static xsm_status ask_in_any_order(const void *state, const xsm_index_block *b, 
 
 /* Where one cluster, or a few, hold more rows than a list has room for, the list is of the best of all, in whatever
  * order. */
-static void large_clusters_give_their_best(void **state)
+TEST(large_clusters_give_their_best)
 {
-    (void)state;
     enum { ROWS = 77, WIDTH = 5, QUERIES = 9, ALL_PROBED = 8 };
     xsm_error err = XSM_ERROR_INIT;
     static float numbers[ROWS * WIDTH], have_scores[QUERIES * ROWS], want_scores[QUERIES * ROWS];
@@ -242,9 +239,8 @@ static xsm_status no_update(void *state, const xsm_index_source *source, const u
     return XSM_OK;
 }
 
-static void faults_are_found(void **state)
+TEST(faults_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.rows = 300;
@@ -308,9 +304,8 @@ static xsm_status faulty_next(const void *state, const xsm_index_block *b, xsm_e
     return fault == 11 && !b->begin ? XSM_ERROR_DATA : status;
 }
 
-static void faults_of_next_are_found(void **state)
+TEST(faults_of_next_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.rows = 300;
@@ -331,9 +326,8 @@ static void faults_of_next_are_found(void **state)
 }
 
 /* A search over all clusters of `spherical` lists all rows in the order of `exact`, whatever the portions. */
-static void further_rows_fall(void **state)
+TEST(further_rows_fall)
 {
-    (void)state;
     enum { ROWS = 700, WIDTH = 6, QUERIES = 40 };
     static float numbers[ROWS * WIDTH];
     static const uint32_t portions[] = {1, 7, 64, ROWS};
@@ -403,9 +397,8 @@ static void further_rows_fall(void **state)
     }
 }
 
-static void tables_that_cannot_be_right(void **state)
+TEST(tables_that_cannot_be_right)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = (xsm_index *)&err;
 #define REFUSE(change, wanted)                                                                                         \
@@ -443,9 +436,8 @@ static void tables_that_cannot_be_right(void **state)
 }
 
 /* An index is of the model's classes, features and geometry when it was built. */
-static void changed_models_need_another_index(void **state)
+TEST(changed_models_need_another_index)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const uint32_t one = 1;
     for (size_t i = 0; xsm_index_at(i / 3); i++) {
@@ -483,9 +475,8 @@ static void changed_models_need_another_index(void **state)
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
 
-static void bad_calls_are_refused(void **state)
+TEST(bad_calls_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, scores[4];
     uint32_t classes[4], lengths[2], one = 1, four = 4;
@@ -542,9 +533,8 @@ static void bad_calls_are_refused(void **state)
 }
 
 /* A model's classes are found with its scores, whatever its layout, scales and bias. */
-static void models_are_searched(void **state)
+TEST(models_are_searched)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 8; bits++) {
         test_problem p = test_problem_new(30, 9, 400, false, 5);
@@ -601,9 +591,8 @@ static float *clustered(uint32_t rows, uint32_t width, uint32_t directions, uint
 }
 
 /* Queries that no search could rank. */
-static void queries_are_finite(void **state)
+TEST(queries_are_finite)
 {
-    (void)state;
     enum { K = 300, D = 4, TOP = 3 };
     xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 5;
@@ -641,9 +630,8 @@ static void queries_are_finite(void **state)
 }
 
 /* Where all rows have the same score any of them are right. */
-static void ties_are_found(void **state)
+TEST(ties_are_found)
 {
-    (void)state;
     enum { K = 600, D = 7 };
     xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 5;
@@ -678,9 +666,8 @@ static void ties_are_found(void **state)
     }
 }
 
-static void drift_is_bounded(void **state)
+TEST(drift_is_bounded)
 {
-    (void)state;
     enum { K = 2000, D = 12 };
     xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 3;
@@ -730,9 +717,8 @@ static void drift_is_bounded(void **state)
 }
 
 /* All rows alike: clusters are halved, so that none holds everything. */
-static void equal_rows_are_spread(void **state)
+TEST(equal_rows_are_spread)
 {
-    (void)state;
     enum { K = 5000 };
     xsm_error err = XSM_ERROR_INIT;
     float *x = calloc(K * 4, sizeof *x);
@@ -796,9 +782,8 @@ static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     char exact[] = "exact", spherical[] = "spherical";
     assert_true(test_every_allocation(build_update_search, exact) > 10);
     assert_true(test_every_allocation(build_update_search, spherical) > 20);
@@ -817,9 +802,8 @@ static float *read_floats(const char *path, size_t count)
     return x;
 }
 
-static void recall_of_recommended_items(void **state)
+TEST(recall_of_recommended_items)
 {
-    (void)state;
     enum { K = 12101, D = 64, QUERIES = 2000 };
     const char *path = test_data("mips-items/items_12101x64.f32.gz");
     if (!path) {
@@ -848,27 +832,4 @@ static void recall_of_recommended_items(void **state)
     xsm_index_free(x);
     free(items);
     free(queries);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_indexes_pass_the_suite),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(faults_of_next_are_found),
-        cmocka_unit_test(further_rows_fall),
-        cmocka_unit_test(tables_that_cannot_be_right),
-        cmocka_unit_test(changed_models_need_another_index),
-        cmocka_unit_test(bad_calls_are_refused),
-        cmocka_unit_test(models_are_searched),
-        cmocka_unit_test(drift_is_bounded),
-        cmocka_unit_test(queries_are_finite),
-        cmocka_unit_test(ties_are_found),
-        cmocka_unit_test(equal_rows_are_spread),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(recall_of_recommended_items),
-        cmocka_unit_test(blocks_of_other_headers_are_read),
-        cmocka_unit_test(large_clusters_give_their_best),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,9 +135,8 @@ static void change(xsm_model *m, const uint32_t *classes, uint32_t count)
     }
 }
 
-static void loaded_indexes_find_the_same(void **state)
+TEST(loaded_indexes_find_the_same)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t some[] = {3, 17, 40, 41, 88};
     for (int embedding = 0; embedding < 2; embedding++) {
@@ -170,9 +169,8 @@ static void loaded_indexes_find_the_same(void **state)
 }
 
 /* Models of fewer bits have rows of their own. */
-static void indexes_of_narrow_models_are_loaded(void **state)
+TEST(indexes_of_narrow_models_are_loaded)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
     xsm_model *m = new_model(false, 5);
@@ -194,9 +192,8 @@ static void indexes_of_narrow_models_are_loaded(void **state)
     test_files_end();
 }
 
-static void files_do_not_depend_on_threads(void **state)
+TEST(files_do_not_depend_on_threads)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     unsigned char *bytes[2];
@@ -220,9 +217,8 @@ static void files_do_not_depend_on_threads(void **state)
     test_files_end();
 }
 
-static void other_rows_are_refused(void **state)
+TEST(other_rows_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("rows.safetensors");
     float rows[ROWS * WIDTH], bias[ROWS] = {0};
@@ -275,9 +271,8 @@ static void other_rows_are_refused(void **state)
 }
 
 /* The file that the model is mapped from, by all its names, is not the index's to replace. */
-static void the_model_is_not_replaced(void **state)
+TEST(the_model_is_not_replaced)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     char path[512], linked[512], pointed[512];
     snprintf(path, sizeof path, "%s", test_path("own.safetensors"));
@@ -304,9 +299,8 @@ static void the_model_is_not_replaced(void **state)
     test_files_end();
 }
 
-static void what_was_there_stays_when_saving_fails(void **state)
+TEST(what_was_there_stays_when_saving_fails)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("kept.safetensors");
     xsm_model *m = new_model(false, 5);
@@ -392,9 +386,8 @@ static const char *changed_file(const char *path, const char *key, const char *v
     return to;
 }
 
-static void other_files_are_refused(void **state)
+TEST(other_files_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     searched = m;
@@ -432,9 +425,8 @@ static void other_files_are_refused(void **state)
 }
 
 /* Every byte of a file, one after another: refused, or what was saved. */
-static void flipped_bits_are_found(void **state)
+TEST(flipped_bits_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     xsm_index *x = built(2, m);
@@ -460,9 +452,8 @@ static void flipped_bits_are_found(void **state)
 
 /* -- a host's own -------------------------------------------------------------------------------------------------- */
 
-static void hosts_indexes_are_saved_and_loaded(void **state)
+TEST(hosts_indexes_are_saved_and_loaded)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("host.safetensors");
     xsm_index_ops ops = *xsm_index_find("spherical");
@@ -516,9 +507,8 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_is_checked(void **state)
+TEST(every_allocation_is_checked)
 {
-    (void)state;
     xsm_model *m = new_model(false, 5);
     for (int kind = 0; kind < KINDS; kind++) {
         one_kind of = {m, kind};
@@ -526,21 +516,4 @@ static void every_allocation_is_checked(void **state)
     }
     xsm_model_free(m);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loaded_indexes_find_the_same),
-        cmocka_unit_test(indexes_of_narrow_models_are_loaded),
-        cmocka_unit_test(files_do_not_depend_on_threads),
-        cmocka_unit_test(other_rows_are_refused),
-        cmocka_unit_test(the_model_is_not_replaced),
-        cmocka_unit_test(what_was_there_stays_when_saving_fails),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(flipped_bits_are_found),
-        cmocka_unit_test(hosts_indexes_are_saved_and_loaded),
-        cmocka_unit_test(every_allocation_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static void put(uint32_t *numbers, const change *c)
     }
 }
 
-static void numbers_that_cannot_be_are_refused(void **state)
+TEST(numbers_that_cannot_be_are_refused)
 {
-    (void)state;
     restored r;
     assert_true(restored_begin(&r, NULL));
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -80,9 +79,8 @@ static void numbers_that_cannot_be_are_refused(void **state)
 }
 
 /* Each row in the place of each other: listed twice, or once if it is its own. */
-static void a_row_twice_is_refused(void **state)
+TEST(a_row_twice_is_refused)
 {
-    (void)state;
     restored r;
     assert_true(restored_begin(&r, NULL));
     for (uint32_t i = 0; i < RESTORED_CLASSES; i++) {
@@ -94,13 +92,4 @@ static void a_row_twice_is_refused(void **state)
         assert_non_null(strstr(err.message, "each of 0 to 39 once"));
     }
     restored_end(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_that_cannot_be_are_refused),
-        cmocka_unit_test(a_row_twice_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

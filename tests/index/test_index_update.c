@@ -144,9 +144,8 @@ static uint64_t shake(setup *t, uint32_t many, double size)
     return change.moved;
 }
 
-static void rows_are_where_a_search_would_put_them(void **state)
+TEST(rows_are_where_a_search_would_put_them)
 {
-    (void)state;
     static const struct {
         uint32_t count, width, clusters;
     } shapes[] = {{2000, 16, 60}, {700, 3, 40}, {900, 33, 1}, {500, 1, 9}};
@@ -165,9 +164,8 @@ static void rows_are_where_a_search_would_put_them(void **state)
 }
 
 /* Small moves need no search: while a row's gap is large its cluster is not asked for. */
-static void small_moves_use_up_the_gap(void **state)
+TEST(small_moves_use_up_the_gap)
 {
-    (void)state;
     setup t;
     begin(&t, 2000, 16, 60, 0);
     uint32_t widest = 0;
@@ -196,9 +194,8 @@ static void small_moves_use_up_the_gap(void **state)
 }
 
 /* The same clusters in the same order from each instruction set. */
-static void instruction_sets_agree(void **state)
+TEST(instruction_sets_agree)
 {
-    (void)state;
     static const uint32_t disabled[] = {0, XSM_CPU_DISABLE_AVX512,
                                         XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     setup t[3];
@@ -212,14 +209,4 @@ static void instruction_sets_agree(void **state)
     for (int i = 0; i < 3; i++) {
         end(&t[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_where_a_search_would_put_them),
-        cmocka_unit_test(small_moves_use_up_the_gap),
-        cmocka_unit_test(instruction_sets_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

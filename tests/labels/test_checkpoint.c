@@ -69,9 +69,8 @@ static xsm_dataset *rows_of(const test_problem *p, bool sparse)
 }
 
 /* Cancels at every step-th poll, each time a bit further, and resumes with other threads. */
-static void test_resume(void **state)
+TEST(test_resume)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(150, 20, 60, true, 3);
     for (int kind = 0; kind < 5; kind++) {
@@ -132,9 +131,8 @@ static void test_resume(void **state)
 }
 
 /* The last checkpoint has everything. */
-static void test_finished(void **state)
+TEST(test_finished)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(200, 40, 60, true, 3);
     xsm_label_tree_options o = options_of(0);
@@ -195,9 +193,8 @@ static void refuse(const xsm_dataset *data, const xsm_label_tree_options *o, xsm
     assert_null(m);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(200, 40, 60, true, 3), q = test_problem_new(200, 40, 60, true, 4);
     const char *path = path_of(HALF), *broken = path_of(BROKEN);
@@ -240,9 +237,8 @@ static void test_refused(void **state)
 
 /* Files whose checksum is right and whose numbers are not: any number of any tensor is changed. None may be read beyond
  * its arrays; what is accepted has finite scores. */
-static void test_wrong_numbers(void **state)
+TEST(test_wrong_numbers)
 {
-    (void)state;
     test_problem p = test_problem_new(120, 20, 40, true, 3);
     const char *path = path_of(HALF), *broken = path_of(BROKEN);
     size_t accepted = 0, refused = 0;
@@ -331,9 +327,8 @@ static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_without_memory(void **state)
+TEST(test_without_memory)
 {
-    (void)state;
     test_problem p = test_problem_new(60, 20, 30, true, 3);
     xsm_label_tree_options o = options_of(2);
     o.trees = 1;
@@ -355,9 +350,8 @@ static xsm_dataset *read_text(const char *text)
 }
 
 /* Rows of other features are told by the first that differs, as wherever rows meet a model. */
-static void test_other_features(void **state)
+TEST(test_other_features)
 {
-    (void)state;
     static const struct {
         const char *own, *other, *says;
     } kinds[] = {
@@ -390,14 +384,4 @@ static void test_other_features(void **state)
         xsm_dataset_free(own);
         xsm_dataset_free(other);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),         cmocka_unit_test(test_finished),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_wrong_numbers),
-        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_other_features),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -177,9 +177,8 @@ static work *work_new(const xsm_dataset *rows, int kind)
 
 /* -- bits ---------------------------------------------------------------------------------------------------------- */
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     static const uint32_t counts[] = {2, 3, 5};
     for (int kind = 0; kind < 6; kind++) {
         xsm_dataset *rows = rows_of(kind % 3 == 1, kind != 2);
@@ -221,9 +220,8 @@ static void test_bits(void **state)
 /* -- checkpoints --------------------------------------------------------------------------------------------------- */
 
 /* One rank's hook cancels, each time a bit later; others go on from the checkpoint. */
-static void test_resume(void **state)
+TEST(test_resume)
 {
-    (void)state;
     static const uint32_t counts[] = {1, 2, 3, 5};
     char checkpoint[256];
     snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
@@ -298,9 +296,8 @@ static void expect_failure(work *w, xsm_status status, const char *prefix)
 }
 
 /* What one rank alone cannot read or write ends the fit, or the save, on all. */
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     xsm_dataset *rows = rows_of(true, true);
     work *w = work_new(rows, 0);
     char checkpoint[256];
@@ -353,9 +350,8 @@ static void test_files(void **state)
 }
 
 /* The group fails at each of its calls in turn: every rank returns, and with the same status. */
-static void test_group_lost(void **state)
+TEST(test_group_lost)
 {
-    (void)state;
     xsm_dataset *rows = rows_of(true, true);
     work *w = work_new(rows, 3);
     char checkpoint[256];
@@ -413,9 +409,8 @@ static size_t without_memory(work *w, test_rank_body body)
     return failures;
 }
 
-static void test_memory_lost(void **state)
+TEST(test_memory_lost)
 {
-    (void)state;
     for (int kind = 2; kind < 4; kind++) {
         xsm_dataset *rows = rows_of(true, true);
         work *w = work_new(rows, kind);
@@ -428,9 +423,8 @@ static void test_memory_lost(void **state)
 }
 
 /* What differs is named, on all ranks, also where one refuses what is its own. */
-static void test_unlike_settings(void **state)
+TEST(test_unlike_settings)
 {
-    (void)state;
     static const struct {
         const char *name, *value, *says; /* says NULL: the option itself is refused */
     } tried[] = {
@@ -473,13 +467,4 @@ static void test_unlike_settings(void **state)
     expect_failure(w, XSM_ERROR_ARGUMENT, "rank 1: rank 1 has resume = 1, and rank 0 has 0;");
     free(w);
     xsm_dataset_free(rows);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unlike_settings), cmocka_unit_test(test_bits),       cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_files),           cmocka_unit_test(test_group_lost), cmocka_unit_test(test_memory_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

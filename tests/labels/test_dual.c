@@ -138,9 +138,8 @@ static double violation(const problem *p, uint32_t lane, const xsmi_dual_setting
     return most;
 }
 
-static void test_optimum(void **state)
+TEST(test_optimum)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -173,9 +172,8 @@ static void test_optimum(void **state)
 }
 
 /* With the usual tolerance the violation is below it, in far fewer visits than passes over all rows. */
-static void test_shrinking(void **state)
+TEST(test_shrinking)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -194,9 +192,8 @@ static void test_shrinking(void **state)
 
 /* Costs from those that leave all margins near 0 to those that hold nearly every row by Newton's steps alone, and rows
  * that are far from unit length: the gap of duality, in terms of the optimum, is small for all. */
-static void test_logistic_extremes(void **state)
+TEST(test_logistic_extremes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -225,9 +222,8 @@ static void test_logistic_extremes(void **state)
 }
 
 /* One pass visits each row once. */
-static void test_iterations(void **state)
+TEST(test_iterations)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -239,15 +235,4 @@ static void test_iterations(void **state)
     xsmi_dual_solve(ctx, &p.rows, &settings, &stream, &p.group);
     assert_int_equal(p.group.visits, ROWS);
     xsm_context_free(ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_shrinking),
-        cmocka_unit_test(test_logistic_extremes),
-        cmocka_unit_test(test_iterations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,9 +126,8 @@ static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_lab
     }
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     for (int k = 0; k < 6; k++) {
         xsm_label_tree_options o = small_trees();
         o.loss = k == 5 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
@@ -158,9 +157,8 @@ static void test_bits(void **state)
 }
 
 /* Other seeds give other trees. */
-static void test_seed(void **state)
+TEST(test_seed)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
     xsm_label_tree_options o = small_trees();
@@ -180,9 +178,8 @@ static void test_seed(void **state)
 }
 
 /* New rows of the labels are found; the share is known, as each row has two words that only its label has. */
-static void test_learns(void **state)
+TEST(test_learns)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const int32_t links[] = {XSM_LABEL_TREE_AUTO, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX,
                                     XSM_LABEL_TREE_HINGE, XSM_LABEL_TREE_NORMALISED};
@@ -217,9 +214,8 @@ static void test_learns(void **state)
 }
 
 /* All classes, the two without rows among them, have probabilities that sum to one. */
-static void test_probabilities(void **state)
+TEST(test_probabilities)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { CLASSES = LABELS + 2 };
     xsm_dataset *train = look_alikes(3, ROWS, 1, CLASSES, true), *test = look_alikes(4, 100, 1, CLASSES, true);
@@ -249,9 +245,8 @@ static void test_probabilities(void **state)
 }
 
 /* The link `normalised` has the scores of `sigmoid`, and the log-loss of their probabilities divided by their sum. */
-static void test_normalised(void **state)
+TEST(test_normalised)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 100 };
     static const int32_t links[] = {XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_NORMALISED};
@@ -294,9 +289,8 @@ static void test_normalised(void **state)
 
 /* However many classes have no rows, each by itself or all together, they have together what one of them has: the
  * root's classifiers are the same, and what is under such a node shares its probability. */
-static void test_unseen(void **state)
+TEST(test_unseen)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 50, FEW = LABELS + 1, MANY = LABELS + 2500 };
     static const int32_t links[] = {XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_NORMALISED};
@@ -331,9 +325,8 @@ static void test_unseen(void **state)
 
 /* Rows that are all the same, two thirds with one label and one third with the other: with hardly any penalty the
  * logistic loss finds these shares, of which the calibration takes a row's own share. */
-static void test_odds(void **state)
+TEST(test_odds)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 600 };
     float x[N];
@@ -369,9 +362,8 @@ static void test_odds(void **state)
 }
 
 /* No child has more weights than asked for, and none is below the threshold. */
-static void test_pruning(void **state)
+TEST(test_pruning)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
     xsm_label_tree_options o = small_trees();
@@ -398,9 +390,8 @@ static void test_pruning(void **state)
     xsm_dataset_free(data);
 }
 
-static void test_options(void **state)
+TEST(test_options)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     /* What the initialiser has stands for the table's defaults: in words, and when they are set. */
     const xsm_label_tree_options initial = XSM_LABEL_TREE_OPTIONS_INIT;
@@ -477,9 +468,8 @@ static void test_options(void **state)
 }
 
 /* Zeros, the defaults in numbers, and no options at all give the same model. */
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
-    (void)state;
     xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
     xsm_label_tree_options zeros = XSM_LABEL_TREE_OPTIONS_INIT, numbers = {.size = sizeof numbers,
                                                                            .trees = 1,
@@ -501,9 +491,8 @@ static void test_defaults(void **state)
 }
 
 /* Few labels, one label, rows without labels or features, and none that can be learnt from. */
-static void test_edges(void **state)
+TEST(test_edges)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const float x[] = {1, 0, 0, 1, 0, 0};
     static const uint64_t offsets[] = {0, 1, 1, 2};
@@ -542,9 +531,8 @@ static void test_edges(void **state)
 }
 
 /* Rows whose squares overflow. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const float x[] = {1e30f, 2e30f, -3e30f, 1e30f};
     static const uint32_t labels[] = {0, 1};
@@ -585,9 +573,8 @@ static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_every(void **state)
+TEST(test_every)
 {
-    (void)state;
     xsm_dataset *data = look_alikes(3, 600, 2, LABELS, true);
     assert_true(test_every_allocation(fit_body, data) > 50);
     for (uint32_t threads = 1; threads <= 2; threads++) {
@@ -602,9 +589,8 @@ static void *small_stack(void *state)
     return fit_body(state, NULL, &err) == XSM_OK ? state : NULL;
 }
 
-static void test_stack(void **state)
+TEST(test_stack)
 {
-    (void)state;
     xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
     pthread_attr_t attributes;
     pthread_t thread;
@@ -620,9 +606,8 @@ static void test_stack(void **state)
 
 /* Weights of 1 change no bit. A tree of rows with weights finds for each row what one of their copies finds, with
  * scores within the tolerance of the solver; rows of weight 0 are not learned. */
-static void test_weights(void **state)
+TEST(test_weights)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         enum { TOP = 3 };
@@ -680,9 +665,8 @@ static void test_weights(void **state)
 }
 
 /* Labels of a row with weights of their own are refused where a row has several, before anything is fitted. */
-static void test_weights_of_labels(void **state)
+TEST(test_weights_of_labels)
 {
-    (void)state;
     for (size_t labels = 1; labels <= 2; labels++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *data = look_alikes(5, ROWS, labels, LABELS, true);
@@ -710,19 +694,4 @@ static void test_weights_of_labels(void **state)
         xsm_model_free(m);
         xsm_dataset_free(data);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),       cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_learns),     cmocka_unit_test(test_probabilities),
-        cmocka_unit_test(test_normalised), cmocka_unit_test(test_unseen),
-        cmocka_unit_test(test_odds),       cmocka_unit_test(test_pruning),
-        cmocka_unit_test(test_options),    cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_edges),      cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_every),      cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_stack),      cmocka_unit_test(test_weights_of_labels),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

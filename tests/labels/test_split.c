@@ -72,9 +72,8 @@ static xsm_context *threads(uint32_t count)
 }
 
 /* Every vector has unit length, features in rising order, and is the sum of its label's rows. */
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = threads(2);
     xsm_dataset *data = grouped(ctx, 700, 10, 900);
@@ -145,9 +144,8 @@ static void check_layout(const xsmi_layout *t, const xsmi_layout_settings *s, ui
     free(found);
 }
 
-static void test_layout(void **state)
+TEST(test_layout)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const struct {
         uint32_t labels, classes;
@@ -197,9 +195,8 @@ static bool is_pure(const xsmi_layout *t)
 }
 
 /* Two kinds of one size come apart, from most beginnings: two labels of one kind may be a bad one. */
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = threads(2);
     xsm_dataset *data = grouped(ctx, 400, 2, 400);
@@ -240,22 +237,10 @@ static xsm_status layout_body(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_allocations(void **state)
+TEST(test_allocations)
 {
-    (void)state;
     bool balanced = true;
     assert_true(test_every_allocation(layout_body, &balanced) > 20);
     balanced = false;
     assert_true(test_every_allocation(layout_body, &balanced) > 20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_allocations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,9 +92,8 @@ static double written_out(const char *name, const scores *s)
     return (top + log(sum) - mean) * (strcmp(name, "nca") == 0 ? (double)s->positives : 1);
 }
 
-static void losses_are_what_they_say(void **state)
+TEST(losses_are_what_they_say)
 {
-    (void)state;
     uint64_t seed = 1;
     for (int trial = 0; trial < 2000; trial++) {
         scores s = random_scores(&seed, trial % 2 ? 1 : 8);
@@ -111,9 +110,8 @@ static void losses_are_what_they_say(void **state)
     }
 }
 
-static void gradients_are_of_their_losses(void **state)
+TEST(gradients_are_of_their_losses)
 {
-    (void)state;
     uint64_t seed = 2;
     const double h = 1e-5;
     for (int trial = 0; trial < 500; trial++) {
@@ -143,9 +141,8 @@ static void gradients_are_of_their_losses(void **state)
 }
 
 /* `missing` classes are as many listed ones with the score 0. */
-static void missing_classes_count(void **state)
+TEST(missing_classes_count)
 {
-    (void)state;
     uint64_t seed = 3;
     for (int trial = 0; trial < 1000; trial++) {
         scores s = random_scores(&seed, 2), listed = s;
@@ -166,9 +163,8 @@ static void missing_classes_count(void **state)
     }
 }
 
-static void classes_below_the_least_score_have_no_part(void **state)
+TEST(classes_below_the_least_score_have_no_part)
 {
-    (void)state;
     uint64_t seed = 4;
     for (int trial = 0; trial < 2000; trial++) {
         scores s = random_scores(&seed, 4);
@@ -205,9 +201,8 @@ static double norm(const double *a, const double *b, size_t n, int kind)
     return kind == 2 ? sqrt(sum) : most;
 }
 
-static void lipschitz_bounds_hold_and_are_reached(void **state)
+TEST(lipschitz_bounds_hold_and_are_reached)
 {
-    (void)state;
     uint64_t seed = 5;
     for (const xsmi_loss *const *l = xsmi_losses; *l; l++) {
         double nearest = 0, smoothest = 0;
@@ -264,9 +259,8 @@ static double threshold(const double *v, const double *w, size_t n, double sum)
     return (low + high) / 2;
 }
 
-static void projection_is_that_of_bisection(void **state)
+TEST(projection_is_that_of_bisection)
 {
-    (void)state;
     uint64_t seed = 6;
     for (int trial = 0; trial < 4000; trial++) {
         size_t n = 1 + test_next(&seed) % 40, k = 1 + test_next(&seed) % 6;
@@ -300,9 +294,8 @@ static void projection_is_that_of_bisection(void **state)
 }
 
 /* Lists that a pivot could be slow on: equal entries, sorted ones, and steps that shrink. */
-static void projections_of_long_lists(void **state)
+TEST(projections_of_long_lists)
 {
-    (void)state;
     enum { LONG = 200000 };
     double *b = calloc(LONG, sizeof *b), *w = calloc(LONG, sizeof *w), *room = calloc(2 * LONG + 2, sizeof *room);
     assert_true(b && w && room);
@@ -327,9 +320,8 @@ static void projections_of_long_lists(void **state)
 
 /* L(sum_j z_j) is at most the mean of L(B (z_j + lambda_j)) for any lambda that sums to 0, and equal to it for
  * lambda_j = z/B - z_j. */
-static void theorem_1(void **state)
+TEST(theorem_1)
 {
-    (void)state;
     enum { BLOCKS = 4 };
     uint64_t seed = 7;
     for (int trial = 0; trial < 2000; trial++) {
@@ -368,9 +360,8 @@ static void theorem_1(void **state)
 }
 
 /* Scores far out overflow nothing. */
-static void scores_far_out(void **state)
+TEST(scores_far_out)
 {
-    (void)state;
     for (const xsmi_loss *const *l = xsmi_losses; *l; l++) {
         scores s = {.z = {-1e4, 1e4, 9999.5, -1e4, 0}, .positives = 2, .negatives = 3, .missing = 7};
         for (int turn = 0; turn < 2; turn++) {
@@ -386,30 +377,12 @@ static void scores_far_out(void **state)
 }
 
 /* The names in XSMI_LOSSES are those of the tables. */
-static void names_are_those_of_the_tables(void **state)
+TEST(names_are_those_of_the_tables)
 {
-    (void)state;
     size_t count = 0;
     for (; xsmi_losses[count]; count++) {
         assert_non_null(xsmi_loss_names[count]);
         assert_string_equal(xsmi_loss_names[count], xsmi_losses[count]->name);
     }
     assert_null(xsmi_loss_names[count]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_those_of_the_tables),
-        cmocka_unit_test(losses_are_what_they_say),
-        cmocka_unit_test(gradients_are_of_their_losses),
-        cmocka_unit_test(missing_classes_count),
-        cmocka_unit_test(classes_below_the_least_score_have_no_part),
-        cmocka_unit_test(lipschitz_bounds_hold_and_are_reached),
-        cmocka_unit_test(projection_is_that_of_bisection),
-        cmocka_unit_test(projections_of_long_lists),
-        cmocka_unit_test(theorem_1),
-        cmocka_unit_test(scores_far_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,9 +28,8 @@ static void check_log(double x)
     }
 }
 
-static void log_is_precise(void **state)
+TEST(log_is_precise)
 {
-    (void)state;
     assert_true(xsmi_logarithm(1) == 0);
     for (int i = 1; i <= 100000; i++) {
         check_log(i);
@@ -52,9 +51,8 @@ static void log_is_precise(void **state)
     check_log(FLT_MAX);
 }
 
-static void omega_has_its_golden_values(void **state)
+TEST(omega_has_its_golden_values)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof omega_golden / sizeof *omega_golden; i++) {
         double t = omega_golden[i][0], w = xsmi_omega(t);
         if (!(ulps(w, omega_golden[i][1]) <= 4)) {
@@ -89,9 +87,8 @@ static void check_omega(double t, double *worst)
     *worst = off > *worst ? off : *worst;
 }
 
-static void omega_solves_its_equation(void **state)
+TEST(omega_solves_its_equation)
 {
-    (void)state;
     double worst = 0;
     uint64_t seed = 1;
     for (int i = 0; i < 200000; i++) {
@@ -110,9 +107,8 @@ static void omega_solves_its_equation(void **state)
     }
 }
 
-static void softplus_and_sigmoid_do_not_overflow(void **state)
+TEST(softplus_and_sigmoid_do_not_overflow)
 {
-    (void)state;
     for (double t = -60; t <= 60; t += 0.01) {
         long double e = expl((long double)t);
         assert_true(ulps(xsmi_softplus(t), (double)log1pl(e)) <= 2);
@@ -194,9 +190,8 @@ static long double residual(const equation *e, double u, long double *size, long
     return total - sum;
 }
 
-static void root_is_found(void **state)
+TEST(root_is_found)
 {
-    (void)state;
     static const uint32_t counts[] = {1, 2, 7, 40};
     static const double reaches[] = {0, 1, 30, 1000, 10000}, norms[] = {1e-6, 1, 500};
     static const uint32_t sets[] = {0, XSMI_CPU_AVX512, XSMI_CPU_AVX512 | XSMI_CPU_AVX2 | XSMI_CPU_NEON};
@@ -247,9 +242,8 @@ static void root_is_found(void **state)
 }
 
 /* The classes' numbers are those of the equation at the root. */
-static void classes_follow_the_root(void **state)
+TEST(classes_follow_the_root)
 {
-    (void)state;
     uint64_t seed = 3;
     for (int i = 0; i < 200; i++) {
         equation e;
@@ -263,9 +257,8 @@ static void classes_follow_the_root(void **state)
     }
 }
 
-static void looser_tolerance_is_kept(void **state)
+TEST(looser_tolerance_is_kept)
 {
-    (void)state;
     uint64_t seed = 11;
     for (int i = 0; i < 500; i++) {
         for (int32_t solver = 0; solver < 2; solver++) {
@@ -287,9 +280,8 @@ static void looser_tolerance_is_kept(void **state)
     }
 }
 
-static void without_classes_u_falls_alone(void **state)
+TEST(without_classes_u_falls_alone)
 {
-    (void)state;
     xsmi_proximal p = {2, 5, 1, 0, NULL, NULL, NULL};
     for (int32_t solver = 0; solver < 2; solver++) {
         double u = xsmi_proximal_solve(&p, solver, 1e-14);
@@ -297,19 +289,4 @@ static void without_classes_u_falls_alone(void **state)
     }
     p.u_old = 0;
     assert_true(xsmi_proximal_solve(&p, XSMI_SOLVER_NEWTON, 1e-14) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_is_precise),
-        cmocka_unit_test(omega_has_its_golden_values),
-        cmocka_unit_test(omega_solves_its_equation),
-        cmocka_unit_test(softplus_and_sigmoid_do_not_overflow),
-        cmocka_unit_test(root_is_found),
-        cmocka_unit_test(classes_follow_the_root),
-        cmocka_unit_test(looser_tolerance_is_kept),
-        cmocka_unit_test(without_classes_u_falls_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

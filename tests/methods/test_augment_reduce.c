@@ -70,9 +70,8 @@ static double inverse(void)
     return sum;
 }
 
-static void all_classes_are_the_softmax(void **state)
+TEST(all_classes_are_the_softmax)
 {
-    (void)state;
     rig r = begin("negatives=all");
     float g[CLASSES];
     for (int first = 0; first < 2; first++) { /* its first step on the row, whatever u was; later ones at the best u */
@@ -94,9 +93,8 @@ static void all_classes_are_the_softmax(void **state)
     end(&r);
 }
 
-static void a_row_remembers_as_the_option_says(void **state)
+TEST(a_row_remembers_as_the_option_says)
 {
-    (void)state;
     static const struct {
         const char *options;
         double forget;
@@ -124,9 +122,8 @@ static void a_row_remembers_as_the_option_says(void **state)
 }
 
 /* The mean over every set of m other classes: of e, and, e being held, of loss and coefficients. */
-static void means_over_all_sets_are_those_of_all_classes(void **state)
+TEST(means_over_all_sets_are_those_of_all_classes)
 {
-    (void)state;
     for (uint32_t m = 1; m < CLASSES; m++) {
         char options[32] = "negatives=?";
         options[10] = (char)('0' + m);
@@ -170,9 +167,8 @@ static void means_over_all_sets_are_those_of_all_classes(void **state)
 }
 
 /* Scores far out on either side: nothing overflows, and the sizes are those that they tend to. */
-static void far_scores_are_finite(void **state)
+TEST(far_scores_are_finite)
 {
-    (void)state;
     rig r = begin("negatives=1");
     static const uint32_t classes[2] = {LABEL, 0};
     for (int sign = -1; sign < 2; sign += 2) {
@@ -191,9 +187,8 @@ static void far_scores_are_finite(void **state)
 
 /* Rows that say one of few contexts: what training ends at are the labels' shares in each, as of the softmax, with one
  * sampled class a step. */
-static void training_ends_at_the_maximum_likelihood(void **state)
+TEST(training_ends_at_the_maximum_likelihood)
 {
-    (void)state;
     enum { CONTEXTS = 3, ROWS = 1500 };
     xsm_error err = XSM_ERROR_INIT;
     double share[CONTEXTS][CLASSES];
@@ -227,16 +222,4 @@ static void training_ends_at_the_maximum_likelihood(void **state)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_classes_are_the_softmax),
-        cmocka_unit_test(a_row_remembers_as_the_option_says),
-        cmocka_unit_test(means_over_all_sets_are_those_of_all_classes),
-        cmocka_unit_test(far_scores_are_finite),
-        cmocka_unit_test(training_ends_at_the_maximum_likelihood),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

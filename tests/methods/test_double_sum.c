@@ -80,9 +80,8 @@ static void draw_scores(float *z, double reach, uint64_t *seed)
     }
 }
 
-static void gradients_are_bounded(void **state)
+TEST(gradients_are_bounded)
 {
-    (void)state;
     uint64_t seed = 5;
     rig plain = begin("vanilla", "negatives=1"), max = begin("umax", "negatives=1 delta=0.75");
     for (int i = 0; i < 20000; i++) {
@@ -163,17 +162,15 @@ static void check_raising(const char *name, const char *reference, int shift)
     end(&plain);
 }
 
-static void raising_u_pays(void **state)
+TEST(raising_u_pays)
 {
-    (void)state;
     check_raising("umax", "vanilla", 0);
     check_raising("raman", "raman", 1);
 }
 
 /* The double sum is above the log-loss everywhere, and equal where u is right: it never promises too much. */
-static void bounds_the_log_loss(void **state)
+TEST(bounds_the_log_loss)
 {
-    (void)state;
     uint64_t seed = 7;
     uint32_t classes[CLASSES] = {2, 0, 1, 3, 4, 5, 6};
     static const char *const names[] = {"vanilla", "umax", "raman", "implicit"};
@@ -202,9 +199,8 @@ static void bounds_the_log_loss(void **state)
 
 /* |theta+ - theta| of the implicit step is at most that of the explicit one from the same point, in (W, u) together;
  * the coefficient is the gradient at the point where it ends, and grows at most linearly in the gap. */
-static void implicit_steps_are_shorter(void **state)
+TEST(implicit_steps_are_shorter)
 {
-    (void)state;
     uint64_t seed = 9;
     static const uint32_t negatives[] = {1, 3, 6};
     for (int n = 0; n < 3; n++) {
@@ -248,9 +244,8 @@ static void implicit_steps_are_shorter(void **state)
 
 /* What implicit reports is f where the step ends, whatever the rate. A step of 1e-14 moves u by less than its last
  * digits, from which f must not be found. */
-static void implicit_reports_its_loss(void **state)
+TEST(implicit_reports_its_loss)
 {
-    (void)state;
     uint64_t seed = 10;
     rig r = begin("implicit", "negatives=6 tolerance=1e-12");
     for (int i = 0; i < 6000; i++) {
@@ -273,9 +268,8 @@ static void implicit_reports_its_loss(void **state)
 
 /* Scores up to 1e4 and rates from 1e-8 to 1e8: a whole run is finite, or says that it diverged; u and weights are never
  * NaN either way. */
-static void extremes_are_finite_or_divergence(void **state)
+TEST(extremes_are_finite_or_divergence)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char *const names[] = {"vanilla", "raman", "umax", "implicit"};
     int diverged[4] = {0}, vanilla_alone = 0;
@@ -326,14 +320,4 @@ static void extremes_are_finite_or_divergence(void **state)
     assert_true(vanilla_alone >= 10);
     assert_true(diverged[1] > 0);
     assert_int_equal(diverged[3], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_bounded),     cmocka_unit_test(raising_u_pays),
-        cmocka_unit_test(bounds_the_log_loss),       cmocka_unit_test(implicit_steps_are_shorter),
-        cmocka_unit_test(implicit_reports_its_loss), cmocka_unit_test(extremes_are_finite_or_divergence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,9 +128,8 @@ static void check_bounds(double ridge, double bound, uint64_t batch, bool sparse
     test_problem_free(&p);
 }
 
-static void rows_stay_within_the_bound(void **state)
+TEST(rows_stay_within_the_bound)
 {
-    (void)state;
     for (int kind = 0; kind < 16; kind++) {
         check_bounds(kind & 1 ? 2 : 0, 0.7, kind & 2 ? 7 : 1, kind & 4, kind & 8, 1);
     }
@@ -139,9 +138,8 @@ static void rows_stay_within_the_bound(void **state)
 }
 
 /* B_W^2 = (2/mu) N log K, B_u = log(1 + (K-1) e^(2 B_x B_W)). */
-static void bounds_are_the_papers(void **state)
+TEST(bounds_are_the_papers)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     double b_x = 0;
@@ -187,9 +185,8 @@ static void bounds_are_the_papers(void **state)
 
 /* The optimum lies within the default bounds, so that they do not change where training ends: with and without them a
  * run from 0 takes the same steps. */
-static void default_bounds_do_not_bind(void **state)
+TEST(default_bounds_do_not_bind)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 5);
     double last = 0;
@@ -216,14 +213,4 @@ static void default_bounds_do_not_bind(void **state)
         xsm_model_free(m);
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_stay_within_the_bound),
-        cmocka_unit_test(bounds_are_the_papers),
-        cmocka_unit_test(default_bounds_do_not_bind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

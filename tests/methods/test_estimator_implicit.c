@@ -135,9 +135,8 @@ static void take_steps(const setting *s)
     test_problem_free(&p);
 }
 
-static void step_is_where_the_gradient_is_zero(void **state)
+TEST(step_is_where_the_gradient_is_zero)
 {
-    (void)state;
     static const uint32_t negatives[] = {1, 2, 7, CLASSES - 1};
     static const double ridges[] = {0, 0.1, 30}, sizes[] = {0, 0.5, 3};
     for (int power = -6; power <= 0; power++) {
@@ -192,9 +191,8 @@ static void both_steps(double gap, double eta, bool ridge, double *implicit, dou
     test_problem_free(&p);
 }
 
-static void never_longer_than_the_explicit_step(void **state)
+TEST(never_longer_than_the_explicit_step)
 {
-    (void)state;
     for (double gap = -20; gap <= 60; gap += 2.5) {
         for (int power = -6; power <= 4; power += 2) {
             double implicit, explicit;
@@ -209,9 +207,8 @@ static void never_longer_than_the_explicit_step(void **state)
     }
 }
 
-static void without_features_only_u_moves(void **state)
+TEST(without_features_only_u_moves)
 {
-    (void)state;
     float x[2 * 4] = {0};
     x[4] = 1;
     uint32_t labels[2] = {2, 0};
@@ -258,9 +255,8 @@ static void without_features_only_u_moves(void **state)
 }
 
 /* One class: nothing to draw, but the ridge still holds. */
-static void one_class(void **state)
+TEST(one_class)
 {
-    (void)state;
     test_problem p = test_problem_new(4, 3, 1, false, 21);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     double old = test_weight(m, 0, 1);
@@ -307,9 +303,8 @@ static uint64_t pass(const test_problem *p, const char *options, bool bias, doub
 }
 
 /* m = K - 1: every class is in the step, once, so that nothing of it is drawn and no seed matters. */
-static void all_classes_make_a_step_without_chance(void **state)
+TEST(all_classes_make_a_step_without_chance)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const bool bias = kind & 1;
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, kind & 2, 5);
@@ -326,9 +321,8 @@ static void all_classes_make_a_step_without_chance(void **state)
 
 /* Steps of m = K - 1 on one example again and again are the proximal point method on its log-loss in its joint form,
  * u + e^-u sum_k e^(z_k - z_y): loss and u come to the log-loss, and the coefficients to softmax's. */
-static void all_classes_come_to_the_softmax(void **state)
+TEST(all_classes_come_to_the_softmax)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
@@ -356,14 +350,4 @@ static void all_classes_come_to_the_softmax(void **state)
     xsm_estimator_free(exact);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(step_is_where_the_gradient_is_zero),     cmocka_unit_test(never_longer_than_the_explicit_step),
-        cmocka_unit_test(without_features_only_u_moves),          cmocka_unit_test(one_class),
-        cmocka_unit_test(all_classes_make_a_step_without_chance), cmocka_unit_test(all_classes_come_to_the_softmax),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

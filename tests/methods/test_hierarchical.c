@@ -67,9 +67,8 @@ static void check_tree(xsm_context *ctx, const xsmi_class_tree *h)
     xsmi_class_tree_release(again);
 }
 
-static void balanced_trees(void **state)
+TEST(balanced_trees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     for (uint32_t classes = 2; classes < 70; classes++) {
@@ -126,9 +125,8 @@ static uint64_t least_cost(const uint64_t *weights, int count)
     return best;
 }
 
-static void huffman_trees_have_the_least_depth(void **state)
+TEST(huffman_trees_have_the_least_depth)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     uint64_t seed = 5;
@@ -165,9 +163,8 @@ static void huffman_trees_have_the_least_depth(void **state)
     xsm_context_free(ctx);
 }
 
-static void what_is_no_tree(void **state)
+TEST(what_is_no_tree)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     const uint32_t L = XSMI_TREE_LEAF;
@@ -229,9 +226,8 @@ static double log_p(const xsm_model *m, uint32_t class, const float *x)
     return sum;
 }
 
-static void probabilities_sum_to_one(void **state)
+TEST(probabilities_sum_to_one)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t sizes[] = {2, 3, 5, 64, 171, 700};
     for (int kind = 0; kind < 6 * 3 * 4; kind++) {
@@ -279,9 +275,8 @@ static void probabilities_sum_to_one(void **state)
 }
 
 /* The search opens a part of the nodes, and finds what sorting all probabilities finds. */
-static void best_classes_are_found(void **state)
+TEST(best_classes_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { CLASSES = 400, ROWS = 60 };
     for (int kind = 0; kind < 12; kind++) {
@@ -347,9 +342,8 @@ static void best_classes_are_found(void **state)
 }
 
 /* The same bits whatever the machine. */
-static void scores_have_the_same_bits(void **state)
+TEST(scores_have_the_same_bits)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     for (int sparse = 0; sparse < 2; sparse++) {
@@ -379,9 +373,8 @@ static double loss_of(xsm_model *m, const test_problem *p, uint64_t n)
     return loss / (double)n;
 }
 
-static void gradients_are_central_differences(void **state)
+TEST(gradients_are_central_differences)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 6; kind++) {
         enum { N = 9, K = 13, D = 5 };
@@ -450,9 +443,8 @@ static xsm_model *trained(xsm_context *ctx, const test_problem *p, const char *t
 }
 
 /* Rows that say one of few contexts: the optimum is the labels' shares in each context, whatever the tree. */
-static void training_ends_at_the_shares(void **state)
+TEST(training_ends_at_the_shares)
 {
-    (void)state;
     enum { CONTEXTS = 3, CLASSES = 5, ROWS = 3000 };
     double share[CONTEXTS][CLASSES];
     test_problem p = test_context_problem(ROWS, CONTEXTS, CLASSES, share[0]);
@@ -470,9 +462,8 @@ static void training_ends_at_the_shares(void **state)
     test_problem_free(&p);
 }
 
-static void training_has_the_same_bits(void **state)
+TEST(training_has_the_same_bits)
 {
-    (void)state;
     test_problem p = test_problem_new(500, 8, 900, false, 31);
     for (int kind = 0; kind < 4; kind++) {
         uint64_t first = 0;
@@ -491,9 +482,8 @@ static void training_has_the_same_bits(void **state)
 
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
-static void models_are_saved_and_go_on(void **state)
+TEST(models_are_saved_and_go_on)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     char path[] = "test_hierarchical_XXXXXX";
     int file = mkstemp(path);
@@ -567,9 +557,8 @@ static void hinge_gradient(void *state, const xsm_score_block *block)
     }
 }
 
-static void hosts_bring_their_own(void **state)
+TEST(hosts_bring_their_own)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const xsm_estimator_ops ops = {.size = sizeof ops,
                                    .abi = XSM_EXT_ABI_VERSION,
@@ -601,9 +590,8 @@ static void hosts_bring_their_own(void **state)
     test_problem_free(&p);
 }
 
-static void what_does_not_go_with_it(void **state)
+TEST(what_does_not_go_with_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(60, 6, 9, false, 2), one = test_problem_new(10, 6, 1, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0),
@@ -657,33 +645,12 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     static const char *const names[] = {"fitted", "balanced", "huffman"};
     for (int i = 0; i < 3; i++) {
         subject s = {test_problem_new(80, 6, 20, false, 2), names[i]};
         assert_true(test_every_allocation(run, &s) > 12);
         test_problem_free(&s.p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(balanced_trees),
-        cmocka_unit_test(huffman_trees_have_the_least_depth),
-        cmocka_unit_test(what_is_no_tree),
-        cmocka_unit_test(probabilities_sum_to_one),
-        cmocka_unit_test(best_classes_are_found),
-        cmocka_unit_test(scores_have_the_same_bits),
-        cmocka_unit_test(gradients_are_central_differences),
-        cmocka_unit_test(training_ends_at_the_shares),
-        cmocka_unit_test(training_has_the_same_bits),
-        cmocka_unit_test(models_are_saved_and_go_on),
-        cmocka_unit_test(hosts_bring_their_own),
-        cmocka_unit_test(what_does_not_go_with_it),
-        cmocka_unit_test(every_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

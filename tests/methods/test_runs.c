@@ -22,9 +22,8 @@ enum { BORDERS = sizeof borders / sizeof *borders };
 
 /* -- joining ------------------------------------------------------------------------------------------------------- */
 
-static void runs_are_joined(void **state)
+TEST(runs_are_joined)
 {
-    (void)state;
     const xsmi_log_sum nothing = XSMI_LOG_SUM_INIT, one = {-3.25f, 1.0625}, larger = {700, 3};
     xsmi_log_sum s = nothing;
     xsmi_log_sum_join(&s, &nothing);
@@ -123,9 +122,8 @@ static void check_input(const xsm_model *m, const xsm_gradient *g, size_t rows, 
     }
 }
 
-static void losses_are_sums(void **state)
+TEST(losses_are_sums)
 {
-    (void)state;
     for (size_t b = 0; b < BORDERS; b++) {
         test_problem p = test_problem_new(2, FEATURES, borders[b], false, 5);
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
@@ -197,9 +195,8 @@ static computed compute(xsm_context *ctx, const test_problem *p, bool sparse, co
     return out;
 }
 
-static void bits_are_the_same(void **state)
+TEST(bits_are_the_same)
 {
-    (void)state;
     static const uint32_t masks[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     static const uint64_t batches[] = {200, 33, 31, 2, 1};
     for (int sparse = 0; sparse < 2; sparse++) {
@@ -222,9 +219,8 @@ static void bits_are_the_same(void **state)
 
 /* -- evaluation ---------------------------------------------------------------------------------------------------- */
 
-static void evaluation_is_a_sum(void **state)
+TEST(evaluation_is_a_sum)
 {
-    (void)state;
     for (size_t b = 0; b < BORDERS; b++) {
         for (int variant = 0; variant < 4; variant++) {
             const bool sparse = variant & 1;
@@ -253,15 +249,4 @@ static void evaluation_is_a_sum(void **state)
             test_problem_free(&p);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_joined),
-        cmocka_unit_test(losses_are_sums),
-        cmocka_unit_test(bits_are_the_same),
-        cmocka_unit_test(evaluation_is_a_sum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

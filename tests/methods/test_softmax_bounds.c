@@ -76,9 +76,8 @@ static const double reaches[] = {0, 0.1, 1, 10, 100, 1e4};
 #define REACHES (sizeof reaches / sizeof reaches[0])
 
 /* Bouchard's is an upper bound of the log-loss; with two classes equal scores make it 2 log 2, not log 2. */
-static void bouchard_is_above_softmax(void **state)
+TEST(bouchard_is_above_softmax)
 {
-    (void)state;
     static const uint32_t sizes[] = {2, 3, 7, MOST};
     uint64_t seed = 4;
     for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++) {
@@ -101,9 +100,8 @@ static void bouchard_is_above_softmax(void **state)
 }
 
 /* alpha is the tightest: no other gives a smaller bound, and the coefficients add up to 0. */
-static void bouchards_alpha_is_the_best(void **state)
+TEST(bouchards_alpha_is_the_best)
 {
-    (void)state;
     uint64_t seed = 14;
     bound b = start("bouchard", "", 9);
     for (int i = 0; i < 2000; i++) {
@@ -129,9 +127,8 @@ static void bouchards_alpha_is_the_best(void **state)
 }
 
 /* More classes than are taken at a time, the largest anywhere: coefficients by bisection in double. */
-static void bouchards_alpha_of_many_classes(void **state)
+TEST(bouchards_alpha_of_many_classes)
 {
-    (void)state;
     uint64_t seed = 24;
     static const uint32_t tops[] = {0, 1, 511, 512, 513, 1024, MANY - 1};
     bound b = start("bouchard", "", MANY);
@@ -161,9 +158,8 @@ static void bouchards_alpha_of_many_classes(void **state)
 
 /* softmax <= tightened one-vs-each <= one-vs-each as losses, tighter with every class more, and equal at the ends:
  * C of all classes is the softmax, and with two classes everything is. */
-static void tighter_is_closer(void **state)
+TEST(tighter_is_closer)
 {
-    (void)state;
     enum { CLASSES = 7 };
     uint64_t seed = 24;
     bound softmax = start("softmax", "", CLASSES), plain = start("ove", "negatives=all", CLASSES);
@@ -221,9 +217,8 @@ static void tighter_is_closer(void **state)
 /* The tightest bounds that have no C: one-vs-each is below Bouchard's at its own optimum for equal scores of few
  * classes (Titsias 2016 compares the two there), and each may be the better one elsewhere; both are bounds, which is
  * what the tests above say. With two classes one-vs-each is exact and Bouchard's is not. */
-static void two_classes_tell_the_bounds_apart(void **state)
+TEST(two_classes_tell_the_bounds_apart)
 {
-    (void)state;
     bound ove = start("ove", "", 2), bouchard = start("bouchard", "", 2);
     for (int i = 0; i <= 40; i++) {
         float z[2] = {0, (float)(i - 20) / 4};
@@ -242,9 +237,8 @@ static void two_classes_tell_the_bounds_apart(void **state)
 
 /* With C = {1, 4} of 7 classes: each class outside comes up equally often, C always, the label first, none twice; and
  * the mean over the draws is the full bound. */
-static void tight_samples_are_unbiased(void **state)
+TEST(tight_samples_are_unbiased)
 {
-    (void)state;
     enum { CLASSES = 7, DRAWS = 30000 };
     bound full = start("ove", "negatives=all tight-classes=4,1", CLASSES);
     for (uint32_t m = 1; m <= 4; m += 1) {
@@ -290,9 +284,8 @@ static void tight_samples_are_unbiased(void **state)
 }
 
 /* `tight=N` takes the most frequent classes. */
-static void tight_takes_the_frequent(void **state)
+TEST(tight_takes_the_frequent)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(10, 2, 5, false, 1);
     static const uint32_t labels[10] = {3, 3, 3, 1, 1, 0, 0, 4, 2, 3};
@@ -334,9 +327,8 @@ static void tight_takes_the_frequent(void **state)
 }
 
 /* Lists of classes as options. */
-static void lists_are_options(void **state)
+TEST(lists_are_options)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = test_estimator(NULL, "ove", "");
     char text[32];
@@ -372,9 +364,8 @@ static void lists_are_options(void **state)
 }
 
 /* Coefficients are the derivatives of the loss, at moderate and at large scores. */
-static void coefficients_are_slopes(void **state)
+TEST(coefficients_are_slopes)
 {
-    (void)state;
     static const struct {
         const char *name, *options;
     } of[] = {{"softmax", ""},
@@ -412,16 +403,4 @@ static void coefficients_are_slopes(void **state)
         }
         end(&b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bouchard_is_above_softmax),         cmocka_unit_test(bouchards_alpha_is_the_best),
-        cmocka_unit_test(bouchards_alpha_of_many_classes),   cmocka_unit_test(tighter_is_closer),
-        cmocka_unit_test(two_classes_tell_the_bounds_apart), cmocka_unit_test(tight_samples_are_unbiased),
-        cmocka_unit_test(tight_takes_the_frequent),          cmocka_unit_test(lists_are_options),
-        cmocka_unit_test(coefficients_are_slopes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

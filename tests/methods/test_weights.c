@@ -187,9 +187,8 @@ static void check_twice(const way *w, bool sparse)
     test_problem_free(&p);
 }
 
-static void every_estimator_weighs(void **state)
+TEST(every_estimator_weighs)
 {
-    (void)state;
     way ways[64];
     const size_t count = list_ways(ways, 64);
     for (size_t i = 0; i < count; i++) {
@@ -251,9 +250,8 @@ static void check_batch(const way *w, bool embedding)
     test_problem_free(&p);
 }
 
-static void batches_weigh(void **state)
+TEST(batches_weigh)
 {
-    (void)state;
     way ways[64];
     const size_t count = list_ways(ways, 64);
     for (size_t i = 0; i < count; i++) {
@@ -272,10 +270,9 @@ static void batches_weigh(void **state)
 }
 
 /* The batches of a stream bring their weights along. */
-static void streams_weigh(void **state)
+TEST(streams_weigh)
 {
     static const way ways[] = {{"softmax", ""}, {"implicit", "negatives=3"}, {"umax", ""}, {"sampled-softmax", ""}};
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         xsm_error err = XSM_ERROR_INIT;
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
@@ -310,7 +307,7 @@ static void streams_weigh(void **state)
 /* -- copies in a batch --------------------------------------------------------------------------------------------- */
 
 /* {a, b} with weights of 2 against {a, a, b, b}: twice the mean of two is four times the mean of four. */
-static void exact_batches_are_equal(void **state)
+TEST(exact_batches_are_equal)
 {
     static const way ways[] = {{"softmax", ""},
                                {"bouchard", ""},
@@ -319,7 +316,6 @@ static void exact_batches_are_equal(void **state)
                                {"ove", "negatives=all"},
                                {"ove", "negatives=all tight=2"},
                                {"one-vs-all-sampled", "negatives=all"}};
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
@@ -394,9 +390,8 @@ static void assert_same_weights(const xsm_model *a, const xsm_model *b, double t
 }
 
 /* The joint step on weighted rows is that on their copies, with the same rate for the sum of the losses. */
-static void implicit_steps_on_copies(void **state)
+TEST(implicit_steps_on_copies)
 {
-    (void)state;
     static const uint64_t once[] = {1, 4, 8}, copies[] = {1, 1, 4, 8, 8, 8};
     static const float weights[] = {2, 1, 3};
     static const struct {
@@ -432,9 +427,8 @@ static void implicit_steps_on_copies(void **state)
 
 /* The step of one row minimises v (eta f + (u - u_old)^2/2) + ||theta - theta_old||^2/2: at its end, u's derivative is
  * 0, and each row of weights has moved by v eta df/dz_k x. */
-static void implicit_solves_the_weighted_equation(void **state)
+TEST(implicit_solves_the_weighted_equation)
 {
-    (void)state;
     static const float tried[] = {1e-3f, 0.3f, 1, 2.5f, 40, 1e6f};
     for (size_t w = 0; w < sizeof tried / sizeof *tried; w++) {
         for (uint64_t row = 0; row < ROWS; row++) {
@@ -534,9 +528,8 @@ static uint64_t loop(const way *w, const test_problem *p, const xsm_dataset *d, 
 /* Weights of 1 change no bit; with weights of 2, half the rate gives the same bits if the step is linear and nothing is
  * kept by row; the trainer's windows take the steps of a host's loop; and the loss that is reported is a weighted
  * mean. */
-static void trainers_weigh(void **state)
+TEST(trainers_weigh)
 {
-    (void)state;
     way ways[64];
     const size_t count = list_ways(ways, 64);
     for (size_t i = 0; i < count; i++) {
@@ -577,14 +570,13 @@ static void trainers_weigh(void **state)
 }
 
 /* L-BFGS on weighted rows and on their copies ends at the same optimum, with the same objective. */
-static void fits_are_equal(void **state)
+TEST(fits_are_equal)
 {
     static const way ways[] = {{"softmax", "ridge=1"},
                                {"bouchard", "ridge=1"},
                                {"one-vs-all", "ridge=1"},
                                {"ove", "negatives=all ridge=1"},
                                {"margin", "ridge=1 mu=1"}};
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways && test_has_lbfgs(); i++) {
         xsm_error err = XSM_ERROR_INIT;
         test_problem p = test_problem_new(60, FEATURES, CLASSES, i % 2, 3);
@@ -668,9 +660,8 @@ static labelled take_labels(test_rig *r, uint64_t row, float first, float others
 
 /* A weight of 2 adds the label's term once more: losses and coefficients are straight lines in each weight, with the
  * draws of the same position. Weights of 1 change no bit. */
-static void labels_weigh(void **state)
+TEST(labels_weigh)
 {
-    (void)state;
     size_t tried = 0;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
@@ -699,9 +690,8 @@ static void labels_weigh(void **state)
 
 /* The order of a row's labels changes no bit where classes are drawn: lists have the labels in rising order, and each
  * keeps its weight. */
-static void labels_weigh_in_any_order(void **state)
+TEST(labels_weigh_in_any_order)
 {
-    (void)state;
     for (uint32_t most = 2; most <= CLASSES - 2; most++) {
         test_rig r = test_rig_new("one-vs-all-sampled", "negatives=2", ROWS, FEATURES, CLASSES, most, true, true, 0.7);
         const uint64_t total = r.offsets[ROWS];
@@ -734,9 +724,8 @@ static void labels_weigh_in_any_order(void **state)
 }
 
 /* Against the formulas, in double. */
-static void labels_weigh_by_formula(void **state)
+TEST(labels_weigh_by_formula)
 {
-    (void)state;
     static const struct {
         const char *name, *options;
         bool softmax;
@@ -783,9 +772,8 @@ static void labels_weigh_by_formula(void **state)
 
 /* With one label a row, the label's weight is the row's for every estimator that does not read it; with several, those
  * refuse by name. */
-static void single_labels_weigh_rows(void **state)
+TEST(single_labels_weigh_rows)
 {
-    (void)state;
     way ways[64];
     const size_t count = list_ways(ways, 64);
     for (size_t i = 0; i < count; i++) {
@@ -821,9 +809,8 @@ static void single_labels_weigh_rows(void **state)
 }
 
 /* The weights of classes by their formulas, and of a file. */
-static void classes_weigh(void **state)
+TEST(classes_weigh)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_rig r = test_rig_new("softmax", "", 50, FEATURES, CLASSES, 3, false, true, 0.7);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -931,9 +918,8 @@ static void own_label(const void *state, const xsm_example *examples, uint64_t c
 
 /* A table with proximal steps that does not say that it reads weights gets none; bad weights are refused, and leave
  * everything as it was. */
-static void weights_are_refused(void **state)
+TEST(weights_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
@@ -983,25 +969,4 @@ static void weights_are_refused(void **state)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_estimator_weighs),
-        cmocka_unit_test(batches_weigh),
-        cmocka_unit_test(streams_weigh),
-        cmocka_unit_test(exact_batches_are_equal),
-        cmocka_unit_test(implicit_steps_on_copies),
-        cmocka_unit_test(implicit_solves_the_weighted_equation),
-        cmocka_unit_test(trainers_weigh),
-        cmocka_unit_test(fits_are_equal),
-        cmocka_unit_test(labels_weigh),
-        cmocka_unit_test(labels_weigh_in_any_order),
-        cmocka_unit_test(labels_weigh_by_formula),
-        cmocka_unit_test(single_labels_weigh_rows),
-        cmocka_unit_test(classes_weigh),
-        cmocka_unit_test(weights_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

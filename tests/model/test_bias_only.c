@@ -84,9 +84,8 @@ static const uint32_t some_counts[] = {120, 3, 40, 77, 1, 12, 200};
 /* Propositions 1 and 2: the maximum likelihood and one-vs-each have the same optimum, z_k = log N_k + const. (The
  * tighter bounds with 1 < |C| < K between them do not: at that point the slope of a class k in C is N_k sum_{m not in
  * C} N_m (1/(N_C + N_m) - 1/(N_k + N_m)), which is 0 only where C = {k}.) */
-static void one_vs_each_finds_the_frequencies(void **state)
+TEST(one_vs_each_finds_the_frequencies)
 {
-    (void)state;
     static const char *const kinds[][2] = {{"softmax", ""},
                                            {"ove", "negatives=all"},
                                            {"ove", "negatives=all tight=1"},
@@ -104,9 +103,8 @@ static void one_vs_each_finds_the_frequencies(void **state)
 }
 
 /* Proposition 3: with two classes Bouchard's bound has its optimum at z_k = 2 log N_k + const, twice too far apart. */
-static void bouchard_doubles_two_classes(void **state)
+TEST(bouchard_doubles_two_classes)
 {
-    (void)state;
     static const uint32_t counts[][2] = {{10, 10}, {30, 10}, {7, 200}, {1, 400}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         test_problem p = counted(counts[i], 2, false);
@@ -119,9 +117,8 @@ static void bouchard_doubles_two_classes(void **state)
 }
 
 /* The sampled ways there, as far as steps that do not end can be from it. */
-static void sampled_steps_get_there(void **state)
+TEST(sampled_steps_get_there)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t counts[] = {120, 30, 40, 77, 200};
     static const char *const kinds[][2] = {{"ove", "negatives=2"}, {"implicit", "negatives=2"}, {"softmax", ""}};
@@ -147,9 +144,8 @@ static void sampled_steps_get_there(void **state)
 }
 
 /* Every estimator, one row a step and several, dense and sparse rows: it trains and what it leaves can be used. */
-static void every_estimator_trains(void **state)
+TEST(every_estimator_trains)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const char *name = xsm_estimator_at(i)->name;
@@ -183,9 +179,8 @@ static void every_estimator_trains(void **state)
 }
 
 /* Scores, the best classes, evaluation, both layouts, a file and back. */
-static void models_are_used_and_saved(void **state)
+TEST(models_are_used_and_saved)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("bias-only.safetensors");
     for (int sparse = 0; sparse < 2; sparse++) {
@@ -241,9 +236,8 @@ static void models_are_used_and_saved(void **state)
 }
 
 /* truncate=0 makes rows without features, and a model keeps it for those to come. */
-static void truncation_takes_every_feature(void **state)
+TEST(truncation_takes_every_feature)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(30, 4, 3, sparse, 1);
@@ -270,9 +264,8 @@ static void truncation_takes_every_feature(void **state)
     }
 }
 
-static void what_cannot_be(void **state)
+TEST(what_cannot_be)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     assert_fails(xsm_model_new_linear(NULL, 0, 4, NULL, &m, &err), XSM_ERROR_RANGE, err);
@@ -309,18 +302,4 @@ static void what_cannot_be(void **state)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_vs_each_finds_the_frequencies),
-        cmocka_unit_test(bouchard_doubles_two_classes),
-        cmocka_unit_test(sampled_steps_get_there),
-        cmocka_unit_test(every_estimator_trains),
-        cmocka_unit_test(models_are_used_and_saved),
-        cmocka_unit_test(truncation_takes_every_feature),
-        cmocka_unit_test(what_cannot_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,9 +80,8 @@ static xsm_model *train(const test_problem *p, xsm_context *ctx, xsm_estimator *
     return m;
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     test_problem p = test_problem_new(20, 16, 5, false, 7); /* few enough rows to be told apart */
@@ -129,9 +128,8 @@ static void test_files(void **state)
 }
 
 /* A file from elsewhere. */
-static void test_load(void **state)
+TEST(test_load)
 {
-    (void)state;
     static const char header[] = "{\"weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}   ";
     _Static_assert((sizeof header - 1) % sizeof(float) == 0, "the tensor begins at a multiple of its dtype's size");
     unsigned char bytes[8 + sizeof header - 1 + 8] = {sizeof header - 1};
@@ -155,10 +153,4 @@ static void test_load(void **state)
         assert_true(test_weight(m, 0, 0) == 1 && test_weight(m, 1, 0) == 0);
         xsm_model_free(m);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_load)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

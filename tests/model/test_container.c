@@ -51,9 +51,8 @@ static xsm_status parse(const char *header, size_t extra, xsmi_container **out, 
 
 #define HEADER_24 "{\"a\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[0,6]}}"
 
-static void reads_tensors(void **state)
+TEST(reads_tensors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
     unsigned char *bytes;
@@ -89,9 +88,8 @@ static void reads_tensors(void **state)
 }
 
 /* A tensor that begins at no multiple of its dtype's size, as other programs may write it, is copied. */
-static void aligns_tensors(void **state)
+TEST(aligns_tensors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
     unsigned char *bytes;
@@ -114,9 +112,8 @@ static void aligns_tensors(void **state)
 #define TENSOR(entries) "{\"a\":{" entries "}}"
 #define META(entries) "{\"__metadata__\":{" entries "}}"
 
-static void refuses_malformed_files(void **state)
+TEST(refuses_malformed_files)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t extra;
@@ -266,9 +263,8 @@ static void *parse_deep(void *unused)
 }
 
 /* However deep values lie in each other, reading takes no stack for it. */
-static void deep_headers(void **state)
+TEST(deep_headers)
 {
-    (void)state;
     pthread_t thread;
     pthread_attr_t small;
     assert_int_equal(pthread_attr_init(&small), 0);
@@ -310,9 +306,8 @@ static xsm_status open_long(void *header, xsm_context *ctx, xsm_error *err)
 }
 
 /* Memory in proportion to the header's bytes, of the context; and the hook is asked. */
-static void long_headers_take_little(void **state)
+TEST(long_headers_take_little)
 {
-    (void)state;
     enum { BYTES = 4 << 20 };
     for (size_t i = 0; i < sizeof long_headers / sizeof *long_headers; i++) {
         const size_t count = BYTES / (strlen(long_headers[i].piece) + 5);
@@ -332,9 +327,8 @@ static void long_headers_take_little(void **state)
     }
 }
 
-static void refuses_lengths_beyond_the_file(void **state)
+TEST(refuses_lengths_beyond_the_file)
 {
-    (void)state;
     xsm_context *ctx = NULL;
     assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
     size_t size;
@@ -369,9 +363,8 @@ static void refuses_lengths_beyond_the_file(void **state)
     xsm_context_free(ctx);
 }
 
-static void dtypes_have_names(void **state)
+TEST(dtypes_have_names)
 {
-    (void)state;
     static const struct {
         const char *name;
         size_t size;
@@ -416,9 +409,8 @@ static xsm_status write_some(xsm_context *ctx, const char *path, xsm_error *err)
     return xsmi_container_commit(w, err);
 }
 
-static void writes_what_it_reads(void **state)
+TEST(writes_what_it_reads)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -444,9 +436,8 @@ static void writes_what_it_reads(void **state)
     test_files_end();
 }
 
-static void refuses_bad_plans(void **state)
+TEST(refuses_bad_plans)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -493,9 +484,8 @@ static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
     return XSM_OK;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     char *path = strdup(test_path("allocations"));
     test_every_allocation(write_and_read, path);
     free(path);
@@ -564,9 +554,8 @@ static void choose_all(const void *chooser, const xsmi_tensor *t, xsmi_tensor_pa
     assert_int_equal(part->line, t->size);
 }
 
-static void reads_parts(void **state)
+TEST(reads_parts)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     xsmi_container *c = NULL;
@@ -640,22 +629,4 @@ static void reads_parts(void **state)
                  err);
     free(bytes);
     xsm_context_free(ctx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_tensors),
-        cmocka_unit_test(aligns_tensors),
-        cmocka_unit_test(reads_parts),
-        cmocka_unit_test(refuses_malformed_files),
-        cmocka_unit_test(deep_headers),
-        cmocka_unit_test(long_headers_take_little),
-        cmocka_unit_test(refuses_lengths_beyond_the_file),
-        cmocka_unit_test(dtypes_have_names),
-        cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(refuses_bad_plans),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,9 +123,8 @@ static double worst(const xsm_model *m, const world *w)
 /* A share of 1,000 rows is known to 0.016; what the stochastic steps add is of that size. */
 #define CLOSE 0.03
 
-static void corrected_models_are_unbiased(void **state)
+TEST(corrected_models_are_unbiased)
 {
-    (void)state;
     static const struct {
         const char *sampler, *correction;
     } kinds[] = {{"uniform", "none"}, {"frequency", "classes"}, {"tree", "tree"}};
@@ -156,9 +155,8 @@ static double log_sum(const float *scores)
 }
 
 /* Every way to a score says the same: chosen classes, ranges in both layouts, predictions, evaluation. */
-static void every_score_is_corrected(void **state)
+TEST(every_score_is_corrected)
 {
-    (void)state;
     static const char *const samplers[] = {"frequency", "tree"};
     for (int kind = 0; kind < 8; kind++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -233,9 +231,8 @@ static void every_score_is_corrected(void **state)
     }
 }
 
-static void saved_and_loaded(void **state)
+TEST(saved_and_loaded)
 {
-    (void)state;
     static const char *const samplers[] = {"frequency", "tree"};
     for (int kind = 0; kind < 4; kind++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -280,9 +277,8 @@ static void score_all(const xsm_model *m, const world *w, float *scores)
 }
 
 /* A host's table does what the built-in one does: its tree becomes the model's; without the tree, its log q. */
-static void samplers_of_hosts_correct(void **state)
+TEST(samplers_of_hosts_correct)
 {
-    (void)state;
     for (int kind = 0; kind < 8; kind++) {
         xsm_error err = XSM_ERROR_INIT;
         world w = world_new(kind & 1);
@@ -329,9 +325,8 @@ static void samplers_of_hosts_correct(void **state)
 }
 
 /* Files whose correction cannot be right. */
-static void bad_corrections_are_refused(void **state)
+TEST(bad_corrections_are_refused)
 {
-    (void)state;
     enum { K = 3, D = 2, DIMS = 4 };
     static const float weight[K * D] = {0}, mean[D] = {0}, directions[D] = {1, 0};
     for (int defect = 0; defect < 9; defect++) {
@@ -378,9 +373,8 @@ static void bad_corrections_are_refused(void **state)
 }
 
 /* A host that takes the steps itself cannot forget it; a predictor made before does not go on unawares. */
-static void a_step_brings_the_correction(void **state)
+TEST(a_step_brings_the_correction)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     world w = world_new(false);
     xsm_model *m = test_model(NULL, &w.p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -417,9 +411,8 @@ static void a_step_brings_the_correction(void **state)
     world_free(&w);
 }
 
-static void what_cannot_be_corrected_is_refused(void **state)
+TEST(what_cannot_be_corrected_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(30, 3, 40, false, 1); /* some classes have no row */
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -447,18 +440,4 @@ static void what_cannot_be_corrected_is_refused(void **state)
     xsm_sampler_free(s);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corrected_models_are_unbiased),
-        cmocka_unit_test(every_score_is_corrected),
-        cmocka_unit_test(saved_and_loaded),
-        cmocka_unit_test(samplers_of_hosts_correct),
-        cmocka_unit_test(bad_corrections_are_refused),
-        cmocka_unit_test(a_step_brings_the_correction),
-        cmocka_unit_test(what_cannot_be_corrected_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

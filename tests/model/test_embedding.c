@@ -113,9 +113,8 @@ static bool next_kind(kind *k, int *number)
 
 /* -- forward ------------------------------------------------------------------------------------------------------- */
 
-static void hidden_vectors_and_scores_are_what_they_should_be(void **state)
+TEST(hidden_vectors_and_scores_are_what_they_should_be)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     int number = 0;
     for (kind k; next_kind(&k, &number);) {
@@ -172,9 +171,8 @@ static void hidden_vectors_and_scores_are_what_they_should_be(void **state)
 }
 
 /* The start: vectors of squared length 1 on average, each feature's the same whatever the others; W and b zero. */
-static void a_new_model_is_seeded(void **state)
+TEST(a_new_model_is_seeded)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     kind k = {0};
     xsm_model *a = new_model(NULL, 2000, 24, 3, &k), *b = new_model(NULL, 500, 24, 4, &k);
@@ -280,9 +278,8 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
     test_problem_free(&p);
 }
 
-static void every_estimator_steps_the_vectors_down_their_slope(void **state)
+TEST(every_estimator_steps_the_vectors_down_their_slope)
 {
-    (void)state;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         if (ops->flags & XSM_ESTIMATOR_PROXIMAL) {
@@ -308,9 +305,8 @@ static void every_estimator_steps_the_vectors_down_their_slope(void **state)
 
 /* What a network of the host's would do with the gradient that it gets (test_input_gradient holds that against
  * differences, of proximal steps too). */
-static void the_first_layer_is_a_network_as_a_host_would_have_it(void **state)
+TEST(the_first_layer_is_a_network_as_a_host_would_have_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
@@ -398,9 +394,8 @@ static uint64_t train(const test_problem *p, const kind *k, const char *name, co
     return hash;
 }
 
-static void training_gives_the_same_bits_on_any_machine(void **state)
+TEST(training_gives_the_same_bits_on_any_machine)
 {
-    (void)state;
     static const struct {
         const char *name, *options;
         uint64_t batch;
@@ -433,9 +428,8 @@ static void training_gives_the_same_bits_on_any_machine(void **state)
 }
 
 /* Steps on rows that are the host's own, dense or sparse as it has them, are the steps on a dataset of them. */
-static void rows_may_be_the_hosts_own(void **state)
+TEST(rows_may_be_the_hosts_own)
 {
-    (void)state;
     enum { ROWS_HERE = 60, FEATURES_HERE = 9, CLASSES_HERE = 20, MOST = 15 };
     static const char *const optimizers[] = {"sgd", "adagrad"}, *const estimators[] = {"softmax", "nce"};
     for (int bits = 0; bits < 32; bits++) {
@@ -489,9 +483,8 @@ static void rows_may_be_the_hosts_own(void **state)
 }
 
 /* A run that is cut off and goes on from its checkpoint ends at the same bits, the scale of the vectors included. */
-static void a_run_goes_on_from_its_checkpoint(void **state)
+TEST(a_run_goes_on_from_its_checkpoint)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int way = 0; way < 4; way++) {
         const bool tied = way & 1, adagrad = way & 2; /* adagrad takes no ridge, and keeps sums of squares */
@@ -553,9 +546,8 @@ static void a_run_goes_on_from_its_checkpoint(void **state)
 }
 
 /* Which of two words of two is right depends on the other: a linear model cannot, one with a rectifier can. */
-static void a_hidden_layer_learns_what_a_linear_model_cannot(void **state)
+TEST(a_hidden_layer_learns_what_a_linear_model_cannot)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 400 };
     uint64_t offsets[N + 1] = {0};
@@ -613,9 +605,8 @@ static void a_hidden_layer_learns_what_a_linear_model_cannot(void **state)
 }
 
 /* A ridge shrinks the vectors by 1/(1 + eta mu/N) a step, however small their scale becomes. */
-static void a_strong_ridge_shrinks_the_vectors(void **state)
+TEST(a_strong_ridge_shrinks_the_vectors)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     kind k = {.sparse = true};
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
@@ -645,9 +636,8 @@ static void a_strong_ridge_shrinks_the_vectors(void **state)
 
 /* -- evaluation, prediction, indexes, corrections ------------------------------------------------------------------ */
 
-static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
+TEST(evaluation_prediction_and_search_agree_with_the_scores)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     uint64_t starts[ROWS + 1];
     uint32_t labels[2 * ROWS];
@@ -729,9 +719,8 @@ static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
 
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
-static void a_model_comes_back_from_its_file(void **state)
+TEST(a_model_comes_back_from_its_file)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     int number = 0;
     for (kind k; next_kind(&k, &number);) {
@@ -787,9 +776,8 @@ static xsm_status load_foreign(const char *metadata, const char *shape, xsm_mode
                           err);
 }
 
-static void files_of_other_programs_load_or_are_refused(void **state)
+TEST(files_of_other_programs_load_or_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     assert_ok(load_foreign("", "[4,3]", &m, &err), err);
@@ -826,9 +814,8 @@ static void files_of_other_programs_load_or_are_refused(void **state)
 
 /* -- what is refused ----------------------------------------------------------------------------------------------- */
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
@@ -935,9 +922,8 @@ static void what_cannot_be_is_refused(void **state)
     test_problem_free(&p);
 }
 
-static void a_step_that_would_overflow_is_divergence(void **state)
+TEST(a_step_that_would_overflow_is_divergence)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     kind k = {.sparse = true};
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
@@ -961,9 +947,8 @@ static void a_step_that_would_overflow_is_divergence(void **state)
 
 /* -- the rest ------------------------------------------------------------------------------------------------------ */
 
-static void a_rate_is_chosen_and_the_model_left_new(void **state)
+TEST(a_rate_is_chosen_and_the_model_left_new)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int tied = 0; tied < 2; tied++) {
         kind k = {.sparse = true, .tied = tied};
@@ -1021,33 +1006,9 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     assert_true(test_every_allocation(use, &p) > 20);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hidden_vectors_and_scores_are_what_they_should_be),
-        cmocka_unit_test(a_new_model_is_seeded),
-        cmocka_unit_test(every_estimator_steps_the_vectors_down_their_slope),
-        cmocka_unit_test(the_first_layer_is_a_network_as_a_host_would_have_it),
-        cmocka_unit_test(training_gives_the_same_bits_on_any_machine),
-        cmocka_unit_test(rows_may_be_the_hosts_own),
-        cmocka_unit_test(a_run_goes_on_from_its_checkpoint),
-        cmocka_unit_test(a_hidden_layer_learns_what_a_linear_model_cannot),
-        cmocka_unit_test(a_strong_ridge_shrinks_the_vectors),
-        cmocka_unit_test(evaluation_prediction_and_search_agree_with_the_scores),
-        cmocka_unit_test(a_model_comes_back_from_its_file),
-        cmocka_unit_test(files_of_other_programs_load_or_are_refused),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(a_step_that_would_overflow_is_divergence),
-        cmocka_unit_test(a_rate_is_chosen_and_the_model_left_new),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

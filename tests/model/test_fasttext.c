@@ -217,9 +217,8 @@ static xsm_model *saved(const xsm_model *m)
     return loaded;
 }
 
-static void answers_are_those_of_fasttext(void **state)
+TEST(answers_are_those_of_fasttext)
 {
-    (void)state;
     for (size_t i = 0; i < SUPERVISED; i++) {
         const char *text = golden("text", ".txt");
         xsm_model *m = import(golden(supervised[i].name, supervised[i].end));
@@ -264,9 +263,8 @@ static void compare_vectors(const xsm_model *m, const char *words, const char *a
     xsm_dataset_free(d);
 }
 
-static void vectors_are_those_of_fasttext(void **state)
+TEST(vectors_are_those_of_fasttext)
 {
-    (void)state;
     for (size_t i = 0; i < VECTORS; i++) {
         xsm_model *m = import(golden(vectors[i].name, vectors[i].end));
         compare_vectors(m, golden("words", ".txt"), golden(vectors[i].name, ".txt"));
@@ -282,9 +280,8 @@ static void vectors_are_those_of_fasttext(void **state)
 }
 
 /* A request is read as a file is. */
-static void requests_are_read_alike(void **state)
+TEST(requests_are_read_alike)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = import(golden("pruned", ".ftz"));
     xsm_dataset *d = rows_for(m, golden("text", ".txt"));
@@ -306,9 +303,8 @@ static void requests_are_read_alike(void **state)
 
 /* New words follow the buckets, of a pruned dictionary too; what was known keeps its answers, also in the model's file.
  */
-static void learns_new_words(void **state)
+TEST(learns_new_words)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char text[] = "__label__one salt neuling\n__label__seven neuling </s>\n";
     for (size_t i = 0; i < SUPERVISED; i++) {
@@ -347,9 +343,8 @@ static void learns_new_words(void **state)
 }
 
 /* Rows that were read in another way are refused, though their words are the same. */
-static void other_ngrams_are_refused(void **state)
+TEST(other_ngrams_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = import(golden("ns", ".bin"));
     xsm_dataset *d = NULL;
@@ -368,9 +363,8 @@ static const char *const all_files[] = {"softmax.bin", "ova.bin",      "ns.bin",
                                         "cbow.bin",    "skipgram.bin", "pruned.ftz"};
 enum { FILES = sizeof all_files / sizeof *all_files };
 
-static void cut_and_grown_files_are_refused(void **state)
+TEST(cut_and_grown_files_are_refused)
 {
-    (void)state;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     for (size_t i = 0; i < FILES; i++) {
@@ -412,9 +406,8 @@ static void use(xsm_context *ctx, xsm_model *m)
 }
 
 /* Whatever number stands at whatever place: it is refused, or gives a model that reads text and scores. */
-static void wrong_numbers_do_no_harm(void **state)
+TEST(wrong_numbers_do_no_harm)
 {
-    (void)state;
     static const int32_t numbers[] = {0, -1, 1, INT32_MAX, INT32_MIN, 0x7fc00000, 257};
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -475,9 +468,8 @@ static void refused(const char *file, const char *from, size_t length, const cha
     free(bytes);
 }
 
-static void says_what_is_wrong(void **state)
+TEST(says_what_is_wrong)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     refused("ns.bin", "\xBA\x16\x4F\x2F", 4, "salt", NULL, XSM_ERROR_FORMAT, "no model of fastText");
@@ -499,9 +491,8 @@ static void says_what_is_wrong(void **state)
 }
 
 /* As they are read where such bytes are replaced; two that are the same then differ by their places. */
-static void words_that_are_no_utf8_are_mended(void **state)
+TEST(words_that_are_no_utf8_are_mended)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     size_t size, mended = 0, changed = 0;
@@ -529,9 +520,8 @@ static void words_that_are_no_utf8_are_mended(void **state)
 }
 
 /* The list of kept buckets in a model's file, and what is said of it. */
-static void damaged_vocabularies_are_refused(void **state)
+TEST(damaged_vocabularies_are_refused)
 {
-    (void)state;
     static const struct {
         const char *from, *to;
     } changes[] = {{"hash=fasttext", "hash=fasttexT"},
@@ -572,9 +562,8 @@ static xsm_status import_and_free(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     for (size_t i = 0; i < FILES; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s", golden(all_files[i], ""));
@@ -594,9 +583,8 @@ static void run(const char *command)
 }
 
 /* Models that the command fasttext trains now, of questions about cooking. */
-static void agrees_with_the_command(void **state)
+TEST(agrees_with_the_command)
 {
-    (void)state;
     static const struct {
         const char *settings, *quantize;
         loss loss;
@@ -641,17 +629,4 @@ static void agrees_with_the_command(void **state)
     snprintf(command, sizeof command, "rm -r %s", folder);
     run(command);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_those_of_fasttext),     cmocka_unit_test(vectors_are_those_of_fasttext),
-        cmocka_unit_test(requests_are_read_alike),           cmocka_unit_test(learns_new_words),
-        cmocka_unit_test(other_ngrams_are_refused),          cmocka_unit_test(cut_and_grown_files_are_refused),
-        cmocka_unit_test(wrong_numbers_do_no_harm),          cmocka_unit_test(says_what_is_wrong),
-        cmocka_unit_test(words_that_are_no_utf8_are_mended), cmocka_unit_test(damaged_vocabularies_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),         cmocka_unit_test(agrees_with_the_command),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

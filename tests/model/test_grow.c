@@ -35,9 +35,8 @@ static xsm_model *trained(const test_problem *p, const char *estimator, bool bia
     return m;
 }
 
-static void what_was_there_stays(void **state)
+TEST(what_was_there_stays)
 {
-    (void)state;
     static float before[ROWS * CLASSES], after[ROWS * MORE];
     static const char *const kinds[] = {"implicit", "umax", "softmax"};
     int64_t labels[CLASSES], all[MORE];
@@ -117,9 +116,8 @@ static void what_was_there_stays(void **state)
 }
 
 /* Numbers of training rows that a file holds, and no others. */
-static void counts_are_those_a_file_holds(void **state)
+TEST(counts_are_those_a_file_holds)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const struct {
         uint64_t counts[2], rows;
@@ -163,9 +161,8 @@ static void counts_are_those_a_file_holds(void **state)
 }
 
 /* Without new features, bit by bit; and classes at the end, without labels. */
-static void classes_alone(void **state)
+TEST(classes_alone)
 {
-    (void)state;
     static float before[ROWS * CLASSES], after[ROWS * MORE];
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
@@ -192,9 +189,8 @@ static void classes_alone(void **state)
 }
 
 /* Who was bound to the model before is told to bind again, and then trains it on. */
-static void training_goes_on(void **state)
+TEST(training_goes_on)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     test_problem q = test_problem_new(ROWS, FEATURES, MORE, true, 4);
@@ -236,9 +232,8 @@ static void training_goes_on(void **state)
 
 /* -- datasets ------------------------------------------------------------------------------------------------------ */
 
-static void datasets_get_classes(void **state)
+TEST(datasets_get_classes)
 {
-    (void)state;
     static const char text[] = "5 0:1\n9 1:1\n2 2:1\n";
     static const int64_t labels[] = {1, 5, 7}, union_of[] = {1, 2, 5, 7, 9};
     static const char *const names[] = {"one", "five", "seven"}, *const all_names[] = {"one", "2", "five", "seven",
@@ -275,9 +270,8 @@ static void datasets_get_classes(void **state)
 }
 
 /* Words are matched as words: the map's keep their numbers. */
-static void words_get_classes(void **state)
+TEST(words_get_classes)
 {
-    (void)state;
     static const char text[] = "label,a\npear,1\napple,2\nfig,3\n";
     static const char *const names[] = {"fig", "cherry"}, *const all_names[] = {"fig", "cherry", "apple", "pear"};
     xsm_error err = XSM_ERROR_INIT;
@@ -319,9 +313,8 @@ static void words_get_classes(void **state)
 
 /* -- refused ------------------------------------------------------------------------------------------------------- */
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     static const int64_t labels[] = {1, 2, 3}, others[] = {1, 2, 4, 5};
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
@@ -424,9 +417,8 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void nothing_is_leaked(void **state)
+TEST(nothing_is_leaked)
 {
-    (void)state;
     static const char *const names[] = {"b", "d", "c", "a"};
     static const uint64_t counts[] = {1, 2, 3, 4};
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -435,19 +427,4 @@ static void nothing_is_leaked(void **state)
     map.counts = counts;
     map.rows = 9;
     assert_true(test_every_allocation(grow_one, &map) > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_a_file_holds),
-        cmocka_unit_test(what_was_there_stays),
-        cmocka_unit_test(classes_alone),
-        cmocka_unit_test(training_goes_on),
-        cmocka_unit_test(datasets_get_classes),
-        cmocka_unit_test(words_get_classes),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(nothing_is_leaked),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

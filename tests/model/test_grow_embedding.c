@@ -188,9 +188,8 @@ static void check_kind(const kind *k, bool mapped)
     test_problem_free(&p);
 }
 
-static void rows_without_what_is_new_score_the_same_bits(void **state)
+TEST(rows_without_what_is_new_score_the_same_bits)
 {
-    (void)state;
     for (int32_t activation = XSM_ACTIVATION_IDENTITY; activation <= XSM_ACTIVATION_TANH; activation++) {
         for (int bits = 0; bits < 16; bits++) {
             kind k = {activation, bits & 1 ? XSM_POOL_MEAN : XSM_POOL_SUM, .tied = bits & 2, .bias = bits & 4};
@@ -203,9 +202,8 @@ static void rows_without_what_is_new_score_the_same_bits(void **state)
 }
 
 /* In two steps or in one, the numbers are the same, and those of a new model of that size. */
-static void twice_is_once(void **state)
+TEST(twice_is_once)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 4; bits++) {
         kind k = {XSM_ACTIVATION_RELU, XSM_POOL_SUM, .tied = bits & 1, .bias = true};
@@ -235,9 +233,8 @@ static void twice_is_once(void **state)
     }
 }
 
-static void training_goes_on(void **state)
+TEST(training_goes_on)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 4; bits++) {
         kind k = {XSM_ACTIVATION_IDENTITY, XSM_POOL_SUM, .tied = bits & 1, .bias = true};
@@ -284,9 +281,8 @@ static void training_goes_on(void **state)
     }
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     static const int64_t labels[] = {0, 1, 2}, moved[] = {0, 1, 2, 3};
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
@@ -363,23 +359,10 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void nothing_is_leaked(void **state)
+TEST(nothing_is_leaked)
 {
-    (void)state;
     kind k = {XSM_ACTIVATION_TANH, XSM_POOL_SUM, .bias = true};
     assert_true(test_every_allocation(grow_one, &k) > 10);
     k.tied = true;
     assert_true(test_every_allocation(grow_one, &k) > 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_without_what_is_new_score_the_same_bits),
-        cmocka_unit_test(twice_is_once),
-        cmocka_unit_test(training_goes_on),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(nothing_is_leaked),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

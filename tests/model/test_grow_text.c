@@ -107,9 +107,8 @@ static void assert_encoded(const xsm_model *m, const char *text, const xsm_datas
     xsm_encoder_free(encoder);
 }
 
-static void words_follow_all_features(void **state)
+TEST(words_follow_all_features)
 {
-    (void)state;
     static const struct {
         xsm_text_options how;
         const char *once, *twice;
@@ -163,9 +162,8 @@ static void words_follow_all_features(void **state)
 }
 
 /* Buckets of n-grams are those of the model, before and after. */
-static void old_rows_keep_their_features(void **state)
+TEST(old_rows_keep_their_features)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     xsm_dataset *train = NULL, *again = NULL;
@@ -183,9 +181,8 @@ static void old_rows_keep_their_features(void **state)
     xsm_model_free(m);
 }
 
-static void least_counts_of_new_words(void **state)
+TEST(least_counts_of_new_words)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     xsm_dataset *train = NULL, *rows = NULL;
@@ -216,9 +213,8 @@ static void least_counts_of_new_words(void **state)
 }
 
 /* Old weights stay, a new feature weighs like one in the fewest rows. */
-static void weights_of_new_words(void **state)
+TEST(weights_of_new_words)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *train = NULL;
     assert_ok(read_text(training, NULL, NULL, 0, &train, &err), err);
@@ -234,9 +230,8 @@ static void weights_of_new_words(void **state)
     xsm_model_free(m);
 }
 
-static void other_words_are_refused(void **state)
+TEST(other_words_are_refused)
 {
-    (void)state;
     static const char *const others[] = {"__label__b the cat sat\n__label__a the dog the dog\n__label__c o cat\n",
                                          "__label__b cat the sat\n__label__a cat the dog dog\n__label__c a cat\n"};
     xsm_error err = XSM_ERROR_INIT;
@@ -284,9 +279,8 @@ static void other_words_are_refused(void **state)
 }
 
 /* Classes are their names, whichever of them are left in the rows. */
-static void classes_are_their_names(void **state)
+TEST(classes_are_their_names)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *train = NULL, *rows = NULL;
     assert_ok(
@@ -311,16 +305,4 @@ static void classes_are_their_names(void **state)
     xsm_dataset_free(rows);
     xsm_dataset_free(train);
     xsm_model_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_follow_all_features), cmocka_unit_test(old_rows_keep_their_features),
-        cmocka_unit_test(least_counts_of_new_words), cmocka_unit_test(weights_of_new_words),
-        cmocka_unit_test(other_words_are_refused),   cmocka_unit_test(classes_are_their_names),
-    };
-    int failures = cmocka_run_group_tests_name("grow_text", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

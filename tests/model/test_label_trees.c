@@ -191,9 +191,8 @@ static bool near(double have, double want)
     return fabs(have - want) <= 2e-5 * (1 + fabs(want));
 }
 
-static void scores_are_sums_over_paths(void **state)
+TEST(scores_are_sums_over_paths)
 {
-    (void)state;
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             xsm_error err = XSM_ERROR_INIT;
@@ -277,9 +276,8 @@ static double total_of(const rows *r, uint32_t i, uint32_t trees)
 }
 
 /* A beam that keeps every node finds what scoring all classes does, to the bit. */
-static void a_wide_beam_is_exact(void **state)
+TEST(a_wide_beam_is_exact)
 {
-    (void)state;
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             static predicted wide, exact;
@@ -352,9 +350,8 @@ static uint32_t enumerate(const plan *p, const double *log_p, uint32_t width, ca
     return found;
 }
 
-static void a_narrow_beam_keeps_the_best_nodes(void **state)
+TEST(a_narrow_beam_keeps_the_best_nodes)
 {
-    (void)state;
     const uint32_t width = 3;
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
@@ -393,9 +390,8 @@ static void a_narrow_beam_keeps_the_best_nodes(void **state)
 }
 
 /* More classes than a beam of one node finds: it is widened. */
-static void a_beam_finds_as_many_classes_as_wanted(void **state)
+TEST(a_beam_finds_as_many_classes_as_wanted)
 {
-    (void)state;
     enum { WANTED = 200 };
     xsm_error err = XSM_ERROR_INIT;
     for (uint32_t trees = 1; trees <= 2; trees++) {
@@ -541,9 +537,8 @@ static double loss_of(const rows *r, uint32_t i, int32_t link, int32_t method, d
     return loss;
 }
 
-static void calibrations_are_those_of_the_beam(void **state)
+TEST(calibrations_are_those_of_the_beam)
 {
-    (void)state;
     static const struct {
         int32_t method;
         double scale, shift;
@@ -606,9 +601,8 @@ static void calibrations_are_those_of_the_beam(void **state)
 
 /* -- evaluation ---------------------------------------------------------------------------------------------------- */
 
-static void evaluation_says_what_it_can(void **state)
+TEST(evaluation_says_what_it_can)
 {
-    (void)state;
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         double first[2] = {0, 0};
         for (uint32_t threads = 1; threads <= 2; threads++) {
@@ -701,9 +695,8 @@ static float *all_scores(const xsm_model *m, const rows *r)
 
 /* Of the softmax, as its scores change by 2 eps a level at most where those of its nodes change by eps: eps here is the
  * rounding of as many weights as a row has features, each of 2 at most. */
-static void trees_in_fewer_bits_score_nearly_alike(void **state)
+TEST(trees_in_fewer_bits_score_nearly_alike)
 {
-    (void)state;
     static const double rounding[] = {0x1p-8, 1.0 / 254};
     static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
     static plan p;
@@ -764,9 +757,8 @@ static void trees_in_fewer_bits_score_nearly_alike(void **state)
 
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
-static void files_hold_trees(void **state)
+TEST(files_hold_trees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -819,9 +811,8 @@ static void files_hold_trees(void **state)
 }
 
 /* Every byte of the first 5,000 is changed, and every 47th of the others; what is still accepted must be usable. */
-static void damage_is_found_or_harmless(void **state)
+TEST(damage_is_found_or_harmless)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -847,9 +838,8 @@ static void damage_is_found_or_harmless(void **state)
     test_memory_end(memory, ctx);
 }
 
-static void other_shapes_are_no_trees(void **state)
+TEST(other_shapes_are_no_trees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -895,9 +885,8 @@ static void other_shapes_are_no_trees(void **state)
     xsm_context_free(ctx);
 }
 
-static void what_needs_dense_weights_is_refused(void **state)
+TEST(what_needs_dense_weights_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = make_model(NULL, XSMI_LINK_SOFTMAX, 1), *other = NULL;
     rows *r = make_rows(NULL, false);
@@ -928,9 +917,8 @@ static xsm_status load_and_predict(void *state, xsm_context *ctx, xsm_error *err
     return status;
 }
 
-static void missing_memory_leaves_nothing(void **state)
+TEST(missing_memory_leaves_nothing)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     char *path = strdup(test_path("memory"));
     xsm_model *m = make_model(NULL, XSMI_LINK_LOG_SIGMOID, 2);
@@ -938,23 +926,4 @@ static void missing_memory_leaves_nothing(void **state)
     xsm_model_free(m);
     assert_true(test_every_allocation(load_and_predict, path) > 15);
     free(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_sums_over_paths),
-        cmocka_unit_test(a_wide_beam_is_exact),
-        cmocka_unit_test(calibrations_are_those_of_the_beam),
-        cmocka_unit_test(a_narrow_beam_keeps_the_best_nodes),
-        cmocka_unit_test(a_beam_finds_as_many_classes_as_wanted),
-        cmocka_unit_test(evaluation_says_what_it_can),
-        cmocka_unit_test(trees_in_fewer_bits_score_nearly_alike),
-        cmocka_unit_test(files_hold_trees),
-        cmocka_unit_test(damage_is_found_or_harmless),
-        cmocka_unit_test(other_shapes_are_no_trees),
-        cmocka_unit_test(what_needs_dense_weights_is_refused),
-        cmocka_unit_test(missing_memory_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

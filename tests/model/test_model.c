@@ -51,9 +51,8 @@ static void check_filled(xsm_model *m, float factor)
     }
 }
 
-static void row_strides(void **state)
+TEST(row_strides)
 {
-    (void)state;
     assert_int_equal(xsmi_row_stride(1), 16);
     assert_int_equal(xsmi_row_stride(16), 16);
     assert_int_equal(xsmi_row_stride(17), 32);
@@ -63,9 +62,8 @@ static void row_strides(void **state)
     assert_int_equal(xsmi_row_stride(4096), 4096 + 16);
 }
 
-static void starts_at_zero(void **state)
+TEST(starts_at_zero)
 {
-    (void)state;
     for (int32_t layout = 0; layout < 2; layout++) {
         for (int32_t bias = 0; bias < 2; bias++) {
             xsm_model *m = new_model(33, 70, bias, layout);
@@ -92,9 +90,8 @@ static void starts_at_zero(void **state)
     xsm_model_free(NULL);
 }
 
-static void refuses_bad_settings(void **state)
+TEST(refuses_bad_settings)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = (xsm_model *)&err;
     xsm_model *const untouched = m;
@@ -130,9 +127,8 @@ static void refuses_bad_settings(void **state)
     assert_int_equal(xsm_model_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT);
 }
 
-static void layouts_hold_the_same(void **state)
+TEST(layouts_hold_the_same)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {1, 100}, {100, 1}, {31, 33}, {64, 64}, {200, 130}, {1024, 70}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int32_t bias = 0; bias < 2; bias++) {
@@ -158,9 +154,8 @@ static void layouts_hold_the_same(void **state)
     xsm_model_free(m);
 }
 
-static void scales_fold(void **state)
+TEST(scales_fold)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         xsm_model *m = new_model(50, 300, 1, XSM_LAYOUT_CLASS_MAJOR);
         fill(m);
@@ -196,9 +191,8 @@ static int32_t failing_run(void *user, xsm_job job, void *state, size_t count)
     return 7;
 }
 
-static void survives_a_failing_runner(void **state)
+TEST(survives_a_failing_runner)
 {
-    (void)state;
     xsm_runner runner = {sizeof runner, NULL, 2, 0, failing_run};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
@@ -224,9 +218,8 @@ static void survives_a_failing_runner(void **state)
     xsm_context_free(context);
 }
 
-static void parameters_are_checked(void **state)
+TEST(parameters_are_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(3, 4, 1, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
@@ -249,9 +242,8 @@ static void parameters_are_checked(void **state)
 }
 
 /* A view's numbers times its factors are the weights, and a view applies nothing. */
-static void views_apply_nothing(void **state)
+TEST(views_apply_nothing)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int32_t layout = 0; layout < 2; layout++) {
         xsm_model *m = new_model(20, 50, 1, layout);
@@ -305,9 +297,8 @@ static void views_apply_nothing(void **state)
     }
 }
 
-static void vectors_are_viewed(void **state)
+TEST(vectors_are_viewed)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int32_t tied = 0; tied < 2; tied++) {
         xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
@@ -337,9 +328,8 @@ static void vectors_are_viewed(void **state)
     }
 }
 
-static void feature_numbers_are_each_once(void **state)
+TEST(feature_numbers_are_each_once)
 {
-    (void)state;
     static const int64_t twice[] = {7, 9, 7}, once[] = {7, 11, 9};
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -353,9 +343,8 @@ static void feature_numbers_are_each_once(void **state)
     xsm_model_free(m);
 }
 
-static void classes_are_kept(void **state)
+TEST(classes_are_kept)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(3, 3, 0, 0);
     xsm_class_map view = XSM_CLASS_MAP_INIT;
@@ -436,9 +425,8 @@ static void classes_are_kept(void **state)
     xsm_model_free(m);
 }
 
-static void metadata_is_kept(void **state)
+TEST(metadata_is_kept)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(3, 3, 0, 0);
     assert_null(test_metadata_key(m, 0));
@@ -496,9 +484,8 @@ static xsm_dataset *transform_data(void)
     return data;
 }
 
-static void transform_is_kept(void **state)
+TEST(transform_is_kept)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(2, 3, 0, 0);
     xsm_dataset *data = transform_data();
@@ -574,9 +561,8 @@ static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     xsm_dataset *data = transform_data();
     xsm_transform *t = NULL;
     assert_int_equal(xsm_transform_new(NULL, "truncate=2,tfidf", &t, NULL), XSM_OK);
@@ -584,25 +570,4 @@ static void every_allocation_may_fail(void **state)
     test_every_allocation(everything, t);
     xsm_transform_free(t);
     xsm_dataset_free(data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(row_strides),
-        cmocka_unit_test(starts_at_zero),
-        cmocka_unit_test(refuses_bad_settings),
-        cmocka_unit_test(layouts_hold_the_same),
-        cmocka_unit_test(scales_fold),
-        cmocka_unit_test(survives_a_failing_runner),
-        cmocka_unit_test(parameters_are_checked),
-        cmocka_unit_test(views_apply_nothing),
-        cmocka_unit_test(vectors_are_viewed),
-        cmocka_unit_test(classes_are_kept),
-        cmocka_unit_test(feature_numbers_are_each_once),
-        cmocka_unit_test(metadata_is_kept),
-        cmocka_unit_test(transform_is_kept),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

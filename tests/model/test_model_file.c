@@ -165,9 +165,8 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
     }
 }
 
-static void comes_back(void **state)
+TEST(comes_back)
 {
-    (void)state;
     for (int with = 0; with < 64; with++) {
         xsm_error err = XSM_ERROR_INIT;
         test_memory *memory;
@@ -226,9 +225,8 @@ static void comes_back(void **state)
     test_files_end();
 }
 
-static void larger_models_come_back(void **state)
+TEST(larger_models_come_back)
 {
-    (void)state;
     /* More rows than are written together, and wide rows; both layouts. */
     static const uint32_t shapes[][2] = {{40, 9000}, {300001, 3}, {1030, 600}};
     for (size_t i = 0; i < 6; i++) {
@@ -290,9 +288,8 @@ static bool is_mapped(const xsm_model *m, const void *memory)
     return m->mapping.data && at >= m->mapping.data && at < m->mapping.data + m->mapping.size;
 }
 
-static void a_view_copies_nothing(void **state)
+TEST(a_view_copies_nothing)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("viewed");
     xsm_model *saved = make_model(NULL, WITH_BIAS), *m = NULL;
@@ -324,9 +321,8 @@ static void a_view_copies_nothing(void **state)
     xsm_model_free(m);
 }
 
-static void damage_is_found(void **state)
+TEST(damage_is_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -402,9 +398,8 @@ static xsm_status load_made(const char *header, const void *data, size_t size, x
 #define STANDARD(features) "\"__metadata__\":{\"transform\":\"standard\",\"input_features\":\"" features "\"}"
 #define LABELS(offsets) "\"labels\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":" offsets "}"
 
-static void what_is_no_model_is_refused(void **state)
+TEST(what_is_no_model_is_refused)
 {
-    (void)state;
     struct {
         float weight[2];
         int64_t labels[2];
@@ -491,9 +486,8 @@ static void what_is_no_model_is_refused(void **state)
 
 /* -- failures of saving and loading -------------------------------------------------------------------------------- */
 
-static void a_failed_save_changes_nothing(void **state)
+TEST(a_failed_save_changes_nothing)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -546,9 +540,8 @@ static void a_failed_save_changes_nothing(void **state)
     test_files_end();
 }
 
-static void a_failed_load_says_why(void **state)
+TEST(a_failed_load_says_why)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     const char *path = test_path("none");
@@ -594,9 +587,8 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     xsm_model *m = make_model(NULL, WITH_BIAS | WITH_CLASSES | WITH_TRANSFORM | WITH_METADATA);
     assert_true(test_every_allocation(save_and_load, m) > 20);
     xsm_model_free(m);
@@ -605,9 +597,8 @@ static void every_allocation_may_fail(void **state)
 
 /* -- NumPy --------------------------------------------------------------------------------------------------------- */
 
-static void reads_what_numpy_writes(void **state)
+TEST(reads_what_numpy_writes)
 {
-    (void)state;
     static const char *const files[] = {"numpy_full.safetensors", "numpy_plain.safetensors", "numpy_bare.safetensors",
                                         "numpy_products.safetensors"};
     for (size_t i = 0; i < 4; i++) {
@@ -684,9 +675,8 @@ static char *take_line(char *text, const char *start, char *line)
     return line + strlen(start);
 }
 
-static void numpy_reads_what_is_written(void **state)
+TEST(numpy_reads_what_is_written)
 {
-    (void)state;
     const char *python = find_python();
     if (!python) {
         print_message("no python3 with NumPy: skipped\n");
@@ -735,21 +725,4 @@ static void numpy_reads_what_is_written(void **state)
                               "weight float32 4 3 : 0.0 1.0 2.0 10.0 11.0 12.0 20.0 21.0 22.0 30.0 31.0 32.0\n");
     xsm_model_free(m);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_back),
-        cmocka_unit_test(larger_models_come_back),
-        cmocka_unit_test(a_view_copies_nothing),
-        cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(what_is_no_model_is_refused),
-        cmocka_unit_test(a_failed_save_changes_nothing),
-        cmocka_unit_test(a_failed_load_says_why),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(reads_what_numpy_writes),
-        cmocka_unit_test(numpy_reads_what_is_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,9 +196,8 @@ static void assert_same_results(const results *a, const results *b, size_t n, ui
     }
 }
 
-static void matches_numpy(void **state)
+TEST(matches_numpy)
 {
-    (void)state;
     uint32_t target[GOLDEN_ROWS];
     for (uint32_t i = 0; i < GOLDEN_ROWS; i++) {
         target[i] = (i * 97 + 11) % GOLDEN_CLASSES;
@@ -316,9 +315,8 @@ static double plain_score(const xsm_model *m, const rows *r, size_t i, size_t k)
     return score + (m->w.bias ? (double)m->w.bias[k] : 0.0);
 }
 
-static void grouping_changes_nothing(void **state)
+TEST(grouping_changes_nothing)
 {
-    (void)state;
     /* The last shape has more features in use than are gathered at once, and the one before it wide rows. */
     static const struct {
         uint32_t features, classes;
@@ -379,9 +377,8 @@ static void grouping_changes_nothing(void **state)
     }
 }
 
-static void sparse_layouts_agree(void **state)
+TEST(sparse_layouts_agree)
 {
-    (void)state;
     rows r = noisy_rows(100, 500, 0.1, 9, true);
     xsm_model *m = noisy_model(NULL, 500, 1100, XSM_LAYOUT_CLASS_MAJOR, false);
     results class_major = exact(m, r.dataset, NULL, 9, 32, 4);
@@ -394,9 +391,8 @@ static void sparse_layouts_agree(void **state)
     free_rows(&r);
 }
 
-static void instruction_sets_agree(void **state)
+TEST(instruction_sets_agree)
 {
-    (void)state;
     static const uint32_t masks[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     for (int variant = 0; variant < 4; variant++) {
         rows r = noisy_rows(50, 90, 0.2, 3, variant & 1);
@@ -419,9 +415,8 @@ static void instruction_sets_agree(void **state)
     }
 }
 
-static void company_changes_no_score(void **state)
+TEST(company_changes_no_score)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         rows r = noisy_rows(70, 130, 0.2, 21, variant & 1);
         xsm_model *m = noisy_model(NULL, 130, 400, variant / 2, true);
@@ -447,9 +442,8 @@ static void company_changes_no_score(void **state)
     }
 }
 
-static void threads_change_nothing(void **state)
+TEST(threads_change_nothing)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         rows r = noisy_rows(1000, 60, 0.2, 4, variant & 1);
         float *expected = NULL;
@@ -474,9 +468,8 @@ static void threads_change_nothing(void **state)
     }
 }
 
-static void ties_prefer_the_smaller_class(void **state)
+TEST(ties_prefer_the_smaller_class)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         rows r = noisy_rows(33, 8, 0.5, 6, variant & 1);
         xsm_model *m = NULL;
@@ -509,9 +502,8 @@ static void ties_prefer_the_smaller_class(void **state)
     assert_memory_equal(class, kept, sizeof kept);
 }
 
-static void what_is_not_finite_surfaces(void **state)
+TEST(what_is_not_finite_surfaces)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         for (uint32_t bad = 0; bad < 700; bad += 233) {
             rows r = noisy_rows(40, 20, 0.9, 8, variant & 1);
@@ -554,9 +546,8 @@ static void what_is_not_finite_surfaces(void **state)
     }
 }
 
-static void large_scores_do_not_overflow(void **state)
+TEST(large_scores_do_not_overflow)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         rows r = noisy_rows(40, 20, 0.9, 8, variant & 1);
         xsm_model *m = noisy_model(NULL, 20, 700, variant / 2, false);
@@ -577,9 +568,8 @@ static void large_scores_do_not_overflow(void **state)
     }
 }
 
-static void batches_are_checked(void **state)
+TEST(batches_are_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     rows r = noisy_rows(10, 4, 1, 1, false);
     rows wide = noisy_rows(10, 5, 1, 1, false);
@@ -647,9 +637,8 @@ static xsm_status score_some(void *state, xsm_context *context, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         rows r = noisy_rows(10, 4, 1, 1, sparse);
         test_every_allocation(score_some, &r);
@@ -657,9 +646,8 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
-static void scratch_is_counted(void **state)
+TEST(scratch_is_counted)
 {
-    (void)state;
     xsm_model *m = noisy_model(NULL, 4, 6, 0, false);
     assert_true(xsmi_model_score_all_scratch(m, false, 8, 5) < 1000000);
     m->features = XSM_FEATURES_MAX; /* never touched: only counted */
@@ -667,23 +655,4 @@ static void scratch_is_counted(void **state)
     assert_true(xsmi_model_score_all_scratch(m, false, 2, 5) > 2 * each);
     m->features = 4;
     xsm_model_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches_numpy),
-        cmocka_unit_test(grouping_changes_nothing),
-        cmocka_unit_test(sparse_layouts_agree),
-        cmocka_unit_test(instruction_sets_agree),
-        cmocka_unit_test(company_changes_no_score),
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(ties_prefer_the_smaller_class),
-        cmocka_unit_test(what_is_not_finite_surfaces),
-        cmocka_unit_test(large_scores_do_not_overflow),
-        cmocka_unit_test(batches_are_checked),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(scratch_is_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

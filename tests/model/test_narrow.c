@@ -102,9 +102,8 @@ static xsm_model *one_row(const float *weights, uint32_t features)
     return m;
 }
 
-static void bfloat16_is_rounded_to_nearest_even(void **state)
+TEST(bfloat16_is_rounded_to_nearest_even)
 {
-    (void)state;
     enum { COUNT = sizeof bfloat16_golden / sizeof *bfloat16_golden };
     xsm_error err = XSM_ERROR_INIT;
     float weights[COUNT];
@@ -134,9 +133,8 @@ static void bfloat16_is_rounded_to_nearest_even(void **state)
     xsm_model_free(m);
 }
 
-static void int8_has_a_factor_for_each_row(void **state)
+TEST(int8_has_a_factor_for_each_row)
 {
-    (void)state;
     enum { COUNT = sizeof int8_golden / sizeof *int8_golden };
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < COUNT; i++) {
@@ -152,9 +150,8 @@ static void int8_has_a_factor_for_each_row(void **state)
 }
 
 /* Half a factor is the most by which int8 may be wrong, 2^-8 of the weight bfloat16. */
-static void errors_are_bounded(void **state)
+TEST(errors_are_bounded)
 {
-    (void)state;
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
     for (size_t t = 0; t < 2; t++) {
         xsm_model *small = convert(m, types[t]), *back = convert(small, XSM_DTYPE_FLOAT32);
@@ -175,9 +172,8 @@ static void errors_are_bounded(void **state)
     xsm_model_free(m);
 }
 
-static void conversions_keep_the_rest(void **state)
+TEST(conversions_keep_the_rest)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_FEATURE_MAJOR, true), *same = make_linear(NULL, 0, true);
     for (size_t t = 0; t < 2; t++) {
@@ -273,9 +269,8 @@ static void expect_same_scores(const xsm_model *a, const xsm_model *b, const xsm
     free(y);
 }
 
-static void linear_models_score_like_widened_ones(void **state)
+TEST(linear_models_score_like_widened_ones)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, threads);
@@ -295,9 +290,8 @@ static void linear_models_score_like_widened_ones(void **state)
 }
 
 /* Sums in double precision over the numbers that a view shows. */
-static void scores_are_sums_of_what_is_stored(void **state)
+TEST(scores_are_sums_of_what_is_stored)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
@@ -336,9 +330,8 @@ static void scores_are_sums_of_what_is_stored(void **state)
     end_rows(r);
 }
 
-static void embedding_models_have_vectors_of_the_type(void **state)
+TEST(embedding_models_have_vectors_of_the_type)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int tied = 0; tied < 2; tied++) {
         const uint32_t features = tied ? CLASSES : FEATURES;
@@ -376,9 +369,8 @@ static void embedding_models_have_vectors_of_the_type(void **state)
     }
 }
 
-static void distances_are_to_the_rounded_points(void **state)
+TEST(distances_are_to_the_rounded_points)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     for (size_t t = 0; t < 2; t++) {
@@ -397,9 +389,8 @@ static void distances_are_to_the_rounded_points(void **state)
     end_rows(r);
 }
 
-static void indexes_search_widened_rows(void **state)
+TEST(indexes_search_widened_rows)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
@@ -437,9 +428,8 @@ static void expect_mapped(const xsm_model *m, const void *data, size_t bytes)
     assert_true(first > m->mapping.data && first + bytes <= m->mapping.data + m->mapping.size);
 }
 
-static void files_are_mapped_and_saved_alike(void **state)
+TEST(files_are_mapped_and_saved_alike)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
     for (size_t t = 0; t < 6; t++) {
@@ -504,9 +494,8 @@ static void replace(unsigned char *bytes, size_t size, const char *from, const c
 }
 
 /* As PyTorch saves a linear layer of bfloat16: without labels and metadata, with a bias of the type. */
-static void layers_of_other_programs_are_loaded(void **state)
+TEST(layers_of_other_programs_are_loaded)
 {
-    (void)state;
     static const char header[] = "{\"weight\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]},"
                                  "\"bias\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[12,16]}}      ";
     static const uint16_t numbers[] = {0x3f80, 0xc000, 0x3f00, 0, 0x4040, 0x8000, 0x4100, 0xbf80};
@@ -525,9 +514,8 @@ static void layers_of_other_programs_are_loaded(void **state)
     xsm_model_free(m);
 }
 
-static void damaged_files_are_refused(void **state)
+TEST(damaged_files_are_refused)
 {
-    (void)state;
     static const struct {
         size_t type;
         const char *from, *to, *says;
@@ -586,9 +574,8 @@ static void damaged_files_are_refused(void **state)
 }
 
 /* Every byte of the header is changed; what is still accepted must be usable. */
-static void damage_is_found_or_harmless(void **state)
+TEST(damage_is_found_or_harmless)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -621,9 +608,8 @@ static void damage_is_found_or_harmless(void **state)
 
 /* -- what cannot be done ------------------------------------------------------------------------------------------- */
 
-static void what_changes_weights_is_refused(void **state)
+TEST(what_changes_weights_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *other = NULL;
@@ -656,9 +642,8 @@ static void what_changes_weights_is_refused(void **state)
     end_rows(r);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
     xsm_model_options with_bias = XSM_MODEL_OPTIONS_INIT;
@@ -712,38 +697,12 @@ static xsm_status convert_in(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     assert_true(test_every_allocation(convert_in, NULL) > 8);
 }
 
-static void conversion_can_be_cancelled(void **state)
+TEST(conversion_can_be_cancelled)
 {
-    (void)state;
     test_every_poll(convert_in, NULL, 1, 2, "converting");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bfloat16_is_rounded_to_nearest_even),
-        cmocka_unit_test(int8_has_a_factor_for_each_row),
-        cmocka_unit_test(errors_are_bounded),
-        cmocka_unit_test(conversions_keep_the_rest),
-        cmocka_unit_test(linear_models_score_like_widened_ones),
-        cmocka_unit_test(scores_are_sums_of_what_is_stored),
-        cmocka_unit_test(embedding_models_have_vectors_of_the_type),
-        cmocka_unit_test(distances_are_to_the_rounded_points),
-        cmocka_unit_test(indexes_search_widened_rows),
-        cmocka_unit_test(files_are_mapped_and_saved_alike),
-        cmocka_unit_test(layers_of_other_programs_are_loaded),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(damage_is_found_or_harmless),
-        cmocka_unit_test(what_changes_weights_is_refused),
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(conversion_can_be_cancelled),
-    };
-    return cmocka_run_group_tests_name("narrow", tests, NULL, test_files_teardown);
 }

@@ -72,9 +72,8 @@ static xsm_model *model_of(const test_problem *p, int kind)
     return kind == 4 ? embedding(p, 5) : test_model(NULL, p, kind > 1, layout, kind > 1 ? 0.7 : 0, 9);
 }
 
-static void what_they_are(void **state)
+TEST(what_they_are)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = problem();
     uint64_t offsets[ROWS + 1];
@@ -127,9 +126,8 @@ static void what_they_are(void **state)
 }
 
 /* Chosen classes, ranges, dense and sparse rows, predictions, log-loss: the same scores. */
-static void every_score_has_them(void **state)
+TEST(every_score_has_them)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = problem();
     xsm_dataset *dense = test_relabel(&p, false, CLASSES, NULL, p.labels);
@@ -195,9 +193,8 @@ static void every_score_has_them(void **state)
     test_problem_free(&p);
 }
 
-static void saved_and_loaded(void **state)
+TEST(saved_and_loaded)
 {
-    (void)state;
     test_problem p = problem();
     float *before = calloc((size_t)ROWS * CLASSES, sizeof *before),
           *after = calloc((size_t)ROWS * CLASSES, sizeof *after);
@@ -225,9 +222,8 @@ static void saved_and_loaded(void **state)
 }
 
 /* Files whose pairs cannot be right. */
-static void bad_files_are_refused(void **state)
+TEST(bad_files_are_refused)
 {
-    (void)state;
     enum { K = 3, D = 2, PAIRS = 3, DEFECTS = 9 };
     static const float weight[K * D] = {0}, numbers[K] = {0};
     for (int defect = 0; defect < DEFECTS; defect++) {
@@ -275,9 +271,8 @@ static void bad_files_are_refused(void **state)
 }
 
 /* Gradients over all classes are those of the scores with them; estimators that sample refuse them. */
-static void what_training_sees(void **state)
+TEST(what_training_sees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = problem();
     float *z = calloc((size_t)ROWS * CLASSES, sizeof *z);
@@ -319,9 +314,8 @@ static void what_training_sees(void **state)
     test_problem_free(&p);
 }
 
-static void what_does_not_go_with_them(void **state)
+TEST(what_does_not_go_with_them)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = problem(), other = test_problem_new(30, FEATURES + 1, CLASSES, true, 4),
                  fewer = test_problem_new(30, FEATURES, CLASSES - 1, true, 4);
@@ -401,25 +395,10 @@ static xsm_status make_and_load(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     test_problem p = test_problem_new(40, 6, 9, true, 4);
     assert_true(test_every_allocation(make_and_load, &p) > 12);
     test_problem_free(&p);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_they_are),
-        cmocka_unit_test(every_score_has_them),
-        cmocka_unit_test(saved_and_loaded),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(what_training_sees),
-        cmocka_unit_test(what_does_not_go_with_them),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

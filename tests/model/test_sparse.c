@@ -97,9 +97,8 @@ static xsm_model *prune(const xsm_model *m, double below, uint32_t keep)
 
 #define BELOW 0.02
 
-static void scores_are_those_of_the_weights_kept(void **state)
+TEST(scores_are_those_of_the_weights_kept)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         xsm_error err = XSM_ERROR_INIT;
         test_memory *memory;
@@ -149,9 +148,8 @@ static void scores_are_those_of_the_weights_kept(void **state)
 
 /* The best classes and the log-loss, by the sums in double precision. */
 /* A tree of the classes has more nodes than a tile: ranges of classes, and their chosen paths. */
-static void scores_in_a_tree_are_those_of_its_paths(void **state)
+TEST(scores_in_a_tree_are_those_of_its_paths)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -192,9 +190,8 @@ static void scores_in_a_tree_are_those_of_its_paths(void **state)
     xsm_context_free(ctx);
 }
 
-static void evaluation_and_prediction_agree_with_the_sums(void **state)
+TEST(evaluation_and_prediction_agree_with_the_sums)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     double first_loss = 0;
     for (uint32_t threads = 1; threads <= 2; threads++) {
@@ -253,9 +250,8 @@ static bool is_kept(uint32_t k, uint32_t j, uint32_t keep)
     return before < keep;
 }
 
-static void the_largest_of_each_class_are_kept(void **state)
+TEST(the_largest_of_each_class_are_kept)
 {
-    (void)state;
     enum { KEEP = 9, FEW = 60 };
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *dense = make_dense(NULL, XSM_LAYOUT_FEATURE_MAJOR, FEATURES), *m = prune(dense, 0.004, KEEP);
@@ -273,9 +269,8 @@ static void the_largest_of_each_class_are_kept(void **state)
     xsm_model_free(dense);
 }
 
-static void layouts_change_back(void **state)
+TEST(layouts_change_back)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
     for (int32_t layout = XSM_LAYOUT_CLASS_MAJOR; layout <= XSM_LAYOUT_FEATURE_MAJOR; layout++) {
@@ -298,9 +293,8 @@ static void layouts_change_back(void **state)
 
 /* Chunks end early where the weights are many: the same model is made from several, with more than 256 rows, and
  * fewer. */
-static void chunks_of_any_size_give_the_same_scores(void **state)
+TEST(chunks_of_any_size_give_the_same_scores)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
@@ -395,9 +389,8 @@ static double largest_of(uint32_t k)
     return most;
 }
 
-static void weights_in_fewer_bits_are_rounded(void **state)
+TEST(weights_in_fewer_bits_are_rounded)
 {
-    (void)state;
     static const uint32_t bytes_less[] = {2, 3};
     for (size_t t = 0; t < 2; t++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -458,9 +451,8 @@ static void weights_in_fewer_bits_are_rounded(void **state)
     }
 }
 
-static void weights_that_do_not_fit_are_refused(void **state)
+TEST(weights_that_do_not_fit_are_refused)
 {
-    (void)state;
     static const struct {
         float weight;
         int32_t dtype;
@@ -536,9 +528,8 @@ static void expect_mapped(int32_t dtype)
     test_memory_end(memory, ctx);
 }
 
-static void files_are_mapped_and_saved_alike(void **state)
+TEST(files_are_mapped_and_saved_alike)
 {
-    (void)state;
     expect_mapped(XSM_DTYPE_FLOAT32);
     expect_mapped(XSM_DTYPE_BFLOAT16);
     expect_mapped(XSM_DTYPE_INT8);
@@ -577,9 +568,8 @@ static void damage(int32_t dtype, size_t step)
     test_memory_end(memory, ctx);
 }
 
-static void damage_is_found_or_harmless(void **state)
+TEST(damage_is_found_or_harmless)
 {
-    (void)state;
     damage(XSM_DTYPE_FLOAT32, 1);
     damage(XSM_DTYPE_BFLOAT16, 7);
     damage(XSM_DTYPE_INT8, 7);
@@ -605,9 +595,8 @@ static unsigned char *find_text(unsigned char *bytes, size_t size, const char *t
     return NULL;
 }
 
-static void factors_must_fit_the_weights(void **state)
+TEST(factors_must_fit_the_weights)
 {
-    (void)state;
     static const char *const changes[][2] = {
         {"values_scale", "values_scal3"}, /* int8 without factors */
         {"\"I8\"", "\"U8\""},             /* no type of weights */
@@ -642,9 +631,8 @@ static void factors_must_fit_the_weights(void **state)
 
 /* -- what cannot be done ------------------------------------------------------------------------------------------- */
 
-static void what_needs_dense_weights_is_refused(void **state)
+TEST(what_needs_dense_weights_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0), *other = NULL;
@@ -725,30 +713,9 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void missing_memory_leaves_nothing(void **state)
+TEST(missing_memory_leaves_nothing)
 {
-    (void)state;
     char *path = strdup(test_path("memory"));
     assert_true(test_every_allocation(prune_save_load, path) > 20);
     free(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_those_of_the_weights_kept),
-        cmocka_unit_test(scores_in_a_tree_are_those_of_its_paths),
-        cmocka_unit_test(evaluation_and_prediction_agree_with_the_sums),
-        cmocka_unit_test(the_largest_of_each_class_are_kept),
-        cmocka_unit_test(layouts_change_back),
-        cmocka_unit_test(chunks_of_any_size_give_the_same_scores),
-        cmocka_unit_test(weights_in_fewer_bits_are_rounded),
-        cmocka_unit_test(weights_that_do_not_fit_are_refused),
-        cmocka_unit_test(files_are_mapped_and_saved_alike),
-        cmocka_unit_test(damage_is_found_or_harmless),
-        cmocka_unit_test(factors_must_fit_the_weights),
-        cmocka_unit_test(what_needs_dense_weights_is_refused),
-        cmocka_unit_test(missing_memory_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -105,9 +105,8 @@ static xsm_optimizer *adagrad(xsm_context *ctx, double initial)
     return o;
 }
 
-static void runs_are_those_of_numpy(void **state)
+TEST(runs_are_those_of_numpy)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     for (size_t c = 0; c < sizeof golden_adagrad / sizeof *golden_adagrad; c++) {
@@ -165,9 +164,8 @@ static void runs_are_those_of_numpy(void **state)
 }
 
 /* A larger problem: more examples than one product takes, more classes than one sum, every way into a step. */
-static void both_layouts_agree(void **state)
+TEST(both_layouts_agree)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(90, 21, 2100, sparse, 2);
@@ -209,9 +207,8 @@ static void both_layouts_agree(void **state)
     }
 }
 
-static void what_does_not_go_with_it(void **state)
+TEST(what_does_not_go_with_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(60, 6, 9, false, 2);
     static const char *const refused[][3] = {
@@ -243,9 +240,8 @@ static void what_does_not_go_with_it(void **state)
 }
 
 /* A model whose rows still have scales of their own, from implicit steps with a ridge. */
-static void scaled_rows_are_multiplied_out(void **state)
+TEST(scaled_rows_are_multiplied_out)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(60, 6, 9, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -273,9 +269,8 @@ static void scaled_rows_are_multiplied_out(void **state)
     test_problem_free(&p);
 }
 
-static void its_option(void **state)
+TEST(its_option)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(6, 4, 3, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -314,16 +309,4 @@ static void its_option(void **state)
     xsm_optimizer_free(o);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_those_of_numpy),
-        cmocka_unit_test(both_layouts_agree),
-        cmocka_unit_test(what_does_not_go_with_it),
-        cmocka_unit_test(scaled_rows_are_multiplied_out),
-        cmocka_unit_test(its_option),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,9 +90,8 @@ static void check_golden(size_t c, xsm_model *m)
     }
 }
 
-static void runs_are_those_of_numpy(void **state)
+TEST(runs_are_those_of_numpy)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     test_problem p = golden_rows();
@@ -128,9 +127,8 @@ static void runs_are_those_of_numpy(void **state)
 }
 
 /* Batches large enough for several threads to share the features. */
-static void threads_do_not_matter(void **state)
+TEST(threads_do_not_matter)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(600, 300, 40, true, 4);
     uint64_t hashes[3];
@@ -160,9 +158,8 @@ static void threads_do_not_matter(void **state)
 }
 
 /* Steps with a ridge leave a scale beside the vectors; adagrad's steps are of what is meant. */
-static void scaled_vectors_are_multiplied_out(void **state)
+TEST(scaled_vectors_are_multiplied_out)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = golden_rows();
     xsm_model *m = golden_model(NULL, "identity", 0, 0);
@@ -205,14 +202,4 @@ static void scaled_vectors_are_multiplied_out(void **state)
     xsm_optimizer_free(o);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_those_of_numpy),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(scaled_vectors_are_multiplied_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,9 +125,8 @@ static void check_kind(const kind *s)
     test_problem_free(&p);
 }
 
-static void steps_are_the_formula(void **state)
+TEST(steps_are_the_formula)
 {
-    (void)state;
     static const uint64_t batches[] = {1, 2, 7, 70};
     static const char *const ridges[] = {"ridge=0", "ridge=5", "ridge=1e7"};
     for (int bits = 0; bits < 8; bits++) {
@@ -158,9 +157,8 @@ static void steps_are_the_formula(void **state)
 }
 
 /* Shrinks are for batches, too, in the order of the examples: a gradient made up here. */
-static void shrinks_of_batches(void **state)
+TEST(shrinks_of_batches)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(5, 9, 6, sparse, 2);
@@ -233,9 +231,8 @@ static double many_steps(const char *estimator, const char *options, double eta,
     return off;
 }
 
-static void scales_stay_exact(void **state)
+TEST(scales_stay_exact)
 {
-    (void)state;
     int folds;
     /* Every float32 weight rounds at each touch, so the distance is a few of those roundings: the ridge makes it forget
      * the older ones. */
@@ -255,9 +252,8 @@ static void scales_stay_exact(void **state)
 
 /* -- threads ------------------------------------------------------------------------------------------------------ */
 
-static void same_bits_on_any_threads(void **state)
+TEST(same_bits_on_any_threads)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 16; bits++) {
         bool sparse = bits & 1, feature_major = bits & 2, exact = bits & 4, bias = bits & 8;
@@ -298,9 +294,8 @@ static void same_bits_on_any_threads(void **state)
 /* -- what an earlier use leaves behind ----------------------------------------------------------------------------- */
 
 /* A gradient that held a proximal step is filled by an estimator that takes none. */
-static void old_shrinks_are_not_used(void **state)
+TEST(old_shrinks_are_not_used)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(10, 9, 6, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -333,9 +328,8 @@ static void old_shrinks_are_not_used(void **state)
 
 /* Proximal steps without a ridge leave all scales at 1, which are then not read; those with a ridge, and all later
  * ones, read them. */
-static void scales_are_read_once_they_differ(void **state)
+TEST(scales_are_read_once_they_differ)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(10, 9, 6, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -365,9 +359,8 @@ static void scales_are_read_once_they_differ(void **state)
 }
 
 /* Rows that an implicit step shrank one by one, then a step on every class. */
-static void exact_steps_know_the_rows_scales(void **state)
+TEST(exact_steps_know_the_rows_scales)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(10, 9, 6, sparse, 2);
@@ -399,9 +392,8 @@ static void exact_steps_know_the_rows_scales(void **state)
 
 /* -- errors ------------------------------------------------------------------------------------------------------- */
 
-static void bad_calls_are_refused(void **state)
+TEST(bad_calls_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(10, 9, 60, false, 2), narrow = test_problem_new(10, 9, 6, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -465,19 +457,4 @@ static void bad_calls_are_refused(void **state)
     xsm_model_free(small);
     test_problem_free(&p);
     test_problem_free(&narrow);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_the_formula),
-        cmocka_unit_test(shrinks_of_batches),
-        cmocka_unit_test(scales_stay_exact),
-        cmocka_unit_test(same_bits_on_any_threads),
-        cmocka_unit_test(old_shrinks_are_not_used),
-        cmocka_unit_test(scales_are_read_once_they_differ),
-        cmocka_unit_test(exact_steps_know_the_rows_scales),
-        cmocka_unit_test(bad_calls_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

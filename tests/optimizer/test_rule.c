@@ -142,9 +142,8 @@ static uint64_t run(const setting *s, const test_problem *p, int kind, uint32_t 
     return bits;
 }
 
-static void a_host_s_rule_has_the_bits_of_the_built_in_one(void **state)
+TEST(a_host_s_rule_has_the_bits_of_the_built_in_one)
 {
-    (void)state;
     static const char *const estimators[][2] = {
         {"softmax", ""}, {"margin", ""}, {"ove", "negatives=5"}, {"sampled-softmax", "shared=yes negatives=20"}};
     static const uint64_t batches[] = {1, 7, 70};
@@ -201,9 +200,8 @@ static void training_free(training *r)
     xsm_context_free(r->ctx);
 }
 
-static void trained_runs_have_the_same_bits(void **state)
+TEST(trained_runs_have_the_same_bits)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(600, 40, 3000, sparse, 2);
@@ -224,9 +222,8 @@ static void trained_runs_have_the_same_bits(void **state)
     }
 }
 
-static void a_checkpoint_of_one_is_one_of_the_other(void **state)
+TEST(a_checkpoint_of_one_is_one_of_the_other)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(60, 40, 30, false, 2);
     const char *path = test_path("rule");
@@ -252,14 +249,4 @@ static void a_checkpoint_of_one_is_one_of_the_other(void **state)
         training_free(&resumed);
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_s_rule_has_the_bits_of_the_built_in_one),
-        cmocka_unit_test(trained_runs_have_the_same_bits),
-        cmocka_unit_test(a_checkpoint_of_one_is_one_of_the_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

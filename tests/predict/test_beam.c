@@ -108,9 +108,8 @@ static void plain_beam(const xsmi_tree *t, const double *log_q, uint32_t width, 
     }
 }
 
-static void beams_keep_the_likeliest(void **state)
+TEST(beams_keep_the_likeliest)
 {
-    (void)state;
     static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 64, 65, CLASSES};
     static xsmi_beam_node nodes[3 * MOST];
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -149,9 +148,8 @@ static void beams_keep_the_likeliest(void **state)
 
 enum { SOME = 300 };
 
-static void beams_as_wide_as_the_classes_are_exact(void **state)
+TEST(beams_as_wide_as_the_classes_are_exact)
 {
-    (void)state;
     static uint32_t want[SOME * TOP], have[SOME * TOP];
     static float want_scores[SOME * TOP], have_scores[SOME * TOP];
     xsm_error err = XSM_ERROR_INIT;
@@ -185,9 +183,8 @@ static void beams_as_wide_as_the_classes_are_exact(void **state)
 }
 
 /* Every score is the one that the model gives the class; lists are sorted and without repeats. */
-static void beams_score_as_the_model_does(void **state)
+TEST(beams_score_as_the_model_does)
 {
-    (void)state;
     uint32_t classes[SOME * TOP], plain[SOME * TOP];
     float scores[SOME * TOP], wanted[TOP];
     xsm_error err = XSM_ERROR_INIT;
@@ -217,9 +214,8 @@ static void beams_score_as_the_model_does(void **state)
     }
 }
 
-static void the_tree_predicts_alone(void **state)
+TEST(the_tree_predicts_alone)
 {
-    (void)state;
     uint32_t classes[SOME * TOP];
     float scores[SOME * TOP];
     double probabilities[SOME * TOP];
@@ -258,9 +254,8 @@ static void the_tree_predicts_alone(void **state)
     test_problem_free(&p);
 }
 
-static void nothing_is_allocated_in_a_search(void **state)
+TEST(nothing_is_allocated_in_a_search)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -285,9 +280,8 @@ static void nothing_is_allocated_in_a_search(void **state)
     test_files_end();
 }
 
-static void what_cannot_be_searched_is_refused(void **state)
+TEST(what_cannot_be_searched_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = near_classes(CLASSES, false);
     xsm_model *m = trained(&p, "tree"), *other = trained(&p, "frequency"), *plain = trained(&p, "uniform");
@@ -339,9 +333,8 @@ static void what_cannot_be_searched_is_refused(void **state)
 
 /* -- against all classes ------------------------------------------------------------------------------------------- */
 
-static void recall_is_counted_right(void **state)
+TEST(recall_is_counted_right)
 {
-    (void)state;
     static uint32_t want[ROWS * TOP], have[ROWS * TOP];
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = near_classes(CLASSES, false);
@@ -398,9 +391,8 @@ static void recall_is_counted_right(void **state)
 }
 
 /* A weight is so many copies of the row, to the bit, with any number of threads. */
-static void searches_are_weighted(void **state)
+TEST(searches_are_weighted)
 {
-    (void)state;
     enum { ALL = CLASSES + 2 };
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = near_classes(CLASSES, false);
@@ -444,9 +436,8 @@ static void searches_are_weighted(void **state)
 }
 
 /* Rows with several labels and with none. */
-static void searches_are_evaluated_on_any_labels(void **state)
+TEST(searches_are_evaluated_on_any_labels)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = near_classes(CLASSES, false);
     xsm_model *m = trained(&p, "tree");
@@ -526,9 +517,8 @@ static void searches_are_evaluated_on_any_labels(void **state)
 }
 
 /* A number a class is a part of the product: an index searches by it, and scores with it. */
-static void indexes_see_corrections_by_class(void **state)
+TEST(indexes_see_corrections_by_class)
 {
-    (void)state;
     static uint32_t want[SOME * TOP], have[SOME * TOP];
     static float want_scores[SOME * TOP], have_scores[SOME * TOP];
     xsm_error err = XSM_ERROR_INIT;
@@ -598,9 +588,8 @@ static xsm_status search_some(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_is_checked(void **state)
+TEST(every_allocation_is_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = near_classes(CLASSES, false);
     xsm_model *m = trained(&p, "tree");
@@ -612,22 +601,4 @@ static void every_allocation_is_checked(void **state)
     test_problem_free(&few);
     test_problem_free(&p);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beams_keep_the_likeliest),
-        cmocka_unit_test(beams_as_wide_as_the_classes_are_exact),
-        cmocka_unit_test(beams_score_as_the_model_does),
-        cmocka_unit_test(the_tree_predicts_alone),
-        cmocka_unit_test(nothing_is_allocated_in_a_search),
-        cmocka_unit_test(what_cannot_be_searched_is_refused),
-        cmocka_unit_test(recall_is_counted_right),
-        cmocka_unit_test(searches_are_weighted),
-        cmocka_unit_test(searches_are_evaluated_on_any_labels),
-        cmocka_unit_test(indexes_see_corrections_by_class),
-        cmocka_unit_test(every_allocation_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,9 +135,8 @@ static void compare_predictions(const xsm_model *m, const test_problem *p, const
 }
 
 /* Against the naive way, for dense and sparse rows, both layouts, few rows and many, more than one class run. */
-static void test_meaning(void **state)
+TEST(test_meaning)
 {
-    (void)state;
     static const struct {
         uint64_t rows;
         uint32_t features, classes;
@@ -203,9 +202,8 @@ static double loss_at(xsm_model *m, const xsm_dataset *data, double scale, doubl
 }
 
 /* At the optimum the log-loss is least, and its central differences are zero; both methods, on rows of any kind. */
-static void test_optimum(void **state)
+TEST(test_optimum)
 {
-    (void)state;
     for (int j = 0; j < 8; j++) {
         const bool sparse = j % 2 == 1, several = j % 4 >= 2;
         const int32_t method = j < 4 ? XSM_CALIBRATION_TEMPERATURE : XSM_CALIBRATION_LABELS;
@@ -296,9 +294,8 @@ static xsm_model *two_classes(float w0, float b0, float w1, float b1)
 }
 
 /* Optima that are known: shares of labels are the probabilities that a model of two kinds of rows can reach. */
-static void test_known(void **state)
+TEST(test_known)
 {
-    (void)state;
     /* All rows are alike, z = (0, c): e^{scale c} = 3, whatever c. */
     static const uint32_t alike[2][2] = {{25, 75}, {0, 0}};
     xsm_dataset *data = two_kinds(alike);
@@ -336,9 +333,8 @@ static void test_known(void **state)
 }
 
 /* No minimum, no rows, rows of another shape. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const uint32_t right[2][2] = {{50, 0}, {0, 50}};
     xsm_dataset *data = two_kinds(right);
@@ -383,9 +379,8 @@ static void test_refused(void **state)
 }
 
 /* The same bits for any number of threads; a sample of the rows. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     test_problem p = test_problem_new(1500, 12, 23, true, 5);
     xsm_calibrate_result first[2];
     for (uint32_t threads = 1; threads <= 4; threads += 3) {
@@ -422,9 +417,8 @@ static void test_threads(void **state)
 /* -- a model that has one ------------------------------------------------------------------------------------------ */
 
 /* Of rows that are surely right no log-loss is below 0, and no probability above 1, whatever is rounded. */
-static void test_sure(void **state)
+TEST(test_sure)
 {
-    (void)state;
     enum { N = 200 };
     xsm_error err = XSM_ERROR_INIT;
     float values[N];
@@ -464,9 +458,8 @@ static void test_sure(void **state)
     xsm_dataset_free(d);
 }
 
-static void test_saved(void **state)
+TEST(test_saved)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 6, 9, false, 2);
     static const xsm_calibration calibrations[] = {{0, XSM_CALIBRATION_NONE, 0, 1, 0},
@@ -512,9 +505,8 @@ static void test_saved(void **state)
 }
 
 /* What changes the scores drops a calibration; growth and another layout keep it. */
-static void test_dropped(void **state)
+TEST(test_dropped)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 6, 9, true, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
@@ -564,9 +556,8 @@ static void test_dropped(void **state)
 }
 
 /* A model of `hierarchical` has probabilities by its tree. */
-static void test_hierarchy(void **state)
+TEST(test_hierarchy)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 6, 9, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
@@ -610,9 +601,8 @@ static xsm_dataset *with_noise(const test_problem *p, bool several)
 
 /* Of label trees the log-loss and the calibration error fall on the rows, or stay, whatever these are: rows of the
  * training and others, with labels that are unknown and rows without one. The result depends on no threads. */
-static void test_label_tree(void **state)
+TEST(test_label_tree)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE,
                                     XSM_LABEL_TREE_NORMALISED};
@@ -659,9 +649,8 @@ static void test_label_tree(void **state)
 }
 
 /* Each class by itself: a class's probability needs its own score alone. */
-static void test_label_tree_classes(void **state)
+TEST(test_label_tree_classes)
 {
-    (void)state;
     enum { TOP = 3, ROWS = 60 };
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, 6, 9, false, 2);
@@ -700,9 +689,8 @@ static void test_label_tree_classes(void **state)
 }
 
 /* Probabilities of a search: available for a calibration of each class by itself. */
-static void test_search(void **state)
+TEST(test_search)
 {
-    (void)state;
     enum { TOP = 3 };
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 6, 60, false, 2);
@@ -739,9 +727,8 @@ static void test_search(void **state)
 /* -- memory and cancelling ----------------------------------------------------------------------------------------- */
 
 /* A calibration with weights is that of copies of the rows. */
-static void test_weights(void **state)
+TEST(test_weights)
 {
-    (void)state;
     for (int several = 0; several < 2; several++) {
         xsm_error err = XSM_ERROR_INIT;
         enum { ROWS = 200 };
@@ -810,9 +797,8 @@ static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_memory_and_cancelling(void **state)
+TEST(test_memory_and_cancelling)
 {
-    (void)state;
     /* Classes 1 and 2 of three are more frequent, as the biases say. */
     uint64_t offsets[301] = {0};
     uint32_t labels[300];
@@ -828,25 +814,4 @@ static void test_memory_and_cancelling(void **state)
     xsm_dataset_free(p.data);
     p.data = all;
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meaning),
-        cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_sure),
-        cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_hierarchy),
-        cmocka_unit_test(test_label_tree),
-        cmocka_unit_test(test_label_tree_classes),
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_memory_and_cancelling),
-    };
-    return cmocka_run_group_tests_name("calibrate", tests, NULL, test_files_teardown);
 }

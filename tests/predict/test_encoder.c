@@ -156,9 +156,8 @@ static void compare(xsm_context *ctx, test_memory *memory, const xsm_model *mode
     xsm_dataset_free(d);
 }
 
-static void sparse_lines(void **state)
+TEST(sparse_lines)
 {
-    (void)state;
     static const char *const steps[] = {"", "tfidf,unit", "truncate=1000,tfidf", "tfidf,unit,products=4",
                                         "log,standard,unit"};
     xsm_error err = XSM_ERROR_INIT;
@@ -187,9 +186,8 @@ static void sparse_lines(void **state)
     free_lines(&l);
 }
 
-static void text_lines(void **state)
+TEST(text_lines)
 {
-    (void)state;
     static const struct {
         const char *steps;
         uint32_t words, min_chars, max_chars, least;
@@ -319,9 +317,8 @@ static void made_up(xsm_context *ctx, const xsm_model *model, int32_t format, co
     xsm_encoder_free(encoder);
 }
 
-static void any_line(void **state)
+TEST(any_line)
 {
-    (void)state;
     static const char *const pairs[] = {"1",     ",2",    " ",     "3:1.5",    " 4:2",  " 0:1e3", " 5:0", " 11:1",
                                         " 7:.5", " 2:-1", " 99:3", " 1:1e-50", "\t6:7", " 8:1",   " 9:9", " 10:2"};
     static const char *const words[] = {"a", " b", " __label__x", " \xC3\xA9t\xC3\xA9", "  ", " c", " unknown", " a b"};
@@ -362,9 +359,8 @@ static xsm_model *small_model(int32_t base, const char *steps)
     return model;
 }
 
-static void pairs(void **state)
+TEST(pairs)
 {
-    (void)state;
     static const uint32_t index[] = {0, 3, 8}, crooked[] = {3, 0}, large[] = {9};
     static const float values[] = {1, 2, 0.5f}, bad[] = {1, (float)(1.0f / 0.0f)};
     xsm_error err = XSM_ERROR_INIT;
@@ -405,9 +401,8 @@ static void pairs(void **state)
 }
 
 /* A sparse row has the values of the dense row that it stands for, from which means are subtracted. */
-static void means(void **state)
+TEST(means)
 {
-    (void)state;
     enum { ROWS = 4, FEATURES = 3 };
     static const float rows[ROWS * FEATURES] = {1, 0, 5, 0, 0, 5, 4, 2, 5, 0, 0, 5};
     static const uint32_t all[FEATURES] = {0, 1, 2};
@@ -448,9 +443,8 @@ static void means(void **state)
 }
 
 /* Rows without an entry are sparse rows: their scores are the biases, and neither values nor an index are needed. */
-static void empty_rows(void **state)
+TEST(empty_rows)
 {
-    (void)state;
     static const uint64_t none[] = {2, 2, 2}, some[] = {0, 1, 0};
     static const float values[] = {1}, bias[] = {0.5f, -1.25f, 3};
     static const uint32_t index[] = {1};
@@ -483,9 +477,8 @@ static void empty_rows(void **state)
     xsm_model_free(model);
 }
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_encoder *encoder = NULL;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
@@ -548,9 +541,8 @@ static void mistakes(void **state)
 }
 
 /* The model takes other rows after a transform is set. */
-static void changed(void **state)
+TEST(changed)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_encoder *encoder = NULL;
     xsm_batch batch = XSM_BATCH_INIT;
@@ -582,9 +574,8 @@ static xsm_status make_and_encode(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void memory(void **state)
+TEST(memory)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
@@ -595,14 +586,4 @@ static void memory(void **state)
     assert_ok(read_text(NULL, "__label__a two words\n__label__b one\n", &read, &d, &err), err);
     assert_true(test_every_allocation(make_and_encode, d) > 8);
     xsm_dataset_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_lines), cmocka_unit_test(text_lines), cmocka_unit_test(any_line),
-        cmocka_unit_test(pairs),        cmocka_unit_test(means),      cmocka_unit_test(empty_rows),
-        cmocka_unit_test(mistakes),     cmocka_unit_test(changed),    cmocka_unit_test(memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

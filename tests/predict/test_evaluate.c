@@ -143,9 +143,8 @@ static xsm_dataset *with_odd_labels(const test_problem *p, bool sparse, uint64_t
     return data;
 }
 
-static void evaluation_is_what_it_says(void **state)
+TEST(evaluation_is_what_it_says)
 {
-    (void)state;
     static const uint32_t classes[] = {1, 2, 3, 19, 170, 900};
     xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 5;
@@ -182,9 +181,8 @@ static void evaluation_is_what_it_says(void **state)
 }
 
 /* Scales that a training run has left on the rows count. */
-static void scales_count(void **state)
+TEST(scales_count)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(100, 17, 30, sparse, 40);
@@ -203,9 +201,8 @@ static void scales_count(void **state)
     }
 }
 
-static void ties_go_to_the_smaller_class(void **state)
+TEST(ties_go_to_the_smaller_class)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(70, 5, 400, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0); /* all scores are 0 */
@@ -268,9 +265,8 @@ static void compare_f1(xsm_context *ctx, xsm_model *m, const xsm_dataset *data)
 }
 
 /* Rankings that a script without our code has measured, too. */
-static void rankings_are_worth_what_numpy_says(void **state)
+TEST(rankings_are_worth_what_numpy_says)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     float *x = calloc(RANKED_ROWS * RANKED_CLASSES, sizeof *x);
     uint64_t offsets[RANKED_ROWS + 1] = {0}, counts[RANKED_CLASSES];
@@ -371,9 +367,8 @@ static void rankings_are_worth_what_numpy_says(void **state)
 enum { LONG = 4000 };
 
 /* Each array is filled by itself as with all others, none as without any; a long one begins as a short one. */
-static void arrays_are_filled_where_they_are_wanted(void **state)
+TEST(arrays_are_filled_where_they_are_wanted)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(3000, 5, 300, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
@@ -405,9 +400,8 @@ static void arrays_are_filled_where_they_are_wanted(void **state)
 }
 
 /* Sums of LONG numbers for each of 12 jobs are less than a round's 64 MiB; of XSM_TOP_MAX they are more. */
-static void sums_of_several_rounds_are_the_same(void **state)
+TEST_OF_FULL(sums_of_several_rounds_are_the_same)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static double few[LONG], many[XSM_TOP_MAX];
     xsm_metrics longer = XSM_METRICS_INIT;
@@ -427,9 +421,8 @@ static void sums_of_several_rounds_are_the_same(void **state)
     xsm_context_free(ctx);
 }
 
-static void all_labels_unseen(void **state)
+TEST(all_labels_unseen)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(3, 5, 4, false, 40);
     static const uint32_t labels[] = {XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN};
@@ -452,9 +445,8 @@ static void all_labels_unseen(void **state)
 
 /* -- models that have diverged ------------------------------------------------------------------------------------- */
 
-static void weights_that_are_no_numbers(void **state)
+TEST(weights_that_are_no_numbers)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const float wrong[] = {NAN, INFINITY, -INFINITY};
     for (int kind = 0; kind < 12; kind++) {
@@ -499,9 +491,8 @@ static void weights_that_are_no_numbers(void **state)
 
 /* -- prediction ---------------------------------------------------------------------------------------------------- */
 
-static void prediction_agrees(void **state)
+TEST(prediction_agrees)
 {
-    (void)state;
     static const uint32_t classes[] = {1, 3, 170, 900};
     xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 8; bits++) {
@@ -576,9 +567,8 @@ static void prediction_agrees(void **state)
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
 /* An index that looks at everything gives what no index gives, and one that does not, exact scores of what it finds. */
-static void indexes_find_the_same(void **state)
+TEST(indexes_find_the_same)
 {
-    (void)state;
     enum { ROWS = 150, K = 300, TOP = 7 };
     xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 8; bits++) {
@@ -628,9 +618,8 @@ static void indexes_find_the_same(void **state)
 
 /* A predictor outlives changes of the model's layout, which a trainer makes, and says so when the model has grown or
  * its index belongs to something else. */
-static void predictors_notice_what_has_changed(void **state)
+TEST(predictors_notice_what_has_changed)
 {
-    (void)state;
     enum { K = 300, ROWS = 40, TOP = 5 };
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, 400, K, true, 12);
@@ -682,9 +671,8 @@ static void predictors_notice_what_has_changed(void **state)
     test_problem_free(&p);
 }
 
-static void bad_calls_are_refused(void **state)
+TEST(bad_calls_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(30, 5, 9, false, 40), wide = test_problem_new(30, 6, 9, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
@@ -741,9 +729,8 @@ static void bad_calls_are_refused(void **state)
 
 /* A sample has one row of each of as many equal parts, wherever in it; time that suffices makes it all rows, with the
  * same bits. */
-static void samples_are_spread(void **state)
+TEST(samples_are_spread)
 {
-    (void)state;
     enum { ROWS = 1000 };
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, 5, 3, false, 40);
@@ -805,9 +792,8 @@ static void samples_are_spread(void **state)
 }
 
 /* Memory that is kept from one evaluation to the next, with fewer rows and with more than it was said to be for. */
-static void kept_memory_changes_nothing(void **state)
+TEST(kept_memory_changes_nothing)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(90, 7, 20, sparse, 5);
@@ -839,9 +825,8 @@ static void kept_memory_changes_nothing(void **state)
 }
 
 /* An evaluation with weights is that of copies of the rows, so many as their weights say; 0 leaves a row out. */
-static void weights_are_copies(void **state)
+TEST(weights_are_copies)
 {
-    (void)state;
     enum { ROWS = 90, CLASSES = 20, TOP = 5 };
     for (int sparse = 0; sparse < 2; sparse++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -884,26 +869,4 @@ static void weights_are_copies(void **state)
         xsm_model_free(m);
         test_problem_free(&p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluation_is_what_it_says),
-        cmocka_unit_test(scales_count),
-        cmocka_unit_test(rankings_are_worth_what_numpy_says),
-        cmocka_unit_test(ties_go_to_the_smaller_class),
-        cmocka_unit_test(arrays_are_filled_where_they_are_wanted),
-        test_of_full(sums_of_several_rounds_are_the_same),
-        cmocka_unit_test(all_labels_unseen),
-        cmocka_unit_test(weights_that_are_no_numbers),
-        cmocka_unit_test(prediction_agrees),
-        cmocka_unit_test(indexes_find_the_same),
-        cmocka_unit_test(predictors_notice_what_has_changed),
-        cmocka_unit_test(bad_calls_are_refused),
-        cmocka_unit_test(kept_memory_changes_nothing),
-        cmocka_unit_test(samples_are_spread),
-        cmocka_unit_test(weights_are_copies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -453,12 +453,11 @@ static xsm_model *embedding(void)
     return m;
 }
 
-static void of_all_classes(void **state)
+TEST(of_all_classes)
 {
     static const char *const names[] = {
         "dense", "sparse, class-major", "sparse, feature-major", "pruned",      "dense, temperature", "dense, labels",
         "noise", "embedding",           "bfloat16, dense",       "int8, dense", "bfloat16, sparse",   "int8, sparse"};
-    (void)state;
     for (int kind = 0; kind < 12; kind++) {
         test_problem p = make_problem((kind > 0 && kind < 4) || kind == 7 || kind > 9);
         way w = {.name = names[kind], .data = p.data, .exact = true, .least_recall = 1};
@@ -472,9 +471,8 @@ static void of_all_classes(void **state)
     }
 }
 
-static void by_index(void **state)
+TEST(by_index)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         static const char *const names[] = {"exact index, dense", "exact index, sparse", "spherical, dense",
                                             "spherical, sparse"};
@@ -490,9 +488,8 @@ static void by_index(void **state)
     }
 }
 
-static void by_trees(void **state)
+TEST(by_trees)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t trees;
@@ -529,9 +526,8 @@ static void by_trees(void **state)
     test_problem_free(&p);
 }
 
-static void by_the_models_tree(void **state)
+TEST(by_the_models_tree)
 {
-    (void)state;
     test_problem p = make_problem(false);
     for (int kind = 0; kind < 4; kind++) {
         static const char *const names[] = {"hierarchy", "tree's correction, all", "tree's correction, beam 20",
@@ -549,9 +545,8 @@ static void by_the_models_tree(void **state)
 
 /* -- mistakes ------------------------------------------------------------------------------------------------------ */
 
-static void bad_filters(void **state)
+TEST(bad_filters)
 {
-    (void)state;
     static const uint32_t list[] = {3, 1, CLASSES};
     xsm_error err = XSM_ERROR_INIT;
     xsm_filter *filter = NULL;
@@ -581,9 +576,8 @@ static void bad_filters(void **state)
     assert_int_equal(xsm_filter_left(NULL), 0);
 }
 
-static void bad_predictions(void **state)
+TEST(bad_predictions)
 {
-    (void)state;
     static const uint64_t offsets[] = {0, 2, 3}, crooked[] = {0, 2, 1};
     static const uint32_t good[] = {1, 3, 0}, equal[] = {3, 3, 0}, large[] = {1, 3, CLASSES};
     xsm_error err = XSM_ERROR_INIT;
@@ -714,9 +708,8 @@ static xsm_status predict_filtered(void *state, xsm_context *ctx, xsm_error *err
     return status;
 }
 
-static void memory(void **state)
+TEST(memory)
 {
-    (void)state;
     test_problem p = test_problem_new(20, FEATURES, CLASSES, false, 1);
     assert_true(test_every_allocation(predict_filtered, &(memory_case){&p, NULL}) > 5);
     assert_true(test_every_allocation(predict_filtered, &(memory_case){&p, "spherical"}) > 8);
@@ -724,9 +717,8 @@ static void memory(void **state)
 }
 
 /* Nothing is allocated after the first filtered call. */
-static void memory_once(void **state)
+TEST(memory_once)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *counted;
     xsm_context *ctx = test_memory_context(&counted, 1);
@@ -762,9 +754,8 @@ static void memory_once(void **state)
 }
 
 /* The scratch of filters follows the model's layout: listed classes of class-major weights are gathered. */
-static void another_layout(void **state)
+TEST(another_layout)
 {
-    (void)state;
     static const uint32_t few[] = {2, 30, 299};
     xsm_error err = XSM_ERROR_INIT;
     xsm_filter *filter = NULL;
@@ -802,9 +793,8 @@ static void another_layout(void **state)
 
 /* A model whose bytes end with the weights of the last class, which is listed: valgrind and the address sanitizer see
  * whether more is read. */
-static void bytes_in_place(void **state)
+TEST(bytes_in_place)
 {
-    (void)state;
     static const uint32_t few[] = {2, 30, CLASSES - 1};
     xsm_error err = XSM_ERROR_INIT;
     xsm_buffer *buffer = NULL;
@@ -849,16 +839,4 @@ static void bytes_in_place(void **state)
     xsm_buffer_free(buffer);
     free(bytes);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_all_classes), cmocka_unit_test(by_index),
-        cmocka_unit_test(by_trees),       cmocka_unit_test(by_the_models_tree),
-        cmocka_unit_test(bad_filters),    cmocka_unit_test(bad_predictions),
-        cmocka_unit_test(memory),         cmocka_unit_test(memory_once),
-        cmocka_unit_test(another_layout), cmocka_unit_test(bytes_in_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,9 +118,8 @@ static void train(xsm_model *m, const xsm_dataset *data, const char *name, int w
     xsm_estimator_free(e);
 }
 
-static void training_sets_it(void **state)
+TEST(training_sets_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     xsm_dataset *data = labelled(&p);
@@ -156,9 +155,8 @@ static xsm_calibration calibration_of(const xsm_model *m)
 }
 
 /* A host sets it; files, copies and growth keep it, and a calibration comes before it. */
-static void models_keep_it(void **state)
+TEST(models_keep_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
     xsm_dataset *data = labelled(&p);
@@ -200,9 +198,8 @@ static void models_keep_it(void **state)
     (void)remove("link.model");
 }
 
-static void what_has_none_refuses(void **state)
+TEST(what_has_none_refuses)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 6);
     xsm_dataset *data = labelled(&p);
@@ -220,9 +217,8 @@ static void what_has_none_refuses(void **state)
 }
 
 /* Sums of exponentials in float32 are rounded, also below the largest of them: a probability near 1 is not above it. */
-static void probabilities_are_at_most_one(void **state)
+TEST(probabilities_are_at_most_one)
 {
-    (void)state;
     enum { MANY = 3000, FEW = 3 };
     xsm_error err = XSM_ERROR_INIT;
     static uint32_t classes[MANY * FEW];
@@ -250,12 +246,4 @@ static void probabilities_are_at_most_one(void **state)
     assert_true(near > 100);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(training_sets_it), cmocka_unit_test(models_keep_it),
-                                       cmocka_unit_test(what_has_none_refuses),
-                                       cmocka_unit_test(probabilities_are_at_most_one)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,8 @@ static void check_bound(const xsm_model *m)
 
 /* -- scores -------------------------------------------------------------------------------------------------------- */
 
-static void scores_are_distances(void **state)
+TEST(scores_are_distances)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     for (int bias = 0; bias < 2; bias++) {
@@ -102,9 +101,8 @@ static void scores_are_distances(void **state)
 }
 
 /* What a host writes counts when it says so, or when an optimizer is bound. */
-static void written_weights_are_bound_again(void **state)
+TEST(written_weights_are_bound_again)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
@@ -221,9 +219,8 @@ static void check_step(const rule *r, const test_problem *p, bool layer, uint64_
     xsm_model_free(moved);
 }
 
-static void steps_follow_the_loss(void **state)
+TEST(steps_follow_the_loss)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 4);
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
@@ -241,9 +238,8 @@ static void steps_follow_the_loss(void **state)
 }
 
 /* Blocks have distances of their own, which add up to the whole's; with one block all is exact. */
-static void blocks_have_their_own_distances(void **state)
+TEST(blocks_have_their_own_distances)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
@@ -336,9 +332,8 @@ static double train(xsm_model *m, const char *name, const char *options, const x
 
 /* Twelve points of a grid: inner ones lie between others, where a linear score needs a bias of just the right size.
  * Blocks that know of one of two numbers need some rounds to agree. */
-static void points_are_learned(void **state)
+TEST(points_are_learned)
 {
-    (void)state;
     static const rule ways[] = {{"softmax", ""},
                                 {"margin", ""},
                                 {"sampled-softmax", "negatives=5"},
@@ -362,9 +357,8 @@ static void points_are_learned(void **state)
 }
 
 /* Four numbers of noise beside the two that tell the classes apart: a distance that is not learned is led astray. */
-static void a_mahalanobis_distance_is_learned(void **state)
+TEST(a_mahalanobis_distance_is_learned)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = points(600, 6, 12, 0.6, 8, 9), *test = points(600, 6, 12, 0.6, 8, 10);
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
@@ -397,9 +391,8 @@ static void a_mahalanobis_distance_is_learned(void **state)
     xsm_dataset_free(test);
 }
 
-static void threads_change_no_bit(void **state)
+TEST(threads_change_no_bit)
 {
-    (void)state;
     static const rule ways[] = {{"softmax", ""}, {"sampled-softmax", "negatives=3"}, {"mips", "candidates=4"}};
     test_problem p = test_problem_new(200, FEATURES, CLASSES, false, 4);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -423,9 +416,8 @@ static void threads_change_no_bit(void **state)
 
 /* -- around -------------------------------------------------------------------------------------------------------- */
 
-static void indexes_find_the_nearest(void **state)
+TEST(indexes_find_the_nearest)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 12, 800, false, 4);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
@@ -475,9 +467,8 @@ static void indexes_find_the_nearest(void **state)
     test_problem_free(&p);
 }
 
-static void files_keep_the_score(void **state)
+TEST(files_keep_the_score)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     const char *path = test_path("metric");
@@ -507,9 +498,8 @@ static void files_keep_the_score(void **state)
 }
 
 /* Files of another program: one linear tensor, metadata that we do not know of. */
-static void bad_files_are_refused(void **state)
+TEST(bad_files_are_refused)
 {
-    (void)state;
     static const char *const wrong[][3] = {
         {"manhattan", "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}", "manhattan"},
         {"euclidean", "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}", "bias"},
@@ -534,9 +524,8 @@ static void bad_files_are_refused(void **state)
     }
 }
 
-static void models_grow(void **state)
+TEST(models_grow)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
@@ -548,9 +537,8 @@ static void models_grow(void **state)
     test_problem_free(&p);
 }
 
-static void what_cannot_work_is_refused(void **state)
+TEST(what_cannot_work_is_refused)
 {
-    (void)state;
     static const rule estimators[] = {{"implicit", ""},
                                       {"umax", "ridge=0.1"},
                                       {"umax", "weight-bound=2"},
@@ -607,9 +595,8 @@ static void what_cannot_work_is_refused(void **state)
 }
 
 /* Steps that leave the finite numbers are an error, not a model. */
-static void divergence_is_told(void **state)
+TEST(divergence_is_told)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
@@ -632,18 +619,4 @@ static void divergence_is_told(void **state)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_distances),  cmocka_unit_test(written_weights_are_bound_again),
-        cmocka_unit_test(steps_follow_the_loss), cmocka_unit_test(blocks_have_their_own_distances),
-        cmocka_unit_test(points_are_learned),    cmocka_unit_test(a_mahalanobis_distance_is_learned),
-        cmocka_unit_test(threads_change_no_bit), cmocka_unit_test(indexes_find_the_nearest),
-        cmocka_unit_test(files_keep_the_score),  cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(models_grow),           cmocka_unit_test(what_cannot_work_is_refused),
-        cmocka_unit_test(divergence_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,8 @@ static void release(objects *o)
         assert_memory_equal(&before, &all, sizeof all);                                                                \
     } while (0)
 
-static void test_scores(void **state)
+TEST(test_scores)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
@@ -103,9 +102,8 @@ static void test_scores(void **state)
     release(&o);
 }
 
-static void test_predictions(void **state)
+TEST(test_predictions)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
@@ -147,9 +145,8 @@ static void test_predictions(void **state)
     release(&o);
 }
 
-static void test_searches(void **state)
+TEST(test_searches)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
@@ -180,9 +177,8 @@ static void test_searches(void **state)
     release(&o);
 }
 
-static void test_draws(void **state)
+TEST(test_draws)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
@@ -209,9 +205,8 @@ static void test_draws(void **state)
     release(&o);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
@@ -234,9 +229,8 @@ static void test_gradients(void **state)
     release(&o);
 }
 
-static void test_measures(void **state)
+TEST(test_measures)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
@@ -258,13 +252,4 @@ static void test_measures(void **state)
     assert_fails(xsm_dataset_split(o.rows, 0.5, 1, &part, &part, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(part);
     release(&o);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores), cmocka_unit_test(test_predictions), cmocka_unit_test(test_searches),
-        cmocka_unit_test(test_draws),  cmocka_unit_test(test_gradients),   cmocka_unit_test(test_measures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,9 +179,8 @@ static void check(const fixture *f, const xsm_model *m)
     assert_true(count(f, m, true, NULL).mean_rank < count(f, m, false, NULL).mean_rank);
 }
 
-static void ranks_are_counted_over_what_is_not_known_to_be_right(void **state)
+TEST(ranks_are_counted_over_what_is_not_known_to_be_right)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         fixture f = start(kind & 1);
         xsm_model *m =
@@ -192,9 +191,8 @@ static void ranks_are_counted_over_what_is_not_known_to_be_right(void **state)
     }
 }
 
-static void classes_with_equal_scores_share_their_ranks(void **state)
+TEST(classes_with_equal_scores_share_their_ranks)
 {
-    (void)state;
     fixture f = start(true);
     xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     for (uint32_t k = 0; k < CLASSES; k++) {
@@ -249,9 +247,8 @@ static void check_copies(const fixture *f, const xsm_model *m, xsm_dataset *rows
     xsm_dataset_free(all);
 }
 
-static void weights_are_copies(void **state)
+TEST(weights_are_copies)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         fixture f = start(sparse);
         xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
@@ -283,9 +280,8 @@ static void weights_are_copies(void **state)
     end(&f);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     fixture f = start(false);
     xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
@@ -334,25 +330,12 @@ static xsm_status rank(void *state, xsm_context *ctx, xsm_error *err)
     return xsm_evaluate_ranks(ctx, u->m, u->f->rows, &o, &r, err);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     fixture f = start(true);
     xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
     use u = {&f, m};
     assert_true(test_every_allocation(rank, &u) > 6);
     xsm_model_free(m);
     end(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_counted_over_what_is_not_known_to_be_right),
-        cmocka_unit_test(classes_with_equal_scores_share_their_ranks),
-        cmocka_unit_test(weights_are_copies),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

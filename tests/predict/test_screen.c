@@ -121,9 +121,8 @@ static void expect_same(const xsm_model *m, const float *x, uint32_t top)
     xsm_predictor_free(p);
 }
 
-static void single_rows_have_the_bits_of_many(void **state)
+TEST(single_rows_have_the_bits_of_many)
 {
-    (void)state;
     static const uint32_t tops[] = {1, 5, MOST_TOP};
     static const uint32_t widths[] = {1, 33, FEATURES};
     static float x[ROWS * FEATURES];
@@ -153,9 +152,8 @@ static void single_rows_have_the_bits_of_many(void **state)
     }
 }
 
-static void equal_scores_are_left_to_full_scoring(void **state)
+TEST(equal_scores_are_left_to_full_scoring)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
     xsm_model *m = NULL;
@@ -166,9 +164,8 @@ static void equal_scores_are_left_to_full_scoring(void **state)
     xsm_model_free(m);
 }
 
-static void scores_that_are_not_finite_are_refused(void **state)
+TEST(scores_that_are_not_finite_are_refused)
 {
-    (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY, 3e38f};
     static float x[ROWS * FEATURES];
     fill_rows(x, ROWS * FEATURES);
@@ -197,9 +194,8 @@ static void scores_that_are_not_finite_are_refused(void **state)
 }
 
 /* After the first, a call for one row allocates nothing, whatever the type of the weights. */
-static void single_rows_need_no_memory(void **state)
+TEST(single_rows_need_no_memory)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
     fill_rows(x, ROWS * FEATURES);
@@ -233,9 +229,8 @@ static void single_rows_need_no_memory(void **state)
 
 /* As the guide says: the best by int8 are scored again by float32, and of these the best are those of float32, where
  * they are among the first. */
-static void the_best_are_scored_again_in_float32(void **state)
+TEST(the_best_are_scored_again_in_float32)
 {
-    (void)state;
     enum { WIDE_TOP = 20, NARROW_TOP = 5 };
     xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
@@ -276,16 +271,4 @@ static void the_best_are_scored_again_in_float32(void **state)
     xsm_predictor_free(first);
     xsm_model_free(small);
     xsm_model_free(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(single_rows_have_the_bits_of_many),
-        cmocka_unit_test(equal_scores_are_left_to_full_scoring),
-        cmocka_unit_test(scores_that_are_not_finite_are_refused),
-        cmocka_unit_test(single_rows_need_no_memory),
-        cmocka_unit_test(the_best_are_scored_again_in_float32),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

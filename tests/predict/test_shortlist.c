@@ -99,9 +99,8 @@ static void check_best(const xsm_model *m, const xsm_model *tree, const xsm_batc
     }
 }
 
-static void best_of_the_candidates(void **state)
+TEST(best_of_the_candidates)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 8; kind++) {
         const bool sparse = kind & 1, falling = kind & 2;
@@ -155,9 +154,8 @@ static void best_of_the_candidates(void **state)
 }
 
 /* A beam of 1 finds few classes; the search goes on until there are `top`. */
-static void narrow_beams_find_enough(void **state)
+TEST(narrow_beams_find_enough)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     xsm_model *tree = grown(p.data, 1), *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
     const xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -188,9 +186,8 @@ static void refused(const xsm_model *m, const xsm_predictor_options *o, xsm_stat
     assert_ptr_equal(p, (xsm_predictor *)&err);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3),
                  wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, false, 3),
@@ -254,14 +251,4 @@ static void what_does_not_fit_is_refused(void **state)
     test_problem_free(&p);
     test_problem_free(&wide);
     test_problem_free(&more);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_of_the_candidates),
-        cmocka_unit_test(narrow_beams_find_enough),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,9 +147,8 @@ static const target targets[] = {
     {XSM_FORMAT_CACHE, 0, {NULL, NULL, NULL, NULL, NULL, NULL}},
 };
 
-static void there_and_back(void **state)
+TEST(there_and_back)
 {
-    (void)state;
     char labels[512];
     char path[512];
     snprintf(labels, sizeof labels, "%s", test_path("labels.npy"));
@@ -186,9 +185,8 @@ static void there_and_back(void **state)
 }
 
 /* With a file for the names, numbers stand for them. */
-static void names_aside(void **state)
+TEST(names_aside)
 {
-    (void)state;
     static const int32_t formats[] = {XSM_FORMAT_XC, XSM_FORMAT_LIBSVM};
     char path[512];
     char names[512];
@@ -221,9 +219,8 @@ static void names_aside(void **state)
     xsm_dataset_free(d);
 }
 
-static void wrong_options(void **state)
+TEST(wrong_options)
 {
-    (void)state;
     static const struct {
         int sample;
         xsm_write_options options;
@@ -305,9 +302,8 @@ static void wrong_options(void **state)
 }
 
 /* Labels that are in no class map: a cache keeps them, nothing else does. */
-static void unseen_labels(void **state)
+TEST(unseen_labels)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     int64_t known[] = {1};
@@ -345,9 +341,8 @@ static const char *cached(int which)
 }
 
 /* A cache may be written over itself; a file of another kind, or beside it, would lose what the cache holds. */
-static void caches_are_replaced_by_caches(void **state)
+TEST(caches_are_replaced_by_caches)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
     xsm_dataset *d = NULL;
@@ -370,9 +365,8 @@ static void caches_are_replaced_by_caches(void **state)
 }
 
 /* What options ask of a file, they ask of its cache. */
-static void caches_adapt(void **state)
+TEST(caches_adapt)
 {
-    (void)state;
     static const int64_t some[] = {3, 7, 8};
     for (int i = 0; i < 7; i++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -422,9 +416,8 @@ static void caches_adapt(void **state)
 }
 
 /* Names are matched by name, from words or from a cache of them. */
-static void caches_match_names(void **state)
+TEST(caches_match_names)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *train = from_text("__label__b the\n__label__z cat\n__label__q dog\n", NULL);
@@ -446,9 +439,8 @@ static void caches_match_names(void **state)
 }
 
 /* Every byte changed in turn: the checksum finds it. Without it, whatever is accepted has rows within their arrays. */
-static void damaged_caches(void **state)
+TEST(damaged_caches)
 {
-    (void)state;
     FILE *file = fopen(cached(2), "rb");
     static unsigned char bytes[8192];
     size_t size = fread(bytes, 1, sizeof bytes, file);
@@ -490,9 +482,8 @@ static void damaged_caches(void **state)
 }
 
 /* Files of others that claim to be datasets: contents are judged by themselves, with a checksum that is right. */
-static void wrong_caches(void **state)
+TEST(wrong_caches)
 {
-    (void)state;
     static const uint64_t right[] = {0, 1, 3};
     static const uint64_t falling[] = {0, 4, 3};
     static const uint64_t beyond[] = {0, 1, 4};
@@ -591,9 +582,8 @@ static void wrong_caches(void **state)
 
 /* -- NumPy --------------------------------------------------------------------------------------------------------- */
 
-static void wrong_arrays(void **state)
+TEST(wrong_arrays)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t data;
@@ -673,9 +663,8 @@ static void wrong_arrays(void **state)
     }
 }
 
-static void wrong_labels(void **state)
+TEST(wrong_labels)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t data;
@@ -721,9 +710,8 @@ static void wrong_labels(void **state)
 /* Rows in temporary files are the rows in memory, for every reader, also when changed later. */
 /* A file of weights is read with the rows, whatever their format; weights are written beside all formats but caches,
  * and read back the same. */
-static void weights_beside(void **state)
+TEST(weights_beside)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const double given[] = {0.5, 0, 3, 0.1f};
     const char *weights = test_file("weights", TEXT("0.5\n0\r\n3e0 \n.1"));
@@ -806,9 +794,8 @@ static void check_weights(const xsm_dataset *d, const double *given)
 
 /* Weights as a column of CSV, TSV and NumPy files: the same rows as with a file of weights, before and behind the
  * labels, in memory and spooled, with a class map and without; written to a column, and read back. */
-static void weights_in_a_column(void **state)
+TEST(weights_in_a_column)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const double given[] = {0.5, 0, 3};
     static const char *const texts[] = {"a,w,b,label\n0,.5,7,x\n1, 0 ,7,y\n2,3e0,7,x\n",
@@ -938,9 +925,8 @@ static void weights_in_a_column(void **state)
 }
 
 /* Labels with weights in three formats, and in a cache. */
-static void labels_with_weights(void **state)
+TEST(labels_with_weights)
 {
-    (void)state;
     static const struct {
         const char *text;
         int32_t format, labels;
@@ -1006,9 +992,8 @@ static void labels_with_weights(void **state)
     }
 }
 
-static void spooled(void **state)
+TEST(spooled)
 {
-    (void)state;
     static const char *const texts[] = {multi, quoted, words, "1 3:1 1:2\n2 7:1\n", "a\tlabel\n1\t2\n3\t4\n"};
     char folder[512];
     snprintf(folder, sizeof folder, "%s", test_path(""));
@@ -1078,9 +1063,8 @@ static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     static const char one[] = "3 1:1 2:2\n5 1:.5\n";
     way ways[] = {
         {multi, XSM_FORMAT_CACHE, false, false}, {words, XSM_FORMAT_CACHE, true, false},
@@ -1097,9 +1081,8 @@ static void memory_runs_out(void **state)
 
 /* The order of a dataset that claims to lie in a file of 6.4 GB is a permutation whose stretches come from few places.
  */
-static void orders_of_large_files(void **state)
+TEST(orders_of_large_files)
 {
-    (void)state;
     enum { ROWS = 100003 };
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
@@ -1149,30 +1132,4 @@ static void orders_of_large_files(void **state)
     free(order);
     free(seen);
     xsm_dataset_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),
-        cmocka_unit_test(names_aside),
-        cmocka_unit_test(wrong_options),
-        cmocka_unit_test(unseen_labels),
-        cmocka_unit_test(caches_are_replaced_by_caches),
-        cmocka_unit_test(caches_adapt),
-        cmocka_unit_test(caches_match_names),
-        cmocka_unit_test(damaged_caches),
-        cmocka_unit_test(wrong_caches),
-        cmocka_unit_test(wrong_arrays),
-        cmocka_unit_test(wrong_labels),
-        cmocka_unit_test(weights_beside),
-        cmocka_unit_test(weights_in_a_column),
-        cmocka_unit_test(labels_with_weights),
-        cmocka_unit_test(spooled),
-        cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(orders_of_large_files),
-    };
-    int failures = cmocka_run_group_tests_name("convert", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

@@ -80,9 +80,8 @@ static const foreign kinds[] = {
     {TEXT("%%MatrixMarket matrix coordinate real general\n"), "scipy.io.mmread('FILE')"},
 };
 
-static void kinds_are_named(void **state)
+TEST(kinds_are_named)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         /* These are recognised by bytes that a slow source has not given yet. */
         for (size_t step = 0; step < (strstr(kinds[i].says, "tar") || strstr(kinds[i].says, "16LE") ? 1 : 3); step++) {
@@ -100,9 +99,8 @@ static void kinds_are_named(void **state)
 }
 
 /* The command has the file's own name, if a shell takes it as it is. */
-static void commands_name_the_file(void **state)
+TEST(commands_name_the_file)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     const char *path = test_file("rows.xz", kinds[0].text, kinds[0].size);
@@ -116,9 +114,8 @@ static void commands_name_the_file(void **state)
 }
 
 /* Text that begins like one of them is read. */
-static void text_may_begin_so(void **state)
+TEST(text_may_begin_so)
 {
-    (void)state;
     static const foreign texts[] = {
         {TEXT("BZh label\n"), ""},
         {TEXT("PK 1 __label__x\n"), ""},
@@ -303,9 +300,8 @@ static xsm_context *noting(notes *n)
     return context;
 }
 
-static void what_others_write_is_read(void **state)
+TEST(what_others_write_is_read)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof goods / sizeof *goods; i++) {
         for (size_t step = 0; step < 3; step++) {
             const good *g = &goods[i];
@@ -329,9 +325,8 @@ static void what_others_write_is_read(void **state)
 }
 
 /* Labels that only bad bytes tell apart stay apart, or are refused. */
-static void bad_bytes_do_not_join_labels(void **state)
+TEST(bad_bytes_do_not_join_labels)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } files[] = {{"__label__caf\xE9 x\n__label__caf\xE8 y\n", "the labels 'caf\\xE9' and 'caf\\xE8' are one"},
@@ -348,9 +343,8 @@ static void bad_bytes_do_not_join_labels(void **state)
 }
 
 /* A label in a label is an error at its place, whatever is between. */
-static void labels_are_apart(void **state)
+TEST(labels_are_apart)
 {
-    (void)state;
     static const char *const between[] = {"",  ",",  ";", "|", "/", "\xC2\xA0", "\xE3\x80\x80", "\xE2\x80\x8B",
                                           "-", ":1,"};
     for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
@@ -371,9 +365,8 @@ static void labels_are_apart(void **state)
 
 /* Numbers that float32 does not tell apart, or makes zero. Counts are those of numpy.unique(x.astype('f4')), at most.
  */
-static void rounding_is_told(void **state)
+TEST(rounding_is_told)
 {
-    (void)state;
     static const good files[] = {
         {TEXT("label,t\na,123456.789\nb,123456.790\n"), NULL,
          "1 features differ by less than 1/4096 of their size, the first is 't': of its numbers from 123456.789 to "
@@ -480,9 +473,8 @@ static const struct {
     {"1 5 9\n3 1:1\n", "1\n", "row 0 (from 0) has labels", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
 };
 
-static void labels_from_another_file(void **state)
+TEST(labels_from_another_file)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
@@ -505,9 +497,8 @@ static void labels_from_another_file(void **state)
 }
 
 /* The first of two columns may be the row's number. */
-static void numbers_of_rows_are_no_labels(void **state)
+TEST(numbers_of_rows_are_no_labels)
 {
-    (void)state;
     static const struct {
         const char *labels, *says;
     } files[] = {{"0,2\n1,0\n2,1\n", "the first counts the lines from 0"},
@@ -569,9 +560,8 @@ static const struct {
     {"a; b | c\td\n", NULL, 1},
 };
 
-static void rows_meet_text(void **state)
+TEST(rows_meet_text)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *made = NULL, *d;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -619,9 +609,8 @@ static const struct {
     {"1,2.5,a\n2,3,b\n", OPTIONS(.label_column = "2"), NULL, 2},
 };
 
-static void no_first_row_is_lost(void **state)
+TEST(no_first_row_is_lost)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
@@ -635,9 +624,8 @@ static void no_first_row_is_lost(void **state)
 }
 
 /* Two separators that split the first line as well, or leave numbers with semicolons between. */
-static void separators_are_asked_for(void **state)
+TEST(separators_are_asked_for)
 {
-    (void)state;
     static const struct {
         const char *text, *label, *says;
     } files[] = {
@@ -686,9 +674,8 @@ static const struct {
     {"0\n", "3 2[0,1]: 0", NULL, XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_AUTO},
 };
 
-static void bases_are_said(void **state)
+TEST(bases_are_said)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         xsm_error err = XSM_ERROR_INIT;
         notes n = {""};
@@ -721,9 +708,8 @@ static void bases_are_said(void **state)
 }
 
 /* The columns of a class map are found by their names, which may be numbers. */
-static void names_that_are_numbers(void **state)
+TEST(names_that_are_numbers)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *made = NULL, *d = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -739,9 +725,8 @@ static void names_that_are_numbers(void **state)
 }
 
 /* Against a class map of one feature. */
-static void one_column_is_a_table(void **state)
+TEST(one_column_is_a_table)
 {
-    (void)state;
     static const char *const name[] = {"x"}, *const other[] = {"y"};
     static const struct {
         const char *text, *expected; /* NULL: refused */
@@ -779,9 +764,8 @@ static void one_column_is_a_table(void **state)
 }
 
 /* Between tabs a quote that nothing closes in its field is text, and each line is a row. */
-static void quotes_between_tabs(void **state)
+TEST(quotes_between_tabs)
 {
-    (void)state;
     static const struct table {
         const char *text, *labels[4], *says;
     } tables[] = {
@@ -813,9 +797,8 @@ static void quotes_between_tabs(void **state)
 }
 
 /* Labels are as they are written, but for the zeros that a column of floats prints. */
-static void spellings_of_numbers(void **state)
+TEST(spellings_of_numbers)
 {
-    (void)state;
     const int64_t numbers[] = {1, 2};
     static const struct table {
         const char *text, *expected;
@@ -845,30 +828,4 @@ static void spellings_of_numbers(void **state)
         assert_string_equal(text, tables[i].expected);
         xsm_dataset_free(d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_named),
-        cmocka_unit_test(commands_name_the_file),
-        cmocka_unit_test(text_may_begin_so),
-        cmocka_unit_test(what_others_write_is_read),
-        cmocka_unit_test(labels_from_another_file),
-        cmocka_unit_test(rows_meet_text),
-        cmocka_unit_test(no_first_row_is_lost),
-        cmocka_unit_test(names_that_are_numbers),
-        cmocka_unit_test(separators_are_asked_for),
-        cmocka_unit_test(bases_are_said),
-        cmocka_unit_test(one_column_is_a_table),
-        cmocka_unit_test(quotes_between_tabs),
-        cmocka_unit_test(spellings_of_numbers),
-        cmocka_unit_test(numbers_of_rows_are_no_labels),
-        cmocka_unit_test(rounding_is_told),
-        cmocka_unit_test(labels_are_apart),
-        cmocka_unit_test(bad_bytes_do_not_join_labels),
-    };
-    int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

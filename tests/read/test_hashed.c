@@ -57,9 +57,8 @@ static void assert_rows(const xsm_dataset *d, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
-static void numbers_in_use_become_features(void **state)
+TEST(numbers_in_use_become_features)
 {
-    (void)state;
     static const struct {
         const char *text, *wanted;
         int32_t format;
@@ -94,9 +93,8 @@ static void numbers_in_use_become_features(void **state)
 }
 
 /* One number in 16 is in use, or one fewer. */
-static void sparse_enough(void **state)
+TEST(sparse_enough)
 {
-    (void)state;
     enum { TIMES = 16, IN_USE = 1 << 17, ROW = 1 << 10 };
     char *text = malloc(IN_USE * 24);
     assert_non_null(text);
@@ -115,9 +113,8 @@ static void sparse_enough(void **state)
     free(text);
 }
 
-static void bad_numbers(void **state)
+TEST(bad_numbers)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } cases[] = {
@@ -140,9 +137,8 @@ static void bad_numbers(void **state)
 static const char training[] = "1 7:1 200000000:2\n2 3:3\n1 3:1 7:2\n2 200000000:1\n";
 static const char same[] = "1 2:1 3:2\n2 1:3\n1 1:1 2:2\n2 3:1\n";
 
-static void against_a_class_map(void **state)
+TEST(against_a_class_map)
 {
-    (void)state;
     static const char more[] = "2 200000000:1 9:1 3:1\n3 6000000000:1 8:2 7:1\n";
     xsm_dataset *train = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
     const xsm_class_map map = test_map_of(train);
@@ -173,9 +169,8 @@ static void against_a_class_map(void **state)
 }
 
 /* What is written has the numbers of the file. */
-static void files_keep_numbers(void **state)
+TEST(files_keep_numbers)
 {
-    (void)state;
     static const int32_t formats[] = {XSM_FORMAT_LIBSVM, XSM_FORMAT_XC, XSM_FORMAT_CACHE};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
@@ -225,9 +220,8 @@ static xsm_model *train(const xsm_dataset *d)
 }
 
 /* Training, a model's file, one row at a time. */
-static void models_of_numbers(void **state)
+TEST(models_of_numbers)
 {
-    (void)state;
     static const char row[] = "1 200000000:0.5 6000000000:9 7:1\n", places[] = "1 3:0.5 2:1\n";
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *hashed = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
@@ -270,9 +264,8 @@ static void models_of_numbers(void **state)
 }
 
 /* Files can be written whatever number of classes, rows, values and features there is. */
-static void files_of_any_shape(void **state)
+TEST(files_of_any_shape)
 {
-    (void)state;
     static const char *const rows[] = {"1 90000001:1 777777777:5\n", "2 12345678:1\n", "3 888888888:1\n", "3 5:1\n"};
     char text[128] = "";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -296,20 +289,4 @@ static void files_of_any_shape(void **state)
         xsm_model_free(m);
         xsm_dataset_free(d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_in_use_become_features),
-        cmocka_unit_test(sparse_enough),
-        cmocka_unit_test(bad_numbers),
-        cmocka_unit_test(against_a_class_map),
-        cmocka_unit_test(files_keep_numbers),
-        cmocka_unit_test(models_of_numbers),
-        cmocka_unit_test(files_of_any_shape),
-    };
-    int failures = cmocka_run_group_tests_name("hashed", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

@@ -240,9 +240,8 @@ static const bad cases[] = {
 #endif
 };
 
-static void malformed(void **state)
+TEST(malformed)
 {
-    (void)state;
     xsm_dataset *const untouched = (xsm_dataset *)(uintptr_t)64;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const bad *c = &cases[i];
@@ -272,9 +271,8 @@ static void malformed(void **state)
 }
 
 /* The same in a file as from a source. */
-static void malformed_files(void **state)
+TEST(malformed_files)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
@@ -300,9 +298,8 @@ static xsm_status run_read(void *state, xsm_context *ctx, xsm_error *err)
     return status == c->status ? XSM_OK : status;
 }
 
-static void no_leaks(void **state)
+TEST(no_leaks)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bad c = cases[i];
         assert_true(test_every_allocation(run_read, &c) > 1);
@@ -333,9 +330,8 @@ static void release_little(void *user, void *memory, size_t size, size_t alignme
 }
 
 /* A file of some bytes is refused for what is wrong with it, by a host that has little memory, too. */
-static void little_memory(void **state)
+TEST(little_memory)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_context *ctx = NULL;
@@ -354,17 +350,4 @@ static void little_memory(void **state)
         }
         xsm_context_free(ctx);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(malformed_files),
-        cmocka_unit_test(no_leaks),
-        cmocka_unit_test(little_memory),
-    };
-    int failures = cmocka_run_group_tests_name("malformed", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

@@ -46,9 +46,8 @@ static void compare(const char *text)
     }
 }
 
-static void chosen(void **state)
+TEST(chosen)
 {
-    (void)state;
     static const char *const texts[] = {
         "0",
         "-0",
@@ -138,9 +137,8 @@ static void chosen(void **state)
     }
 }
 
-static void no_numbers(void **state)
+TEST(no_numbers)
 {
-    (void)state;
     static const struct {
         const char *text;
         int result;
@@ -176,9 +174,8 @@ static void no_numbers(void **state)
     }
 }
 
-static void random_numbers(void **state)
+TEST(random_numbers)
 {
-    (void)state;
     char text[512];
     for (int i = 0; i < 60000; i++) {
         /* Floats of any size in decimal, exact, short, or one digit off. */
@@ -205,9 +202,8 @@ static void random_numbers(void **state)
 }
 
 /* Numbers in the middle between two floats, and just beside it: where rounding twice goes wrong. */
-static void midpoints(void **state)
+TEST(midpoints)
 {
-    (void)state;
     char text[512];
     for (int i = 0; i < 40000; i++) {
         uint32_t bits = (uint32_t)random_bits() & 0x7FFFFFFF;
@@ -243,9 +239,8 @@ static void midpoints(void **state)
     assert_true(compared > 400000);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     static const struct {
         const char *text;
         int result;
@@ -295,9 +290,8 @@ static void integers(void **state)
 }
 
 /* A locale that writes numbers with a comma must change nothing. */
-static void locales(void **state)
+TEST(locales)
 {
-    (void)state;
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR", "da_DK.UTF-8"};
     const char *found = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
@@ -344,15 +338,4 @@ static void locales(void **state)
     assert_ok(xsm_dataset_get_row(d, 1, &row, &err), err);
     assert_true(row.values[0] == -0.3f && row.values[1] == 4.125f);
     xsm_dataset_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chosen),    cmocka_unit_test(no_numbers), cmocka_unit_test(random_numbers),
-        cmocka_unit_test(midpoints), cmocka_unit_test(integers),   cmocka_unit_test(locales),
-    };
-    int failures = cmocka_run_group_tests_name("number", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

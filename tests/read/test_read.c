@@ -139,9 +139,8 @@ static const good cases[] = {
     {"a,\"la\nbel\"\n1,7\n", "1 1[7]: 0 1", OPTIONS(.format = XSM_FORMAT_CSV, .label_column = "la\nbel")},
 };
 
-static void formats(void **state)
+TEST(formats)
 {
-    (void)state;
     static const size_t steps[] = {0, 1, 2, 3, 7};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
@@ -168,9 +167,8 @@ static xsm_dataset_info info_of(const xsm_dataset *d)
     return info;
 }
 
-static void counts(void **state)
+TEST(counts)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     static const char text[] = "5 9 10\n2,8,7 0:1 3:1 8:2\n8,9 1:1\n\n7 5:1\n 0:0\n";
@@ -215,9 +213,8 @@ static void counts(void **state)
 }
 
 /* A map read from one file serves to read another. */
-static void map_round_trip(void **state)
+TEST(map_round_trip)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *train = NULL;
     xsm_dataset *test = NULL;
@@ -236,9 +233,8 @@ static void map_round_trip(void **state)
 }
 
 /* Lines, rows and fields far longer than any buffer; feature indexes in falling order. */
-static void long_lines(void **state)
+TEST(long_lines)
 {
-    (void)state;
     enum { FEATURES = 300000 };
     size_t size = 32 + (size_t)FEATURES * 12;
     char *text = malloc(size);
@@ -279,9 +275,8 @@ static void long_lines(void **state)
 }
 
 /* Many labels: the table grows, repeated ones are dropped, classes come out sorted. */
-static void many_labels(void **state)
+TEST(many_labels)
 {
-    (void)state;
     enum { LABELS = 50000 };
     char *text = malloc((size_t)LABELS * 40);
     assert_non_null(text);
@@ -345,9 +340,8 @@ static xsm_status read_large(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void large_files(void **state)
+TEST(large_files)
 {
-    (void)state;
     enum { ROWS = 60000 };
     static char text[ROWS * 400 + 64];
     for (int rising = 0; rising < 2; rising++) {
@@ -376,9 +370,8 @@ static void large_files(void **state)
     }
 }
 
-static void files(void **state)
+TEST(files)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     char text[128];
@@ -413,9 +406,8 @@ static int64_t too_much(void *user, void *buffer, size_t size)
     return (int64_t)size + 1;
 }
 
-static void host_failures(void **state)
+TEST(host_failures)
 {
-    (void)state;
     static const char data[] = "2 5 9\n8,3 0:1 4:2\n0 1:.5\n";
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
@@ -429,9 +421,8 @@ static void host_failures(void **state)
     assert_null(d);
 }
 
-static void bad_options(void **state)
+TEST(bad_options)
 {
-    (void)state;
     static const int64_t falling[] = {3, 2};
     static const char *const absent[] = {"a", NULL};
     static const xsm_class_map maps[] = {
@@ -478,9 +469,8 @@ static void bad_options(void **state)
 
 /* Options of another format than is asked for are refused, in words; what is to be found out may have them, and
  * defaults ask for nothing. */
-static void refuses_options_of_other_formats(void **state)
+TEST(refuses_options_of_other_formats)
 {
-    (void)state;
     static const xsm_text_options often = {.size = sizeof often, .min_count = 2};
     static const xsm_text_options defaults = {.size = sizeof defaults, .label_prefix = "__label__", .min_count = 1};
     static const struct {
@@ -538,9 +528,8 @@ static void refuses_options_of_other_formats(void **state)
 
 #ifdef TEST_ZLIB
 
-static void gzip_good(void **state)
+TEST(gzip_good)
 {
-    (void)state;
     static const char first[] = "2 5 9\n8,3 0:1";
     static const char second[] = " 4:2\n0 1:.5\n";
     unsigned char packed[512];
@@ -583,9 +572,8 @@ static void gzip_good(void **state)
 
 /* Cut off anywhere the file is refused; with any bit changed it is refused or, where the bit has no meaning (the
  * header's time, padding), read as it was. */
-static void gzip_damaged(void **state)
+TEST(gzip_damaged)
 {
-    (void)state;
     static const char data[] = "2 5 9\n8,3 0:1 4:2\n0 1:.5\n";
     unsigned char packed[512];
     size_t size = compress_text(data, sizeof data - 1, packed, sizeof packed);
@@ -627,18 +615,16 @@ static void gzip_damaged(void **state)
 
 #else
 
-static void gzip_good(void **state)
+TEST(gzip_good)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     assert_fails(read_bytes("\x1F\x8B\x08", 3, 0, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_null(d);
 }
 
-static void gzip_damaged(void **state)
+TEST(gzip_damaged)
 {
-    (void)state;
     skip();
 }
 
@@ -664,9 +650,8 @@ static xsm_status run_read(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         input in = {cases[i].text, strlen(cases[i].text), &cases[i].options};
         assert_true(test_every_allocation(run_read, &in) > 8);
@@ -708,9 +693,8 @@ static void count_message(void *user, int32_t level, const char *message)
 
 /* A guess of the first index is logged. A dataset's map says which it was, and so do the maps of datasets made from it.
  */
-static void test_index_base(void **state)
+TEST(test_index_base)
 {
-    (void)state;
     static const struct {
         const char *text;
         int32_t format, base;
@@ -743,20 +727,4 @@ static void test_index_base(void **state)
         xsm_dataset_free(copy);
         xsm_dataset_free(d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index_base), cmocka_unit_test(formats),
-        cmocka_unit_test(counts),          cmocka_unit_test(map_round_trip),
-        cmocka_unit_test(long_lines),      cmocka_unit_test(many_labels),
-        cmocka_unit_test(files),           cmocka_unit_test(large_files),
-        cmocka_unit_test(host_failures),   cmocka_unit_test(bad_options),
-        cmocka_unit_test(gzip_good),       cmocka_unit_test(gzip_damaged),
-        cmocka_unit_test(memory_runs_out), cmocka_unit_test(refuses_options_of_other_formats),
-    };
-    int failures = cmocka_run_group_tests_name("read", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

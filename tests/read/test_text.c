@@ -125,9 +125,8 @@ static const good cases[] = {
     {"a b", "[] []: | #0", HOW(.min_count = 2, .word_ngrams = 2, .buckets = 1), 0},
 };
 
-static void rows_of_text(void **state)
+TEST(rows_of_text)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t step = 0; step < 4; step++) {
             xsm_error err = XSM_ERROR_INIT;
@@ -144,9 +143,8 @@ static void rows_of_text(void **state)
     }
 }
 
-static void detection(void **state)
+TEST(detection)
 {
-    (void)state;
     static const struct {
         const char *text, *prefix;
         int32_t format;
@@ -179,9 +177,8 @@ static uint32_t bucket(uint64_t hash, uint32_t buckets)
     return (uint32_t)((hash >> 32) * (uint64_t)buckets / (UINT64_C(1) << 32));
 }
 
-static void buckets_are_hashes(void **state)
+TEST(buckets_are_hashes)
 {
-    (void)state;
     enum { BUCKETS = 1000003, WORDS = 4, MOST = 3 };
     static const char *const words[WORDS] = {"to", "be", "\xC3\xA9tre", "to"};
     /* Every n-gram of characters, written down. */
@@ -225,9 +222,8 @@ static const char training[] = "__label__b the cat sat\n__label__a the dog the d
 static const char testing[] =
     "the zebra cat\n__label__a dog zebra\n__label__z the the\n\n__label__b __label__z sat a\n";
 
-static void known_words(void **state)
+TEST(known_words)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *train = must_read(training, NULL, NULL);
@@ -287,9 +283,8 @@ static void known_words(void **state)
 }
 
 /* A part of a dataset has the vocabulary when the whole is gone. */
-static void parts_keep_it(void **state)
+TEST(parts_keep_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *train = must_read(training, NULL, NULL);
     uint64_t rows[] = {2, 0};
@@ -301,9 +296,8 @@ static void parts_keep_it(void **state)
     xsm_dataset_free(chosen);
 }
 
-static void wrong_options(void **state)
+TEST(wrong_options)
 {
-    (void)state;
     static const struct {
         xsm_text_options how;
         xsm_status status;
@@ -331,9 +325,8 @@ static void wrong_options(void **state)
 }
 
 /* A line that is longer than every buffer, and a word that is. */
-static void long_lines(void **state)
+TEST(long_lines)
 {
-    (void)state;
     size_t size = (size_t)3 << 20;
     char *text = malloc(size + 1);
     assert_non_null(text);
@@ -398,18 +391,16 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void in_a_model(void **state)
+TEST(in_a_model)
 {
-    (void)state;
     char path[512];
     snprintf(path, sizeof path, "%s", test_path("text.safetensors"));
     assert_true(test_every_allocation(round_trip, path) > 30);
 }
 
 /* Saving what was loaded gives the same bytes. */
-static void same_bytes(void **state)
+TEST(same_bytes)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     char first[512];
     char second[512];
@@ -434,9 +425,8 @@ static void same_bytes(void **state)
 }
 
 /* Files whose vocabulary is not as it should be. */
-static void damaged(void **state)
+TEST(damaged)
 {
-    (void)state;
     static const char fine[] = "words=2 min_count=1 word_ngrams=1 min_chars=0 max_chars=0 buckets=9 label_prefix=#";
     static const struct {
         const char *metadata, *lines, *says;
@@ -490,17 +480,4 @@ static void damaged(void **state)
         xsm_model_free(m);
         xsm_context_free(ctx);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_text), cmocka_unit_test(detection),     cmocka_unit_test(buckets_are_hashes),
-        cmocka_unit_test(known_words),  cmocka_unit_test(parts_keep_it), cmocka_unit_test(wrong_options),
-        cmocka_unit_test(long_lines),   cmocka_unit_test(in_a_model),    cmocka_unit_test(same_bytes),
-        cmocka_unit_test(damaged),
-    };
-    int failures = cmocka_run_group_tests_name("text", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

@@ -44,9 +44,8 @@ static double node_score(const xsm_model *m, uint32_t node, const xsmi_features 
 
 /* With a beam of all clusters: shares of clusters are powers of the tree's probabilities, classes share by frequency.
  * With few, the best clusters by level; here the tree has one level of clusters. */
-static void the_distribution_is_that_of_the_tree(void **state)
+TEST(the_distribution_is_that_of_the_tree)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 4; kind++) {
         const char *const set[] = {"leaf", "6", "clusters", kind & 1 ? "3" : "64", "power", "0.7", "share", "0.25",
@@ -108,9 +107,8 @@ static double slope_of(const xsm_model *m, const test_problem *p, uint32_t k)
 }
 
 /* One-vs-each: a draw of class k counts sigma(s_k - s_y)/q(k|x), so that its mean is that of the exact loss. */
-static void estimates_are_unbiased(void **state)
+TEST(estimates_are_unbiased)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *const set[] = {"leaf", "6", "clusters", "2", NULL};
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
@@ -153,9 +151,8 @@ static void estimates_are_unbiased(void **state)
 }
 
 /* negative-sampling needs log q in the model: a copy of the sampler, which a file of the model has no place for. */
-static void negative_sampling_takes_it(void **state)
+TEST(negative_sampling_takes_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -176,14 +173,4 @@ static void negative_sampling_takes_it(void **state)
     xsm_model_free(m);
     test_files_end();
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_distribution_is_that_of_the_tree),
-        cmocka_unit_test(estimates_are_unbiased),
-        cmocka_unit_test(negative_sampling_takes_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

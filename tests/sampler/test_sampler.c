@@ -47,9 +47,8 @@ static xsm_sampler *bound_sampler(const char *name, const char *key, const char 
 }
 
 /* As error.h says of functions without a status. */
-static void no_stream_gives_zero(void **state)
+TEST(no_stream_gives_zero)
 {
-    (void)state;
     assert_int_equal(xsm_random_bits(NULL), 0);
     assert_int_equal(xsm_random_below(NULL, 7), 0);
     assert_true(xsm_random_uniform(NULL) == 0);
@@ -58,9 +57,8 @@ static void no_stream_gives_zero(void **state)
 /* -- parts -------------------------------------------------------------------------------------------------------- */
 
 /* The probabilities that a table's columns come to, exactly. */
-static void alias_tables_hold_their_weights(void **state)
+TEST(alias_tables_hold_their_weights)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     uint64_t seed = 4;
@@ -90,9 +88,8 @@ static void alias_tables_hold_their_weights(void **state)
     xsm_context_free(ctx);
 }
 
-static void sets_without_some_classes(void **state)
+TEST(sets_without_some_classes)
 {
-    (void)state;
     static const uint32_t excluded[] = {5, 0, 6};
     uint32_t seen[1 << 8] = {0};
     enum { DRAWS = 20000 };
@@ -150,9 +147,8 @@ static void wanted_probabilities(int kind, const xsm_dataset *data, double *q)
     }
 }
 
-static void draws_are_as_their_probabilities_say(void **state)
+TEST(draws_are_as_their_probabilities_say)
 {
-    (void)state;
     enum { N = ROWS, M = 64 };
     static uint32_t classes[N * M];
     static double log_q[N * M];
@@ -199,9 +195,8 @@ static void draws_are_as_their_probabilities_say(void **state)
 }
 
 /* Pairs without replacement: the first from q, the second from what is left. */
-static void distinct_draws_are_successive(void **state)
+TEST(distinct_draws_are_successive)
 {
-    (void)state;
     enum { N = ROWS, REPEATS = 40 };
     uint32_t classes[N * 2];
     xsm_error err = XSM_ERROR_INIT;
@@ -268,9 +263,8 @@ static void distinct_draws_are_successive(void **state)
 }
 
 /* The same draws on any number of threads, and those of a row do not depend on the other rows. */
-static void draws_do_not_depend_on_threads(void **state)
+TEST(draws_do_not_depend_on_threads)
 {
-    (void)state;
     enum { M = 5 };
     uint32_t first[ROWS * M], other[ROWS * M];
     xsm_error err = XSM_ERROR_INIT;
@@ -318,9 +312,8 @@ static void draws_do_not_depend_on_threads(void **state)
 /* -- lists -------------------------------------------------------------------------------------------------------- */
 
 /* Against the draws themselves, counted the plain way. */
-static void lists_are_the_draws(void **state)
+TEST(lists_are_the_draws)
 {
-    (void)state;
     enum { MOST = 200 };
     xsm_error err = XSM_ERROR_INIT;
     test_problem p;
@@ -482,9 +475,8 @@ static const xsm_sampler_ops point_ops = {
     .log_probability = point_log_probability,
 };
 
-static void host_table_works(void **state)
+TEST(host_table_works)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_sampler *s = NULL;
@@ -584,9 +576,8 @@ static void refuse(const xsm_sampler_ops *ops, xsm_status wanted)
     assert_ptr_equal(s, (xsm_sampler *)&err);
 }
 
-static void bad_tables_are_refused(void **state)
+TEST(bad_tables_are_refused)
 {
-    (void)state;
     xsm_sampler_ops ops = point_ops;
 #define REFUSE(member, value, wanted)                                                                                  \
     do {                                                                                                               \
@@ -611,9 +602,8 @@ static void bad_tables_are_refused(void **state)
 
 /* -- options and errors -------------------------------------------------------------------------------------------- */
 
-static void options_reach_the_sampler(void **state)
+TEST(options_reach_the_sampler)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "");
     char text[32];
@@ -657,9 +647,8 @@ static void options_reach_the_sampler(void **state)
     }
 }
 
-static void a_sampler_must_fit_the_data(void **state)
+TEST(a_sampler_must_fit_the_data)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     test_problem other = test_problem_new(ROWS, FEATURES, CLASSES + 1, false, 2);
@@ -732,25 +721,11 @@ static xsm_status draw_some(void *state, xsm_context *ctx, xsm_error *err)
     return XSM_OK;
 }
 
-static void every_allocation_is_checked(void **state)
+TEST(every_allocation_is_checked)
 {
-    (void)state;
     test_problem p;
     xsm_dataset *data = uneven_data(&p);
     assert_true(test_every_allocation(draw_some, data) > 10);
     xsm_dataset_free(data);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_stream_gives_zero),          cmocka_unit_test(alias_tables_hold_their_weights),
-        cmocka_unit_test(sets_without_some_classes),     cmocka_unit_test(draws_are_as_their_probabilities_say),
-        cmocka_unit_test(distinct_draws_are_successive), cmocka_unit_test(draws_do_not_depend_on_threads),
-        cmocka_unit_test(lists_are_the_draws),           cmocka_unit_test(host_table_works),
-        cmocka_unit_test(bad_tables_are_refused),        cmocka_unit_test(options_reach_the_sampler),
-        cmocka_unit_test(a_sampler_must_fit_the_data),   cmocka_unit_test(every_allocation_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,9 +85,8 @@ static uint64_t train(xsm_sampler *s, const test_problem *p)
     return hash;
 }
 
-static void loaded_samplers_draw_the_same(void **state)
+TEST(loaded_samplers_draw_the_same)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
@@ -120,9 +119,8 @@ static void loaded_samplers_draw_the_same(void **state)
     test_files_end();
 }
 
-static void what_was_there_stays_when_saving_fails(void **state)
+TEST(what_was_there_stays_when_saving_fails)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_sampler *s = bound(NULL, 4, p.data), *fresh = NULL, *loaded = NULL;
@@ -179,9 +177,8 @@ static void refuse(const char *path, xsm_status wanted, const char *said)
         .name = name_, .dtype = dtype_, .rank = rank_, .shape = {a, b}, .data = (const unsigned char *)(data_)         \
     }
 
-static void other_files_are_refused(void **state)
+TEST(other_files_are_refused)
 {
-    (void)state;
     xsmi_entry good[] = {{"sampler", "frequency"}, {"classes", "2"}, {"features", "3"}, {"option.power", "0.5"}};
     static const double log_q[] = {-0.69314718055994531, -0.69314718055994531}, wrong[] = {-0.1, -0.1},
                         none[] = {NAN, 0};
@@ -227,9 +224,8 @@ static void other_files_are_refused(void **state)
 }
 
 /* A tree of three classes: a draw must never come to the fourth leaf. */
-static void trees_with_an_open_leaf_are_refused(void **state)
+TEST(trees_with_an_open_leaf_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler *s = NULL;
     const xsmi_entry metadata[] = {{"sampler", "tree"}, {"classes", "3"}, {"features", "1"}};
@@ -266,9 +262,8 @@ static void trees_with_an_open_leaf_are_refused(void **state)
 }
 
 /* Every byte of a file, one after another: refused, or what was saved. */
-static void flipped_bits_are_found(void **state)
+TEST(flipped_bits_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_sampler *s = bound(NULL, 1, p.data);
@@ -427,9 +422,8 @@ static xsm_status own_load(void *state, const xsm_sampler_problem *p, const xsm_
     return unknown_arrays ? xsm_array_read(r, "more", XSM_DTYPE_UINT8, 1, &a, err) : XSM_OK;
 }
 
-static void hosts_samplers_are_saved_and_loaded(void **state)
+TEST(hosts_samplers_are_saved_and_loaded)
 {
-    (void)state;
     const xsm_option option = {sizeof(xsm_option), "of", XSM_OPTION_INT, offsetof(own, of_option), "3", 0, 9, NULL,
                                "nothing"};
     xsm_sampler_ops ops = {
@@ -500,9 +494,8 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_is_checked(void **state)
+TEST(every_allocation_is_checked)
 {
-    (void)state;
     test_problem p = test_problem_new(40, 3, 5, false, 6);
     for (int kind = 0; kind < KINDS; kind++) { /* one by one, as the time grows with the square of the allocations */
         one_kind of = {p.data, kind};
@@ -510,15 +503,4 @@ static void every_allocation_is_checked(void **state)
     }
     test_problem_free(&p);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loaded_samplers_draw_the_same), cmocka_unit_test(what_was_there_stays_when_saving_fails),
-        cmocka_unit_test(other_files_are_refused),       cmocka_unit_test(trees_with_an_open_leaf_are_refused),
-        cmocka_unit_test(flipped_bits_are_found),        cmocka_unit_test(hosts_samplers_are_saved_and_loaded),
-        cmocka_unit_test(every_allocation_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

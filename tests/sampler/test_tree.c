@@ -65,9 +65,8 @@ static void plain_covariance(const float *x, bool correlation, double *mean, dou
     }
 }
 
-static void components_are_eigenvectors(void **state)
+TEST(components_are_eigenvectors)
 {
-    (void)state;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     for (int kind = 0; kind < 16; kind++) {
         bool sparse = kind & 1, correlation = kind & 2, whiten = kind & 4;
@@ -136,9 +135,8 @@ static void components_are_eigenvectors(void **state)
 }
 
 /* More rows than one piece, so that the pieces' order matters; and every kind of runner. */
-static void components_do_not_depend_on_threads(void **state)
+TEST(components_do_not_depend_on_threads)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         xsm_error err = XSM_ERROR_INIT;
         test_problem p;
@@ -161,9 +159,8 @@ static void components_do_not_depend_on_threads(void **state)
     }
 }
 
-static void components_are_checked(void **state)
+TEST(components_are_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     test_problem p = test_problem_new(5, 3, 2, false, 1);
@@ -228,9 +225,8 @@ static const xsmi_tree *tree_of(const xsm_sampler *s)
     return (const xsmi_tree *)(const void *)((const char *)s->state + s->ops.state_size - sizeof(xsmi_tree));
 }
 
-static void every_number_of_classes(void **state)
+TEST(every_number_of_classes)
 {
-    (void)state;
     static const uint32_t sizes[] = {1, 2, 3, 4, 5, 8, 9, 33, 100, 129, 300};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         for (int sparse = 0; sparse < 2; sparse++) {
@@ -278,9 +274,8 @@ static void every_number_of_classes(void **state)
     }
 }
 
-static void draws_follow_the_tree(void **state)
+TEST(draws_follow_the_tree)
 {
-    (void)state;
     enum { CLASSES = 11, DRAWS = 40000 };
     static uint32_t drawn[DRAWS];
     static double log_q[DRAWS];
@@ -360,9 +355,8 @@ static double node_objective(const grown *g, size_t node, const double *w, doubl
 }
 
 /* At each node: Newton has reached the optimum, the labels on the right have the larger Delta, sides are halves. */
-static void nodes_are_optimal(void **state)
+TEST(nodes_are_optimal)
 {
-    (void)state;
     enum { CLASSES = 21 };
     for (int kind = 0; kind < 2; kind++) {
         grown g = grow(NULL, 500, 8, CLASSES, false, kind ? "ridge" : NULL, kind ? "2" : NULL);
@@ -461,9 +455,8 @@ static double best_of_split(const float *codes, const uint32_t *labels, uint64_t
 
 /* Eight labels can be halved in 35 ways. Fitting and halving in turns ends at a local optimum, which need not be the
  * best of them; but every root's is above their mean, where one in two would be by chance. */
-static void splits_are_near_the_best(void **state)
+TEST(splits_are_near_the_best)
 {
-    (void)state;
     enum { CLASSES = 8, TRIED = 12 };
     int best_found = 0;
     double share = 0;
@@ -505,9 +498,8 @@ static void splits_are_near_the_best(void **state)
 }
 
 /* Large nodes are fitted by all threads together, the others by one each: many rows, so that there are both. */
-static void fits_do_not_depend_on_threads(void **state)
+TEST(fits_do_not_depend_on_threads)
 {
-    (void)state;
     enum { CLASSES = 9 };
     float first[16 * 8];
     for (int i = 0; i < 4; i++) {
@@ -527,9 +519,8 @@ static void fits_do_not_depend_on_threads(void **state)
 
 /* Rows that say one of three contexts: every node can tell all of them apart, so that the tree's log-likelihood is that
  * of the labels' shares in each context, the largest that there is, less what the ridge costs. */
-static void the_tree_learns(void **state)
+TEST(the_tree_learns)
 {
-    (void)state;
     enum { CONTEXTS = 3, CLASSES = 8, MANY = 6000 };
     xsm_error err = XSM_ERROR_INIT;
     double share[CONTEXTS][CLASSES], by_tree = 0, by_share = 0;
@@ -556,9 +547,8 @@ static void the_tree_learns(void **state)
     test_problem_free(&p);
 }
 
-static void the_same_tree_on_any_threads(void **state)
+TEST(the_same_tree_on_any_threads)
 {
-    (void)state;
     float *first = NULL;
     uint32_t leaves[64];
     size_t bytes = 0;
@@ -581,9 +571,8 @@ static void the_same_tree_on_any_threads(void **state)
 }
 
 /* Rows all alike, and labels whose rows are: whatever is drawn, it is drawn as the numbers say. */
-static void alike_rows(void **state)
+TEST(alike_rows)
 {
-    (void)state;
     enum { CLASSES = 6, N = 240 };
     for (int kind = 0; kind < 2; kind++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -611,9 +600,8 @@ static void alike_rows(void **state)
     }
 }
 
-static void options_are_checked(void **state)
+TEST(options_are_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 4, 6, false, 2);
     xsm_sampler *s = NULL;
@@ -633,9 +621,8 @@ static void options_are_checked(void **state)
 }
 
 /* Labels that have nothing to do with the features: the strongest ridge is the best, and the tree shows it. */
-static void folds_choose_the_ridge(void **state)
+TEST(folds_choose_the_ridge)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(300, 12, 4, false, 2);
     xsm_sampler *s = NULL, *strong = NULL;
@@ -649,24 +636,4 @@ static void folds_choose_the_ridge(void **state)
     xsm_sampler_free(s);
     xsm_sampler_free(strong);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(components_are_eigenvectors),
-        cmocka_unit_test(components_do_not_depend_on_threads),
-        cmocka_unit_test(components_are_checked),
-        cmocka_unit_test(every_number_of_classes),
-        cmocka_unit_test(draws_follow_the_tree),
-        cmocka_unit_test(nodes_are_optimal),
-        cmocka_unit_test(splits_are_near_the_best),
-        cmocka_unit_test(fits_do_not_depend_on_threads),
-        cmocka_unit_test(the_tree_learns),
-        cmocka_unit_test(the_same_tree_on_any_threads),
-        cmocka_unit_test(alike_rows),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(folds_choose_the_ridge),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

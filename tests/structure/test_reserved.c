@@ -54,9 +54,8 @@ static xsm_status refusal(const char *member)
 
 enum { ROWS = 12, FEATURES = 3, CLASSES = 4 };
 
-static void data_is_refused(void **state)
+TEST(data_is_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     float values[FEATURES] = {1, 2, 3};
     uint32_t label = 1;
@@ -114,9 +113,8 @@ static int32_t run_in_turn(void *user, xsm_job job, void *state, size_t count)
     return 0;
 }
 
-static void models_are_refused(void **state)
+TEST(models_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_runner runner = {sizeof runner, NULL, 1, 0, run_in_turn};
     xsm_context_options context = XSM_CONTEXT_OPTIONS_INIT;
@@ -148,9 +146,8 @@ static void models_are_refused(void **state)
     xsm_model_free(m);
 }
 
-static void runs_are_refused(void **state)
+TEST(runs_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
@@ -228,9 +225,8 @@ static void plan(const void *state, xsm_draw_plan *out)
     out->size = size;
 }
 
-static void tables_are_refused(void **state)
+TEST(tables_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
@@ -291,9 +287,8 @@ static void tables_are_refused(void **state)
     test_problem_free(&p);
 }
 
-static void words_are_refused(void **state)
+TEST(words_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = test_corpus(NULL, test_topics_text("reserved.words", 20, 1), 1);
     xsm_model *in = test_vectors(NULL, c, 4, 0.1, 1), *out = test_vectors(NULL, c, 4, 0.1, 2);
@@ -306,13 +301,4 @@ static void words_are_refused(void **state)
     xsm_model_free(in);
     xsm_model_free(out);
     xsm_corpus_free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_refused),    cmocka_unit_test(models_are_refused), cmocka_unit_test(runs_are_refused),
-        cmocka_unit_test(tables_are_refused), cmocka_unit_test(words_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

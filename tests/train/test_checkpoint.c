@@ -223,9 +223,8 @@ static void check_estimator(const char *estimator, const char *options)
     }
 }
 
-static void every_estimator_resumes_to_the_same_bits(void **state)
+TEST(every_estimator_resumes_to_the_same_bits)
 {
-    (void)state;
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
         check_estimator(ops->name, "");
@@ -233,9 +232,8 @@ static void every_estimator_resumes_to_the_same_bits(void **state)
     }
 }
 
-static void weights_are_resumed_to_the_same_bits(void **state)
+TEST(weights_are_resumed_to_the_same_bits)
 {
-    (void)state;
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
         const bool small = strcmp(ops->name, "vanilla") == 0 || strcmp(ops->name, "raman") == 0;
@@ -245,9 +243,8 @@ static void weights_are_resumed_to_the_same_bits(void **state)
 }
 
 /* Rows with other weights are other rows. */
-static void other_weights_are_refused(void **state)
+TEST(other_weights_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const setting s = {"umax", "", NULL, 1, false, true, 0, true};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3), plain = test_problem_new(ROWS, 9, CLASSES, false, 3);
@@ -266,9 +263,8 @@ static void other_weights_are_refused(void **state)
 }
 
 /* Indexes come about step by step: what they are is part of the run, and so is when the search begins. */
-static void searches_resume_to_the_same_bits(void **state)
+TEST(searches_resume_to_the_same_bits)
 {
-    (void)state;
     check_estimator("mips", "index.clusters=5 index.probe=9 candidates=8 startup=0");
     check_estimator("mips", "index=exact candidates=8 startup=7 ridge=300"); /* factors that are multiplied out */
     check_estimator("decomp-mips", "blocks=3 index.clusters=6 candidates=9 startup=10");
@@ -277,9 +273,8 @@ static void searches_resume_to_the_same_bits(void **state)
 }
 
 /* A host's table that cannot say what it is. */
-static void indexes_that_cannot_be_saved_are_refused(void **state)
+TEST(indexes_that_cannot_be_saved_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_ops ops = *xsm_index_find("exact");
     ops.saved = NULL;
@@ -306,9 +301,8 @@ static void indexes_that_cannot_be_saved_are_refused(void **state)
     test_problem_free(&p);
 }
 
-static void settings_resume_to_the_same_bits(void **state)
+TEST(settings_resume_to_the_same_bits)
 {
-    (void)state;
     check_estimator("umax", "weight-bound=0.5 ridge=1"); /* lengths of rows */
     check_estimator("umax", "start=log-classes u-bound=3");
     check_estimator("implicit", "negatives=2 ridge=400"); /* scales that are multiplied out on the way */
@@ -320,9 +314,8 @@ static void settings_resume_to_the_same_bits(void **state)
 }
 
 /* What the optimizer keeps, for every registered one. */
-static void every_optimizer_resumes_to_the_same_bits(void **state)
+TEST(every_optimizer_resumes_to_the_same_bits)
 {
-    (void)state;
     static const char *const estimators[] = {"ove", "softmax", "negative-sampling"};
     const xsm_optimizer_ops *ops;
     for (size_t i = 0; (ops = xsm_optimizer_at(i)) != NULL; i++) {
@@ -334,9 +327,8 @@ static void every_optimizer_resumes_to_the_same_bits(void **state)
 }
 
 /* More epochs than the first run wanted: the run that wanted them all along. */
-static void epochs_can_be_added(void **state)
+TEST(epochs_can_be_added)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const setting s = {"umax", "", NULL, 1, false, true, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
@@ -374,9 +366,8 @@ static size_t read_file(const char *path, char *bytes, size_t room)
     return size;
 }
 
-static void a_checkpoint_is_a_model(void **state)
+TEST(a_checkpoint_is_a_model)
 {
-    (void)state;
     static char ours[1 << 16], theirs[1 << 16];
     static const char *const kinds[] = {"implicit", "umax", "softmax", "negative-sampling"};
     static const char *const options[] = {"ridge=50", "ridge=2 weight-bound=0.5", "ridge=3", "sampler=tree ridge=1"};
@@ -443,9 +434,8 @@ static void refused(const setting *s, const test_problem *p, const char *path, x
     end(&untouched);
 }
 
-static void other_settings_are_refused(void **state)
+TEST(other_settings_are_refused)
 {
-    (void)state;
     const setting s = {"umax", "negatives=4", NULL, 1, false, true, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     const char *path = saved(&s, &p);
@@ -470,9 +460,8 @@ static void other_settings_are_refused(void **state)
     test_problem_free(&p);
 }
 
-static void other_rows_are_refused(void **state)
+TEST(other_rows_are_refused)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         const setting s = {"umax", "", NULL, 1, sparse, false, 0, false};
         test_problem p = test_problem_new(ROWS, 9, CLASSES, sparse, 3);
@@ -499,9 +488,8 @@ static void other_rows_are_refused(void **state)
 }
 
 /* A large file is shuffled in runs: the same rows in memory come in another order. */
-static void another_order_is_refused(void **state)
+TEST(another_order_is_refused)
 {
-    (void)state;
     const size_t size = (size_t)600 << 20;
     const setting s = {"umax", "", NULL, 1, false, false, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
@@ -523,9 +511,8 @@ static void another_order_is_refused(void **state)
 }
 
 /* The host's sampler, which its options do not describe. */
-static void other_draws_are_refused(void **state)
+TEST(other_draws_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3), q = test_problem_new(ROWS, 9, CLASSES, false, 9);
     const char *path = test_path("checkpoint");
@@ -556,9 +543,8 @@ static void other_draws_are_refused(void **state)
     test_problem_free(&q);
 }
 
-static void damaged_files_are_refused(void **state)
+TEST(damaged_files_are_refused)
 {
-    (void)state;
     static char bytes[1 << 16];
     xsm_error err = XSM_ERROR_INIT;
     const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, true, 0, false};
@@ -607,9 +593,8 @@ static int32_t bad_tensor(void *state, uint32_t index, xsm_state_tensor *tensor)
     return index < 2;
 }
 
-static void a_host_estimator_says_what_it_keeps(void **state)
+TEST(a_host_estimator_says_what_it_keeps)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     for (int i = 0; i < 3; i++) {
@@ -679,9 +664,8 @@ static xsm_status save_and_resume(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void nothing_is_leaked(void **state)
+TEST(nothing_is_leaked)
 {
-    (void)state;
     static char ours[1 << 16], theirs[1 << 16];
     const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, false, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
@@ -695,27 +679,4 @@ static void nothing_is_leaked(void **state)
     assert_int_equal(read_file(copy, theirs, sizeof theirs), size);
     assert_memory_equal(ours, theirs, size);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_estimator_resumes_to_the_same_bits),
-        cmocka_unit_test(weights_are_resumed_to_the_same_bits),
-        cmocka_unit_test(other_weights_are_refused),
-        cmocka_unit_test(searches_resume_to_the_same_bits),
-        cmocka_unit_test(indexes_that_cannot_be_saved_are_refused),
-        cmocka_unit_test(settings_resume_to_the_same_bits),
-        cmocka_unit_test(every_optimizer_resumes_to_the_same_bits),
-        cmocka_unit_test(epochs_can_be_added),
-        cmocka_unit_test(a_checkpoint_is_a_model),
-        cmocka_unit_test(other_settings_are_refused),
-        cmocka_unit_test(other_rows_are_refused),
-        cmocka_unit_test(another_order_is_refused),
-        cmocka_unit_test(other_draws_are_refused),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(a_host_estimator_says_what_it_keeps),
-        cmocka_unit_test(nothing_is_leaked),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -261,9 +261,8 @@ static bool check_model(xsm_model *m, const rows *r, bool weighted, double varia
 }
 
 /* Dense and sparse rows, one or two labels, with weights or without, whatever the layout before. */
-static void by_definition(void **state)
+TEST(by_definition)
 {
-    (void)state;
     static rows r;
     int with = 0;
     for (int i = 0; i < 8; i++) {
@@ -294,9 +293,8 @@ static void by_definition(void **state)
 }
 
 /* Columns far from 0, of which float32 keeps few digits, change nothing but those digits. */
-static void offsets(void **state)
+TEST(offsets)
 {
-    (void)state;
     static rows r;
     xsm_error err = XSM_ERROR_INIT;
     make_rows(&r, false, false, 4096, 1.5);
@@ -310,9 +308,8 @@ static void offsets(void **state)
 }
 
 /* Where each class has one row, or all rows are the same, there are probabilities all the same. */
-static void nothing_known(void **state)
+TEST(nothing_known)
 {
-    (void)state;
     static const float values[] = {0, 0, 0, 2, 3, 0, 3, 3};
     static const uint32_t labels[] = {0, 1, 2, 3}, one[] = {0, 0, 1, 1};
     xsm_error err = XSM_ERROR_INIT;
@@ -349,9 +346,8 @@ static void nothing_known(void **state)
 }
 
 /* More classes and rows than are compared: the variance is near that of all; rows are of the class that is nearest. */
-static void many_classes(void **state)
+TEST(many_classes)
 {
-    (void)state;
     enum { MANY = 3000, EACH = 4, WIDTH = 16 };
     static float values[MANY * EACH * WIDTH];
     static uint32_t labels[MANY * EACH];
@@ -394,9 +390,8 @@ static void many_classes(void **state)
     assert_true(hashes[0] == hashes[1]);
 }
 
-static void errors(void **state)
+TEST(errors)
 {
-    (void)state;
     static rows r;
     xsm_error err = XSM_ERROR_INIT;
     make_rows(&r, false, false, 0, 1);
@@ -448,9 +443,8 @@ static xsm_status fit_means(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void interrupted(void **state)
+TEST(interrupted)
 {
-    (void)state;
     static rows r;
     make_rows(&r, true, false, 0, 1);
     xsm_dataset *d = dataset_of(NULL, &r, true, false);
@@ -458,13 +452,4 @@ static void interrupted(void **state)
     test_every_poll(fit_means, d, 1, 3, "averaging classes, comparing classes");
     test_every_poll(fit_means, d, 3, 3, "averaging classes, comparing classes");
     xsm_dataset_free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_definition), cmocka_unit_test(offsets), cmocka_unit_test(nothing_known),
-        cmocka_unit_test(many_classes),  cmocka_unit_test(errors),  cmocka_unit_test(interrupted),
-    };
-    return cmocka_run_group_tests_name("class_means", tests, NULL, NULL);
 }

@@ -71,9 +71,8 @@ static void use_everything(xsm_context *ctx, const char *estimator)
 
 /* -- errno --------------------------------------------------------------------------------------------------------- */
 
-static void test_errno(void **state)
+TEST(test_errno)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = NULL;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
@@ -93,9 +92,8 @@ static void test_errno(void **state)
 
 /* -- floating point ------------------------------------------------------------------------------------------------ */
 
-static void test_flags(void **state)
+TEST(test_flags)
 {
-    (void)state;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 6, 9, false, 7);
@@ -115,9 +113,8 @@ static void test_flags(void **state)
 }
 
 /* A host that wants a signal at the first inexact sum of its own gets none from the library. */
-static void test_traps(void **state)
+TEST(test_traps)
 {
-    (void)state;
 #ifdef __GLIBC__
     feclearexcept(FE_ALL_EXCEPT); /* the x87 would trap at flags that are set already */
     if (feenableexcept(FE_INEXACT | FE_UNDERFLOW | FE_DIVBYZERO) != -1) {
@@ -257,9 +254,8 @@ static uint64_t trained(bool threads)
     return hash;
 }
 
-static void test_what_callbacks_leave(void **state)
+TEST(test_what_callbacks_leave)
 {
-    (void)state;
     for (int threads = 0; threads < 2; threads++) {
         atomic_store(&culprit, NOBODY);
         const uint64_t hash = trained(threads);
@@ -330,9 +326,8 @@ static int32_t run_shyly(void *user, xsm_job job, void *state, size_t count)
     return 0;
 }
 
-static void test_no_nesting(void **state)
+TEST(test_no_nesting)
 {
-    (void)state;
     shy_runner r = {0, 0, 0, PTHREAD_MUTEX_INITIALIZER};
     assert_int_equal(pthread_key_create(&r.inside, NULL), 0);
     xsm_runner runner = {sizeof runner, &r, 2, 0, run_shyly};
@@ -367,9 +362,8 @@ static void evaluate_inside(void *state, size_t index, uint32_t thread)
     s->status[index] = xsm_evaluate(s->context, s->model, s->problem->data, NULL, &s->metrics[index], NULL);
 }
 
-static void test_nested_calls(void **state)
+TEST(test_nested_calls)
 {
-    (void)state;
     test_problem p = test_problem_new(200, 6, 9, false, 7);
     inner_state s = {.context = test_context(2, TEST_BUILT_IN, 0), .problem = &p};
     xsm_error err = XSM_ERROR_INIT;
@@ -489,9 +483,8 @@ static bool same_files(const char *a, const char *b)
 }
 
 /* A child works with all that was made before it, as the parent does, and neither sees what the other does with it. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it cannot follow threads that start after a fork */
 #endif
@@ -535,9 +528,8 @@ static int32_t skip_odd_jobs(void *user, xsm_job job, void *state, size_t count)
 }
 
 /* Not numbers that no job has written. */
-static void test_skipped_jobs(void **state)
+TEST(test_skipped_jobs)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(300, 12, 40, false, 7);
     xsm_runner runner = {sizeof runner, NULL, 2, 0, skip_odd_jobs};
@@ -555,15 +547,4 @@ static void test_skipped_jobs(void **state)
     xsm_model_free(m);
     xsm_context_free(ctx);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errno),      cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_traps),      cmocka_unit_test(test_what_callbacks_leave),
-        cmocka_unit_test(test_no_nesting), cmocka_unit_test(test_nested_calls),
-        cmocka_unit_test(test_fork),       cmocka_unit_test(test_skipped_jobs),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -699,9 +699,8 @@ static xsm_status hand(const number *n, double x, xsm_error *err)
     return status;
 }
 
-static void numbers_that_are_none_are_refused(void **state)
+TEST(numbers_that_are_none_are_refused)
 {
-    (void)state;
     static const struct {
         double x;
         int infinity;
@@ -728,9 +727,8 @@ static void numbers_that_are_none_are_refused(void **state)
 }
 
 /* Of every table, by number and as text. */
-static void options_that_are_none_are_refused(void **state)
+TEST(options_that_are_none_are_refused)
 {
-    (void)state;
     static const double wrong[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     static const char *const texts[] = {"nan", "inf", "-inf", "1e999"};
     size_t count = 0;
@@ -768,13 +766,4 @@ static void options_that_are_none_are_refused(void **state)
         }
     }
     assert_true(count > 300);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_that_are_none_are_refused),
-        cmocka_unit_test(options_that_are_none_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

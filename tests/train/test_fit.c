@@ -113,9 +113,8 @@ static const subject subjects[] = {
 };
 #define SUBJECTS (sizeof subjects / sizeof subjects[0])
 
-static void optima_are_golden(void **state)
+TEST(optima_are_golden)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_golden_problem(sparse);
@@ -153,9 +152,8 @@ static void optima_are_golden(void **state)
 }
 
 /* First label, unit rows, no bias. */
-static void bibtex_optima_are_golden(void **state)
+TEST(bibtex_optima_are_golden)
 {
-    (void)state;
     const char *path = test_data("bibtex/bibtex_train.txt.gz");
     if (!path) {
         skip();
@@ -213,9 +211,8 @@ static uint64_t bits_of(const subject *of, bool sparse, bool bias, uint32_t thre
     return hash;
 }
 
-static void bits_do_not_depend_on_threads(void **state)
+TEST(bits_do_not_depend_on_threads)
 {
-    (void)state;
     for (size_t s = 0; s < SUBJECTS; s++) {
         for (int kind = 0; kind < 2; kind++) { /* every two of estimator, rows and bias meet */
             bool sparse = kind, bias = (kind + s) & 1;
@@ -266,9 +263,8 @@ static int32_t look(void *user, const xsm_progress *p)
     return w->stopped;
 }
 
-static void callback_sees_and_stops(void **state)
+TEST(callback_sees_and_stops)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_golden_problem(false);
     xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1");
@@ -348,9 +344,8 @@ static void gapped(void *state, const xsm_score_block *block)
     }
 }
 
-static void failures_are_told(void **state)
+TEST(failures_are_told)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_golden_problem(false);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -428,9 +423,8 @@ static void failures_are_told(void **state)
 }
 
 /* Features so large that no score is finite: the model stays finite. */
-static void divergence_leaves_the_model(void **state)
+TEST(divergence_leaves_the_model)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 3, 4, false, 9);
     for (int i = 0; i < 150; i++) {
@@ -448,17 +442,4 @@ static void divergence_leaves_the_model(void **state)
     xsm_model_free(m);
     xsm_dataset_free(data);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optima_are_golden),
-        cmocka_unit_test(bibtex_optima_are_golden),
-        cmocka_unit_test(bits_do_not_depend_on_threads),
-        cmocka_unit_test(callback_sees_and_stops),
-        cmocka_unit_test(failures_are_told),
-        cmocka_unit_test(divergence_leaves_the_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@
 
 #include <string.h>
 
-static void all_rows_at_once_are_refused(void **state)
+TEST(all_rows_at_once_are_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(50, 3, 4, false, 9);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
@@ -28,9 +27,8 @@ static void all_rows_at_once_are_refused(void **state)
     test_problem_free(&p);
 }
 
-static void the_choice_does_without(void **state)
+TEST(the_choice_does_without)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(300, 5, 4, false, 3);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
@@ -46,13 +44,4 @@ static void the_choice_does_without(void **state)
     assert_non_null(strstr(err.message, "without libLBFGS"));
     assert_null(c);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_rows_at_once_are_refused),
-        cmocka_unit_test(the_choice_does_without),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

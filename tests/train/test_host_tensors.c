@@ -134,9 +134,8 @@ static xsm_model *model_of(int kind, const test_problem *p)
     return m;
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -173,9 +172,8 @@ static void test_files(void **state)
 }
 
 /* A view stays where it is when the weights of a mapped model become its own, and when it grows. */
-static void test_views_stay(void **state)
+TEST(test_views_stay)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     for (int way = 0; way < 4; way++) {
@@ -214,9 +212,8 @@ static void count_release(void *user)
 }
 
 /* Who lends data is told when they are not needed; a file's bytes are, as long as tensors are in them. */
-static void test_release(void **state)
+TEST(test_release)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_model *m = model_of(LINEAR, &p), *loaded;
@@ -273,9 +270,8 @@ static void test_release(void **state)
 }
 
 /* A view may be set in the model that it is of, and in another: it is copied, whoever had the data. */
-static void test_views_set(void **state)
+TEST(test_views_set)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     for (int lent = 0; lent < 2; lent++) {
@@ -345,9 +341,8 @@ static void test_views_set(void **state)
     test_files_end();
 }
 
-static void test_set_and_remove(void **state)
+TEST(test_set_and_remove)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_model *m = model_of(LINEAR, &p), *loaded;
@@ -405,9 +400,8 @@ static int64_t change_while_writing(void *user, const void *data, size_t size)
     return (int64_t)size;
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_model *m = model_of(LINEAR, &p);
@@ -486,9 +480,8 @@ static void test_refused(void **state)
 }
 
 /* Files whose names the library would not write. */
-static void test_bad_files(void **state)
+TEST(test_bad_files)
 {
-    (void)state;
     static const char *const names[] = {"host.", "host.a\\n", "hosts.a", "host"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         _Alignas(64) unsigned char bytes[512] = {0};
@@ -548,9 +541,8 @@ static double load_many(size_t count)
 }
 
 /* Time in proportion to their number, whatever their order. */
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     const double half = load_many(40000), all = load_many(80000);
     if (all > 3 * half + 0.3) {
         fail_msg("40,000 tensors took %.2f s, 80,000 %.2f s", half, all);
@@ -558,9 +550,8 @@ static void test_many(void **state)
 }
 
 /* A checkpoint has the tensors of its time; a trainer that resumes gets them in place of its model's. */
-static void test_checkpoints(void **state)
+TEST(test_checkpoints)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
@@ -623,23 +614,10 @@ static xsm_status everything(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_without_memory(void **state)
+TEST(test_without_memory)
 {
-    (void)state;
     char path[256];
     snprintf(path, sizeof path, "%s", test_path("memory"));
     assert_true(test_every_allocation(everything, path) > 50);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),          cmocka_unit_test(test_views_stay),
-        cmocka_unit_test(test_release),        cmocka_unit_test(test_views_set),
-        cmocka_unit_test(test_set_and_remove), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_many),
-        cmocka_unit_test(test_checkpoints),    cmocka_unit_test(test_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,9 +72,8 @@ static void end(world *w)
 }
 
 /* A reference of the host's own outlives the first one, whatever kind it is of. */
-static void hosts_keep_all(void **state)
+TEST(hosts_keep_all)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     world w = begin();
     xsm_sampler *sampler = NULL;
@@ -166,9 +165,8 @@ static watched train(const char *name, const char *options, uint64_t batch, cons
     return seen;
 }
 
-static void trainers_keep_all(void **state)
+TEST(trainers_keep_all)
 {
-    (void)state;
     static const struct {
         const char *name, *options, *optimizer;
         uint64_t batch;
@@ -230,16 +228,14 @@ static uint64_t step_alone(bool early)
     return hash;
 }
 
-static void bindings_keep_model_and_sampler(void **state)
+TEST(bindings_keep_model_and_sampler)
 {
-    (void)state;
     assert_true(step_alone(true) == step_alone(false));
 }
 
 /* What a binding keeps is given up by the next one, by a failed one and by another sampler. */
-static void bindings_give_up(void **state)
+TEST(bindings_give_up)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     world w = begin();
     xsm_dataset *few = copy_rows(&w, 0, 10), *other = copy_rows(&w, 10, 20);
@@ -284,9 +280,8 @@ static void predict(const world *w, xsm_predictor *p, uint32_t *classes)
     assert_ok(xsm_predictor_run(p, &prediction, &err), err);
 }
 
-static void predictors_keep_model_and_index(void **state)
+TEST(predictors_keep_model_and_index)
 {
-    (void)state;
     static uint32_t late[ROWS * TOP], early[ROWS * TOP];
     for (int indexed = 0; indexed < 2; indexed++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -311,9 +306,8 @@ static void predictors_keep_model_and_index(void **state)
 }
 
 /* An index alone keeps its model, whose rows an update reads again; built over the host's rows, it gives it up. */
-static void indexes_keep_models(void **state)
+TEST(indexes_keep_models)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     world w = begin();
     xsm_index *index = NULL;
@@ -338,9 +332,8 @@ static void indexes_keep_models(void **state)
 /* -- growth and threads -------------------------------------------------------------------------------------------- */
 
 /* A model that grows exchanges its members with a new one's, and keeps its references. */
-static void grown_models_stay_kept(void **state)
+TEST(grown_models_stay_kept)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     world w = begin();
     xsm_estimator *e = test_estimator(w.ctx, "softmax", "");
@@ -382,9 +375,8 @@ static void *keep_and_give_up(void *argument)
     return NULL;
 }
 
-static void threads_share(void **state)
+TEST(threads_share)
 {
-    (void)state;
     world w = begin();
     pthread_t threads[4];
     user u = {w.model, w.data, w.ctx};
@@ -453,9 +445,8 @@ static xsm_dataset *lend_rows(const world *w, lent *l)
     return d;
 }
 
-static void lent_to_nobody_else(void **state)
+TEST(lent_to_nobody_else)
 {
-    (void)state;
     world w = begin();
     lent l;
     xsm_dataset *d = lend_rows(&w, &l);
@@ -479,9 +470,8 @@ static void lent_to_nobody_else(void **state)
     end(&w);
 }
 
-static void lent_as_csr(void **state)
+TEST(lent_as_csr)
 {
-    (void)state;
     static const uint64_t offsets[] = {0, 1, 3};
     static const uint32_t index[] = {2, 0, 4};
     static const float values[] = {1, 2, 3};
@@ -511,9 +501,8 @@ static void lent_as_csr(void **state)
 }
 
 /* What changes all of the arrays copies them, and needs them no longer. */
-static void lent_until_copied(void **state)
+TEST(lent_until_copied)
 {
-    (void)state;
     world w = begin();
     lent l;
     xsm_error err = XSM_ERROR_INIT;
@@ -563,9 +552,8 @@ static uint64_t train_lent(world *w, xsm_dataset *rows, lent *l)
     return hash;
 }
 
-static void lent_to_a_trainer(void **state)
+TEST(lent_to_a_trainer)
 {
-    (void)state;
     world kept = begin(), w = begin();
     lent l;
     const uint64_t hash = train_lent(&kept, kept.data, NULL);
@@ -580,9 +568,8 @@ static void *free_rows(void *rows)
     return NULL;
 }
 
-static void lent_to_another_thread(void **state)
+TEST(lent_to_another_thread)
 {
-    (void)state;
     world w = begin();
     lent l;
     pthread_t thread;
@@ -592,24 +579,4 @@ static void lent_to_another_thread(void **state)
     assert_int_equal(l.released, 1);
     assert_false(pthread_equal(l.by, pthread_self()));
     end(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_keep_all),
-        cmocka_unit_test(trainers_keep_all),
-        cmocka_unit_test(bindings_keep_model_and_sampler),
-        cmocka_unit_test(bindings_give_up),
-        cmocka_unit_test(predictors_keep_model_and_index),
-        cmocka_unit_test(indexes_keep_models),
-        cmocka_unit_test(grown_models_stay_kept),
-        cmocka_unit_test(threads_share),
-        cmocka_unit_test(lent_to_nobody_else),
-        cmocka_unit_test(lent_as_csr),
-        cmocka_unit_test(lent_until_copied),
-        cmocka_unit_test(lent_to_a_trainer),
-        cmocka_unit_test(lent_to_another_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

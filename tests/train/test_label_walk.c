@@ -307,9 +307,8 @@ static void as_they_are(const side *model, const side *rows)
     xsm_model_free(m);
 }
 
-static void walk(void **state)
+TEST(walk)
 {
-    (void)state;
     for (size_t i = 0; i < SIDES; i++) {
         for (size_t j = 0; j < SIDES; j++) {
             if (!sides[j].backwards) { /* files sort their words */
@@ -322,9 +321,8 @@ static void walk(void **state)
 }
 
 /* Rows of a host and models without a class map say nothing of their classes. */
-static void nothing_known(void **state)
+TEST(nothing_known)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const float values[] = {1, 0, 0, 1};
     static const uint32_t labels[] = {0, 1};
@@ -360,9 +358,8 @@ static void nothing_known(void **state)
     xsm_model_free(m);
 }
 
-static void equal_words(void **state)
+TEST(equal_words)
 {
-    (void)state;
     static const char *const from[] = {"x", "y", "x", "x", "z"}, *const to[] = {"x", "w", "x", "y", "7"};
     static const int64_t numbers[] = {6, 7, 8};
     static const uint32_t right[] = {0, 3, 2, XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN};
@@ -384,9 +381,8 @@ static void equal_words(void **state)
 }
 
 /* A run is resumed by rows whose classes are called the same. */
-static void fingerprints(void **state)
+TEST(fingerprints)
 {
-    (void)state;
     for (size_t i = 0; i < SIDES; i++) {
         for (size_t j = 0; j < SIDES; j++) {
             if (!sides[i].backwards && !sides[j].backwards) {
@@ -397,17 +393,4 @@ static void fingerprints(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(walk),
-        cmocka_unit_test(nothing_known),
-        cmocka_unit_test(equal_words),
-        cmocka_unit_test(fingerprints),
-    };
-    const int failures = cmocka_run_group_tests_name("label_walk", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

@@ -150,9 +150,8 @@ static bool is_scaled(const xsm_estimator_ops *ops, const char *optimizer, const
     return taken;
 }
 
-static void a_step_with_a_ridge_is_scaled(void **state)
+TEST(a_step_with_a_ridge_is_scaled)
 {
-    (void)state;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         for (int bits = 0; bits < 8 * FORMS; bits++) {
@@ -171,9 +170,8 @@ static void a_step_with_a_ridge_is_scaled(void **state)
 }
 
 /* Each other optimizer takes such steps, too, or refuses a ridge. */
-static void every_optimizer_scales_or_refuses(void **state)
+TEST(every_optimizer_scales_or_refuses)
 {
-    (void)state;
     const xsm_optimizer_ops *o;
     for (size_t i = 0; (o = xsm_optimizer_at(i)); i++) {
         const form f = {CLASS_MAJOR, false, false, 8};
@@ -294,9 +292,8 @@ static bool ends_at_the_optimum(const problem *q, const xsm_estimator_ops *optim
     return true;
 }
 
-static void constant_rates_end_at_the_optimum(void **state)
+TEST(constant_rates_end_at_the_optimum)
 {
-    (void)state;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         const bool proximal = ops->flags & XSM_ESTIMATOR_PROXIMAL;
@@ -318,14 +315,4 @@ static void constant_rates_end_at_the_optimum(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_with_a_ridge_is_scaled),
-        cmocka_unit_test(every_optimizer_scales_or_refuses),
-        cmocka_unit_test(constant_rates_end_at_the_optimum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -431,9 +431,8 @@ static void meet(const meeting *at)
     }
 }
 
-static void walk(void **state)
+TEST(walk)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const kind *k = &kinds[i];
         xsm_dataset *own = own_rows(k), *bare = own_rows(k);
@@ -458,9 +457,8 @@ static void walk(void **state)
 }
 
 /* An index is of weights, whatever features are called: one of other weights is refused, though as many. */
-static void indexes_are_of_weights(void **state)
+TEST(indexes_are_of_weights)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("index");
     xsm_dataset *d = rows_of(kinds[0].files[0].text, 0), *swapped = rows_of(kinds[0].files[1].text, 0);
@@ -512,18 +510,16 @@ static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void extend_is_all_or_nothing(void **state)
+TEST(extend_is_all_or_nothing)
 {
-    (void)state;
     xsm_dataset *other = rows_of(kinds[0].files[0].text, 0);
     assert_true(test_every_allocation(try_extend, other) > 10);
     xsm_dataset_free(other);
 }
 
 /* Caches and models keep long numbers, however many numbers of other sizes they have. */
-static void lists_are_saved(void **state)
+TEST(lists_are_saved)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = rows_of("0 7:1 55:2 900000001:3\n1 7:3 55:1 900000001:1\n2 900000001:1\n", 0), *back = NULL;
     xsm_model *m = model_of(d, 1), *loaded = NULL;
@@ -548,9 +544,8 @@ static void lists_are_saved(void **state)
 }
 
 /* Columns that the model does not have are counted. */
-static void columns_left_out_are_counted(void **state)
+TEST(columns_left_out_are_counted)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const file *files = kinds[2].files;
     xsm_dataset *own = rows_of(files[0].text, 0), *d = NULL;
@@ -564,14 +559,4 @@ static void columns_left_out_are_counted(void **state)
     xsm_dataset_free(d);
     xsm_model_free(m);
     xsm_dataset_free(own);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(walk), cmocka_unit_test(indexes_are_of_weights),
-                                       cmocka_unit_test(lists_are_saved), cmocka_unit_test(extend_is_all_or_nothing),
-                                       cmocka_unit_test(columns_left_out_are_counted)};
-    const int failures = cmocka_run_group_tests_name("schema_walk", tests, NULL, NULL);
-    test_files_end();
-    return failures;
 }

@@ -272,9 +272,8 @@ static void assert_saved(const disk *d, const unsigned char *bytes, size_t size)
     assert_memory_equal(d->saved + d->before, bytes, size);
 }
 
-static void test_same_bytes(void **state)
+TEST(test_same_bytes)
 {
-    (void)state;
     static const struct {
         size_t before, step;
         bool forward;
@@ -318,9 +317,8 @@ static void test_same_bytes(void **state)
     test_files_end();
 }
 
-static void test_functions_left_out(void **state)
+TEST(test_functions_left_out)
 {
-    (void)state;
     disk *d = new_disk();
     thing t = new_thing(LINEAR, true);
     xsm_error err = XSM_ERROR_INIT;
@@ -341,9 +339,8 @@ static void test_functions_left_out(void **state)
 
 /* -- buffers ------------------------------------------------------------------------------------------------------- */
 
-static void test_buffers(void **state)
+TEST(test_buffers)
 {
-    (void)state;
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
         xsm_error err = XSM_ERROR_INIT;
@@ -392,9 +389,8 @@ static void count_release(void *user)
 
 /* A model over a buffer's bytes keeps them: it may be saved into the buffer, others too, and the buffer may go first.
  */
-static void test_buffer_kept(void **state)
+TEST(test_buffer_kept)
 {
-    (void)state;
     for (int kind = 0; kind < CHECKPOINT; kind++) {
         thing t = new_thing(kind, true);
         xsm_error err = XSM_ERROR_INIT;
@@ -451,9 +447,8 @@ static void test_buffer_kept(void **state)
 }
 
 /* Who lends bytes is told once, as soon as none is needed, and not by a call that fails. */
-static void test_release(void **state)
+TEST(test_release)
 {
-    (void)state;
     thing t = new_thing(LINEAR, true);
     xsm_error err = XSM_ERROR_INIT;
     size_t size;
@@ -507,9 +502,8 @@ static void test_release(void **state)
     test_files_end();
 }
 
-static void test_in_place(void **state)
+TEST(test_in_place)
 {
-    (void)state;
     thing t = new_thing(LINEAR, true);
     xsm_error err = XSM_ERROR_INIT;
     size_t size;
@@ -566,9 +560,8 @@ static void assert_lost_nothing(const disk *d, const unsigned char *bytes, size_
     assert_non_null(strstr(err->message, "the disk"));
 }
 
-static void test_failing_writes(void **state)
+TEST(test_failing_writes)
 {
-    (void)state;
     disk *d = new_disk();
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
@@ -621,9 +614,8 @@ static void test_failing_writes(void **state)
     test_files_end();
 }
 
-static void test_failing_reads(void **state)
+TEST(test_failing_reads)
 {
-    (void)state;
     disk *d = new_disk();
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
@@ -667,9 +659,8 @@ static int64_t read_too_much(void *user, void *buffer, size_t size)
 }
 
 /* A header that says that far more follows than does is no reason to take all that memory. */
-static void test_large_claims(void **state)
+TEST(test_large_claims)
 {
-    (void)state;
     static const char *const ends[] = {"100000000000", "9223372036854775807", "4000000000000000000"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         test_memory *memory;
@@ -689,9 +680,8 @@ static void test_large_claims(void **state)
     }
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     disk *d = new_disk();
     thing t = new_thing(LINEAR, true), u = new_thing(CHECKPOINT, true), v = new_thing(SAMPLER, true),
           w = new_thing(INDEX, true);
@@ -785,17 +775,15 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void test_without_memory(void **state)
+TEST(test_without_memory)
 {
-    (void)state;
     disk *d = new_disk();
     assert_true(test_every_allocation(round_trip, d) > 10);
     free(d);
 }
 
-static void test_cancelled(void **state)
+TEST(test_cancelled)
 {
-    (void)state;
     disk *d = new_disk();
     test_every_poll(round_trip, d, 1, 5, "saving,loading");
     free(d);
@@ -804,9 +792,8 @@ static void test_cancelled(void **state)
 /* -- label trees --------------------------------------------------------------------------------------------------- */
 
 /* A fit that is cancelled again and again, each time resumed from the buffer that it goes on writing to. */
-static void test_label_trees(void **state)
+TEST(test_label_trees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(150, 20, 60, true, 3);
     xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
@@ -878,18 +865,4 @@ static void test_label_trees(void **state)
     xsm_buffer_free(buffer);
     test_problem_free(&p);
     test_files_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),     cmocka_unit_test(test_functions_left_out),
-        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_buffer_kept),
-        cmocka_unit_test(test_in_place),       cmocka_unit_test(test_release),
-        cmocka_unit_test(test_failing_writes), cmocka_unit_test(test_failing_reads),
-        cmocka_unit_test(test_large_claims),   cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_label_trees),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,9 +145,8 @@ static void end(rig *r)
 
 /* -- order and schedules ------------------------------------------------------------------------------------------- */
 
-static void rows_come_in_order(void **state)
+TEST(rows_come_in_order)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     uint64_t shuffled[2][3 * ROWS];
     for (int batch = 1; batch <= 7; batch += 6) {
@@ -189,9 +188,8 @@ static void rows_come_in_order(void **state)
     assert_memory_equal(shuffled[0], shuffled[1], sizeof shuffled[0]); /* whatever the batch */
 }
 
-static void rates_follow_the_schedule(void **state)
+TEST(rates_follow_the_schedule)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int32_t schedule = 0; schedule < 4; schedule++) {
         for (int batch = 1; batch <= 7; batch += 6) {
@@ -221,9 +219,8 @@ static void rates_follow_the_schedule(void **state)
 
 /* -- the callback -------------------------------------------------------------------------------------------------- */
 
-static void callback_is_told(void **state)
+TEST(callback_is_told)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = recorded_options();
     options.batch = 7;
@@ -279,9 +276,8 @@ static uint64_t finished(const char *estimator, const char *settings, uint64_t b
     return hash;
 }
 
-static void cancelled_runs_go_on(void **state)
+TEST(cancelled_runs_go_on)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const char *const kinds[][2] = {
         {"ove", "ridge=3"}, {"umax", "ridge=3"}, {"implicit", ""}, {"implicit", "ridge=3"}, {"softmax", "ridge=3"}};
@@ -322,9 +318,8 @@ static void cancelled_runs_go_on(void **state)
 }
 
 /* A host may look at the weights of a run that it has stopped, and write them, and put them in another order. */
-static void weights_may_be_read_between(void **state)
+TEST(weights_may_be_read_between)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 2; kind++) {
         for (int order = 0; order < 2; order++) {
@@ -354,9 +349,8 @@ static void weights_may_be_read_between(void **state)
 
 /* -- evaluation ---------------------------------------------------------------------------------------------------- */
 
-static void evaluates_every_so_often(void **state)
+TEST(evaluates_every_so_often)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem other = test_problem_new(50, FEATURES, CLASSES, false, 9);
     for (int what = 0; what < 4; what++) {
@@ -393,9 +387,8 @@ static void evaluates_every_so_often(void **state)
 }
 
 /* A sample of the training rows has the same number of rows in every evaluation. */
-static void evaluates_a_sample(void **state)
+TEST(evaluates_a_sample)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = recorded_options();
     options.epochs = 3;
@@ -434,9 +427,8 @@ static test_problem with_long_row(uint32_t classes)
     return p;
 }
 
-static void divergence_is_named(void **state)
+TEST(divergence_is_named)
 {
-    (void)state;
     static const char *const kinds[][2] = {{"ove", "ridge=20"}, {"umax", "ridge=20"}, {"implicit", "ridge=20"}};
     xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 3; kind++) {
@@ -502,9 +494,8 @@ static void divergence_is_named(void **state)
     }
 }
 
-static void huge_rates_end_in_divergence(void **state)
+TEST(huge_rates_end_in_divergence)
 {
-    (void)state;
     static const char *const names[] = {"ove",   "umax",   "softmax",    "vanilla",
                                         "raman", "margin", "one-vs-all", "one-vs-all-sampled"};
     xsm_error err = XSM_ERROR_INIT;
@@ -584,9 +575,8 @@ static int32_t change_once(void *user, const xsm_progress *p)
     return 0;
 }
 
-static void changes_are_noticed(void **state)
+TEST(changes_are_noticed)
 {
-    (void)state;
     static const char *const names[] = {"softmax", "umax", "implicit", "mips", "nce"};
     enum { NAMES = sizeof names / sizeof *names };
     for (int i = 0; i < NAMES * 4 * CHANGES; i++) {
@@ -642,9 +632,8 @@ static int32_t run_again(void *user, const xsm_progress *p)
     return 0;
 }
 
-static void runs_are_not_nested(void **state)
+TEST(runs_are_not_nested)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -678,9 +667,8 @@ static int32_t free_it(void *user, const xsm_progress *p)
     return 0;
 }
 
-static void callbacks_may_free_their_trainer(void **state)
+TEST(callbacks_may_free_their_trainer)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (uint64_t batch = 1; batch <= 8; batch += 7) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
@@ -706,9 +694,8 @@ static void callbacks_may_free_their_trainer(void **state)
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
-static void settings_are_checked(void **state)
+TEST(settings_are_checked)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     test_problem wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, true, 3);
@@ -788,24 +775,4 @@ static void settings_are_checked(void **state)
     xsm_model_free(other);
     test_problem_free(&p);
     test_problem_free(&wide);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_come_in_order),
-        cmocka_unit_test(rates_follow_the_schedule),
-        cmocka_unit_test(callback_is_told),
-        cmocka_unit_test(cancelled_runs_go_on),
-        cmocka_unit_test(weights_may_be_read_between),
-        cmocka_unit_test(evaluates_every_so_often),
-        cmocka_unit_test(evaluates_a_sample),
-        cmocka_unit_test(divergence_is_named),
-        cmocka_unit_test(huge_rates_end_in_divergence),
-        cmocka_unit_test(changes_are_noticed),
-        cmocka_unit_test(runs_are_not_nested),
-        cmocka_unit_test(callbacks_may_free_their_trainer),
-        cmocka_unit_test(settings_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,52 +117,45 @@ static void same_bits(const char *estimator, const char *plain, const char *ridg
     }
 }
 
-static void softmax_has_the_same_bits(void **state)
+TEST(softmax_has_the_same_bits)
 {
-    (void)state;
     same_bits("softmax", "", "ridge=0.5", 1500, 24, 7, 0);
 }
 
-static void many_label_estimators_have_the_same_bits(void **state)
+TEST(many_label_estimators_have_the_same_bits)
 {
-    (void)state;
     same_bits("margin", "", "ridge=0.5", 1500, 24, 7, 0);
     same_bits("one-vs-all", "", "ridge=0.5", 1500, 24, 7, 0);
     same_bits("one-vs-all-sampled", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0);
 }
 
-static void ove_has_the_same_bits(void **state)
+TEST(ove_has_the_same_bits)
 {
-    (void)state;
     same_bits("ove", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0);
 }
 
-static void umax_has_the_same_bits(void **state)
+TEST(umax_has_the_same_bits)
 {
-    (void)state;
     same_bits("umax", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0);
     same_bits("umax", "negatives=2 weight-bound=2", "negatives=2 weight-bound=2 ridge=0.5", CLASSES, 1800, 7, 0);
 }
 
-static void plain_double_sums_have_the_same_bits(void **state)
+TEST(plain_double_sums_have_the_same_bits)
 {
-    (void)state;
     same_bits("vanilla", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 1e-5);
     same_bits("raman", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 1e-5);
     same_bits("augment-reduce", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0.01);
 }
 
-static void implicit_has_the_same_bits(void **state)
+TEST(implicit_has_the_same_bits)
 {
-    (void)state;
     same_bits("implicit", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 1, 0);
     same_bits("implicit", "negatives=2", "negatives=2 ridge=0.5", 400, 300, 7, 0);
 }
 
 /* So strong a ridge that the scales leave their range within a window: multiplied out in the middle of it. */
-static void strong_ridges_have_the_same_bits(void **state)
+TEST(strong_ridges_have_the_same_bits)
 {
-    (void)state;
     test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
     run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT, 0, NULL};
     check_run(&r, &p, false); /* once a window */
@@ -203,9 +196,8 @@ static int32_t rebind(void *user, const xsm_progress *progress)
 }
 
 /* Lists of another width, of every class, or of another model's. */
-static void estimators_may_be_bound_anew(void **state)
+TEST(estimators_may_be_bound_anew)
 {
-    (void)state;
     static const char *const negatives[] = {"1", "9", "all", "2"};
     test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
     for (int kind = 0; kind < 4; kind++) {
@@ -270,9 +262,8 @@ static uint64_t plain_loop(const run *r, const test_problem *p)
     return hash;
 }
 
-static void training_is_the_plain_loop(void **state)
+TEST(training_is_the_plain_loop)
 {
-    (void)state;
     static const char *const kinds[][2] = {{"ove", "negatives=2"},
                                            {"umax", "negatives=2 start=log-classes"},
                                            {"umax", "negatives=2 weight-bound=0.5 ridge=1"},
@@ -303,9 +294,8 @@ static void training_is_the_plain_loop(void **state)
 }
 
 /* Sums beside the weights, which the steps of a window change on several threads. */
-static void adagrad_has_the_same_bits(void **state)
+TEST(adagrad_has_the_same_bits)
 {
-    (void)state;
     static const char *const estimators[] = {"ove", "nce", "softmax"};
     for (int i = 0; i < 6; i++) {
         bool sparse = i & 1, exact = i / 2 == 2;
@@ -317,21 +307,4 @@ static void adagrad_has_the_same_bits(void **state)
         }
         test_problem_free(&p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_has_the_same_bits),
-        cmocka_unit_test(many_label_estimators_have_the_same_bits),
-        cmocka_unit_test(ove_has_the_same_bits),
-        cmocka_unit_test(umax_has_the_same_bits),
-        cmocka_unit_test(plain_double_sums_have_the_same_bits),
-        cmocka_unit_test(implicit_has_the_same_bits),
-        cmocka_unit_test(strong_ridges_have_the_same_bits),
-        cmocka_unit_test(adagrad_has_the_same_bits),
-        cmocka_unit_test(training_is_the_plain_loop),
-        cmocka_unit_test(estimators_may_be_bound_anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

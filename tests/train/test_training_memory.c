@@ -100,9 +100,8 @@ static xsm_status loop(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_of_a_loop(void **state)
+TEST(every_allocation_of_a_loop)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         subject s = make(kinds[kind][0], kinds[kind][1], strcmp(kinds[kind][0], "implicit") == 0 ? 17 : 289);
         assert_true(test_every_allocation(loop, &s) > 6);
@@ -171,9 +170,8 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_of_a_run(void **state)
+TEST(every_allocation_of_a_run)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         for (uint64_t batch = 1; batch <= (strcmp(kinds[kind][0], "implicit") == 0 ? 1u : 289u); batch += 288) {
             subject s = make(kinds[kind][0], kinds[kind][1], batch);
@@ -212,9 +210,8 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_of_a_fit(void **state)
+TEST(every_allocation_of_a_fit)
 {
-    (void)state;
     static const char *const exact[][2] = {{"softmax", ""}, {"bouchard", ""}, {"ove", "all"}};
     if (!test_has_lbfgs()) {
         skip();
@@ -257,22 +254,10 @@ static xsm_status foretell(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation_of_evaluation_and_prediction(void **state)
+TEST(every_allocation_of_evaluation_and_prediction)
 {
-    (void)state;
     subject s = make("softmax", "", 1);
     assert_int_equal(test_every_allocation(judge, &s), 6);
     assert_true(test_every_allocation(foretell, &s) > 4);
     end(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_allocation_of_a_loop),
-        cmocka_unit_test(every_allocation_of_a_run),
-        cmocka_unit_test(every_allocation_of_a_fit),
-        cmocka_unit_test(every_allocation_of_evaluation_and_prediction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

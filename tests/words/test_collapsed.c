@@ -87,9 +87,8 @@ static double *matrix_of(xsm_context *ctx, const xsm_corpus *c, uint32_t window,
 }
 
 /* The counts are those of the text however little memory there is, in more passes. */
-static void counts_are_right(void **state)
+TEST(counts_are_right)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     xsm_corpus *c = corpus_of(ctx, random_text("counts", 3000, 900, 1));
@@ -163,9 +162,8 @@ static double share_of(const double *n, uint32_t words, int side, uint32_t k)
     return own / all;
 }
 
-static void gradients_are_right(void **state)
+TEST(gradients_are_right)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     xsm_corpus *c = corpus_of(ctx, random_text("gradient", 60, WORDS, 2));
@@ -251,9 +249,8 @@ static double *gradient_of(xsm_context *ctx, const xsm_corpus *c, xsm_model *in,
 
 /* With every word found, Algorithms 1 and 2 are the full gradient: Algorithm 2 with one block, or as its rounds go on.
  * A search that finds less says something else. */
-static void a_search_for_all_is_exact(void **state)
+TEST(a_search_for_all_is_exact)
 {
-    (void)state;
     static const struct {
         const char *name, *options;
         uint32_t candidates; /* 0 = all words */
@@ -344,9 +341,8 @@ static double short_search(const double *n, uint32_t words, const double *w[2], 
     return loss / all;
 }
 
-static void a_short_search_is_by_definition(void **state)
+TEST(a_short_search_is_by_definition)
 {
-    (void)state;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     xsm_corpus *c = corpus_of(ctx, random_text("short", 30, WORDS, 2));
     xsm_model *models[2] = {vectors(ctx, c, 1, 1), vectors(ctx, c, 1, 2)};
@@ -384,9 +380,8 @@ static void a_short_search_is_by_definition(void **state)
 }
 
 /* The memory that is allowed is not what a short text takes. */
-static void tables_are_no_larger_than_the_text(void **state)
+TEST(tables_are_no_larger_than_the_text)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
@@ -419,9 +414,8 @@ static int32_t keep_objective(void *user, const xsm_progress *p)
 
 /* Searches lower the full objective, which is computed by definition. One that finds every word ends where all words
  * do; lists of 40 of the 150 get at least nine tenths of the way. The same bits on any threads. */
-static void searches_lower_it(void **state)
+TEST(searches_lower_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = random_text("searches", 400, MANY_WORDS, 3);
     static const struct {
@@ -475,9 +469,8 @@ static void searches_lower_it(void **state)
 }
 
 /* Every step lowers the objective, to below that of the words' frequencies alone; the same bits on any threads. */
-static void steps_lower_it(void **state)
+TEST(steps_lower_it)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = random_text("steps", 400, 60, 3);
     uint64_t hashes[3][2];
@@ -517,9 +510,8 @@ static void steps_lower_it(void **state)
     }
 }
 
-static void bad_arguments(void **state)
+TEST(bad_arguments)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = corpus_of(NULL, random_text("errors", 20, 20, 4));
     xsm_model *in = vectors(NULL, c, 1, 1), *out = vectors(NULL, c, 1, 2);
@@ -610,29 +602,12 @@ static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     static const char *const names[] = {"memory", "searched"};
     for (int i = 0; i < 2; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s", random_text(names[i], 10, 12, 6));
         assert_true(test_every_allocation(fit_all, path) > 20);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_right),
-        cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(steps_lower_it),
-        cmocka_unit_test(a_search_for_all_is_exact),
-        cmocka_unit_test(a_short_search_is_by_definition),
-        cmocka_unit_test(searches_lower_it),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(every_allocation),
-        cmocka_unit_test(tables_are_no_larger_than_the_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -37,9 +37,8 @@ static xsm_class_map classes_of(const xsm_corpus *c)
     return map;
 }
 
-static void words_are_ranked(void **state)
+TEST(words_are_ranked)
 {
-    (void)state;
     xsm_corpus *c = open_text(TEXT("b a  b\tc\r\n\n a\vd\fb\0e\n \nc a b"), 2);
     xsm_corpus_info info = info_of(c);
     assert_int_equal(info.words, 3);
@@ -81,9 +80,8 @@ static void words_are_ranked(void **state)
 }
 
 /* A text of many reads, of words of all lengths, counted here by the numbers that the words are made from. */
-static void long_texts(void **state)
+TEST(long_texts)
 {
-    (void)state;
     enum { WORDS = 200000, DISTINCT = 3000 };
     size_t room = (size_t)16 << 20, used = 0;
     char *text = malloc(room);
@@ -137,9 +135,8 @@ static void long_texts(void **state)
     free(counts);
 }
 
-static void bad_texts(void **state)
+TEST(bad_texts)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = NULL;
     assert_fails(xsm_corpus_open(NULL, NULL, NULL, &c, &err), XSM_ERROR_ARGUMENT, err);
@@ -195,9 +192,8 @@ static xsm_model *words_model(xsm_context *ctx, uint32_t dimension, double sprea
     return m;
 }
 
-static void vectors_come_back(void **state)
+TEST(vectors_come_back)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = words_model(NULL, 33, 0.25), *back = NULL;
     xsm_parameters a = XSM_PARAMETERS_INIT, b = XSM_PARAMETERS_INIT;
@@ -281,9 +277,8 @@ static xsm_status read_pipe(const char *text, xsm_model **out, xsm_error *err)
 }
 
 /* Nobody knows how much a pipe will bring: memory is taken as rows come, whatever the first line says. */
-static void vectors_of_a_pipe(void **state)
+TEST(vectors_of_a_pipe)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t line, column;
@@ -314,9 +309,8 @@ static void vectors_of_a_pipe(void **state)
     xsm_model_free(m);
 }
 
-static void bad_vectors(void **state)
+TEST(bad_vectors)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t line, column;
@@ -409,19 +403,8 @@ static xsm_status all_of_it(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     files f = {test_file("text", TEXT("a a b b c d a b e")), test_path("memory.vec")};
     assert_true(test_every_allocation(all_of_it, &f) > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_ranked),  cmocka_unit_test(long_texts),        cmocka_unit_test(bad_texts),
-        cmocka_unit_test(vectors_come_back), cmocka_unit_test(vectors_of_a_pipe), cmocka_unit_test(bad_vectors),
-        cmocka_unit_test(every_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

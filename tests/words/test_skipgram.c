@@ -64,9 +64,8 @@ static int32_t keep_loss(void *user, const xsm_progress *p)
     return 0;
 }
 
-static void neighbours_are_found(void **state)
+TEST(neighbours_are_found)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("topics", 2000, 1);
     for (int i = 0; i < ESTIMATORS; i++) {
@@ -99,9 +98,8 @@ static void neighbours_are_found(void **state)
 
 /* Hierarchical softmax: the tree is the one of least mean depth for the words of the text, by Huffman's rule done the
  * slow way; before the first step a pair's loss is log 2 for each node above its context. */
-static void frequent_words_hang_high(void **state)
+TEST(frequent_words_hang_high)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = test_corpus(NULL, skewed_text("huffman", 200), 1);
     xsm_model *in = test_vectors(NULL, c, 4, 0.1, 1), *out = test_vectors(NULL, c, 4, 0, 0);
@@ -178,9 +176,8 @@ static void bits_of(xsm_context *ctx, const char *path, int estimator, uint64_t 
     xsm_corpus_free(c);
 }
 
-static void the_same_bits(void **state)
+TEST(the_same_bits)
 {
-    (void)state;
     const char *path = test_topics_text("bits", 300, 2);
     const struct {
         uint32_t threads;
@@ -223,9 +220,8 @@ static int32_t stop_now(void *user, const xsm_progress *p)
 }
 
 /* A run that is stopped goes on as if it had not been. */
-static void stops_and_goes_on(void **state)
+TEST(stops_and_goes_on)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("stop", 400, 3);
     uint64_t whole[2] = {0, 0};
@@ -309,9 +305,8 @@ static seen read_centres(const char *path, uint32_t window, double subsample, ui
 }
 
 /* One line of 100,000 words, one of them a tenth of the text: windows, cuts and what is dropped. */
-static void text_is_drawn_from(void **state)
+TEST(text_is_drawn_from)
 {
-    (void)state;
     enum { WORDS = 100000, OTHERS = 900 };
     char *text = malloc(WORDS * 6);
     uint64_t stream = 9, frequent = 0;
@@ -346,9 +341,8 @@ static void text_is_drawn_from(void **state)
 
 /* Whatever the size of batches, whose centres are taken from far and near, an epoch has each pair of the text once:
  * their number is the same as step by step, and so is the words read at the last batch. */
-static void batches_take_all_pairs(void **state)
+TEST(batches_take_all_pairs)
 {
-    (void)state;
     static const uint32_t batches[] = {1, 2, 3, 64, 250, 1000, 16000, 40000};
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("all_pairs", 2003, 5);
@@ -395,9 +389,8 @@ static double loss_of(const double *in, const double *out)
 }
 
 /* One batch of all steps changes the vectors by eta times the gradient of the loss, and says what the loss was. */
-static void a_step_is_the_gradient(void **state)
+TEST(a_step_is_the_gradient)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     char text[PAIRS * 4];
     for (int i = 0; i < PAIRS; i++) {
@@ -501,17 +494,15 @@ static void negatives_follow(double power)
 }
 
 /* What is drawn against a context follows count^power without the context. */
-static void negatives_follow_the_power(void **state)
+TEST(negatives_follow_the_power)
 {
-    (void)state;
     negatives_follow(0.5);
     negatives_follow(0); /* all words alike */
 }
 
 /* A word of nearly all draws: what is drawn against it is another word nevertheless, and at once. */
-static void one_word_may_dominate(void **state)
+TEST(one_word_may_dominate)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static char text[4 * 10000 + 8];
     size_t used = 0;
@@ -567,11 +558,10 @@ static xsm_status of_several(test_rank *r)
     return refused && !m && !t ? XSM_OK : XSM_ERROR_STATE;
 }
 
-static void several_processes(void **state)
+TEST(several_processes)
 {
     test_rank ranks[2];
     xsm_corpus *c = test_corpus(NULL, test_topics_text("ranks", 50, 4), 1);
-    (void)state;
     test_run_ranks(2, 1, 0, of_several, c, ranks);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ranks[i].status, XSM_OK);
@@ -580,9 +570,8 @@ static void several_processes(void **state)
     xsm_corpus_free(c);
 }
 
-static void bad_arguments(void **state)
+TEST(bad_arguments)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = test_corpus(NULL, test_topics_text("errors", 50, 4), 1);
     xsm_corpus *one = test_corpus(NULL, test_file("one", TEXT("a a a")), 1);
@@ -668,9 +657,8 @@ static void bad_arguments(void **state)
 }
 
 /* A word that is everywhere, a wide window and many negatives: batches that are chosen stay stable all the same. */
-static void frequent_words(void **state)
+TEST(frequent_words)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = test_corpus(NULL, skewed_text("frequent", 4000), 1);
     xsm_model *in = test_vectors(NULL, c, 20, 0.025, 1), *out = test_vectors(NULL, c, 20, 0, 0);
@@ -692,9 +680,8 @@ static void frequent_words(void **state)
 }
 
 /* Rates that are far too large end in an error with finite vectors; a text that is not what it was, in another. */
-static void runs_that_fail(void **state)
+TEST(runs_that_fail)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("fails", 300, 5);
     static const char *const which[] = {NULL, "nce", "umax"};
@@ -776,33 +763,11 @@ static xsm_status train_all(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     static const char *const which[] = {NULL, "nce", "implicit"};
     for (int i = 0; i < 3; i++) {
         training_run r = {test_topics_text("memory", 10, 6), which[i]};
         assert_true(test_every_allocation(train_all, &r) > 20);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_drawn_from),
-        cmocka_unit_test(batches_take_all_pairs),
-        cmocka_unit_test(a_step_is_the_gradient),
-        cmocka_unit_test(negatives_follow_the_power),
-        cmocka_unit_test(one_word_may_dominate),
-        cmocka_unit_test(neighbours_are_found),
-        cmocka_unit_test(frequent_words_hang_high),
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(stops_and_goes_on),
-        cmocka_unit_test(frequent_words),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(several_processes),
-        cmocka_unit_test(runs_that_fail),
-        cmocka_unit_test(every_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -131,9 +131,8 @@ static void probabilities(const tree_of_words *w, uint32_t centre, double *q)
  * (eta/2) ([j = k] - share of the draws that were j) x_c, and that share has the mean q(j|x_c), by which the tree
  * draws. Each place of the vectors is looked at by itself: of 1536 places a true source leaves 5.5 standard deviations
  * with one seed in 17,000. */
-static void draws_are_the_trees(void **state)
+TEST(draws_are_the_trees)
 {
-    (void)state;
     tree_of_words *w = grow();
     enum { DRAWS = 64 };
     const uint32_t words = xsm_model_class_count(w->in);
@@ -215,9 +214,8 @@ static void draws_are_the_trees(void **state)
 /* The tree draws words of the centre's topic, mostly, of which evenly drawn ones would be an eighth. The tree goes by
  * the vectors that were there when the estimator was bound: with its log-probabilities of those, what is learnt against
  * its draws predicts contexts as well as topics allow, and without them does not. */
-static void contexts_are_predicted(void **state)
+TEST(contexts_are_predicted)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     tree_of_words *w = grow();
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -258,13 +256,4 @@ static void contexts_are_predicted(void **state)
                  share, with, without, known);
     }
     fell(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_are_the_trees),
-        cmocka_unit_test(contexts_are_predicted),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
