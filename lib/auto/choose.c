@@ -18,7 +18,7 @@
 
 /* The share of the remaining time of a budget that the run may take, as estimates have errors. */
 #define SAFE_TIME 0.9
-/* With fewer rows nothing can be told from rows that are held back. */
+/* With fewer rows, held-back rows tell nothing. */
 enum { ROWS_LEAST = 50 };
 
 /* Lists the transforms that are compared: sparse rows of unit length, with logarithms where these change a value; dense
@@ -94,7 +94,8 @@ static xsmi_line *prior_line(xsmi_chooser *c)
     return found;
 }
 
-/* Where nothing is better than the frequencies of the classes, a model of these: no feature, and a bias. */
+/* Replaces a winner that is no better than the frequencies of the classes by a model of these: no feature, and a
+ * bias. */
 static void take_prior(xsmi_chooser *c, xsmi_entrant *e)
 {
     xsmi_line *line = prior_line(c);

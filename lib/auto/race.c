@@ -33,7 +33,7 @@
 enum { FIRST_TRIALS = 5, ROWS_LEAST = 500 };
 /* The ratio of a fall to the one before it until three shares tell: what is left to fall is as much as the last one. */
 #define USUAL_RATIO 0.5
-/* So many standard errors behind nobody wins. */
+/* A setting that is so many standard errors behind cannot win. */
 #define BEHIND 2.0
 /* Settings of a line that go on to the next round. */
 enum { GO_ON = 2 };
@@ -390,8 +390,8 @@ static size_t count_left(const xsmi_chooser *c)
     return left;
 }
 
-/* Of those that are not a standard error worse than the best the one with the smallest model, if that is half as large
- * or less. */
+/* Returns the winner: the best, or the smallest model among those that are not a standard error worse, if that is half
+ * as large or less. */
 static const xsmi_entrant *finish(xsmi_chooser *c)
 {
     const xsmi_entrant *best = best_of(c, NULL), *chosen = best;

@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* So many rows judge, at most a quarter of all; with fewer than four times as many rows all judge, in so many parts. */
+/* How many rows judge, at most a quarter of all; with fewer than four times as many rows all judge, in so many
+ * parts. */
 enum { JUDGED = 2000, PARTS = 5 };
 /* The streams of random numbers: the order of the rows, and which features are left out. */
 enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
@@ -100,8 +101,8 @@ static xsm_status allocate(xsmi_chooser *c, xsm_error *err)
     return good ? XSM_OK : xsmi_fail_memory(err, 4 * rows * sizeof *r->order, "the rows of a choice");
 }
 
-/* With how many rows of the order the classes of a half of the judged rows occur: the median of the places where they
- * first do. Uses `counts` and `list` as scratch. */
+/* Returns the number of rows of the order in which the classes of a half of the judged rows occur: the median of the
+ * places where they first do. Uses `counts` and `list` as scratch. */
 static uint64_t least_share(xsmi_chooser *c)
 {
     xsmi_race_rows *r = &c->rows;

@@ -140,7 +140,7 @@ static xsm_status try_rate(void *user, int point, double *value, xsm_error *err)
         *value =
             isnan(unseen) ? out->objective : out->objective + t->result->unseen_part[round] * (unseen - out->objective);
     }
-    /* Only after the first trial, because memory that is read before it is written gets small pages. */
+    /* Waits for the first trial, because memory that is read before it is written gets small pages. */
     if (isnan(t->untrained[round])) {
         XSMI_TRY(judge(t, t->rows.subset, &t->untrained[round], &ignored, err));
         t->spent += (double)s->evaluated * s->judging;

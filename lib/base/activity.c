@@ -46,7 +46,7 @@ static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const c
         return;
     }
     a->outer = pthread_getspecific(ctx->key);
-    /* Without memory for a value of this thread the call continues, and cannot be cancelled. */
+    /* The call continues without memory for a value of this thread, but cannot be cancelled. */
     if ((a->outer && !a->outer->context) || pthread_setspecific(ctx->key, a) != 0) {
         return;
     }

@@ -52,11 +52,11 @@ void xsmi_begin_short(xsmi_activity *activity, xsm_context *ctx, const char *pha
 void xsmi_begin_whole(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
 /* Returns the call's status; any failure of a cancelled call is XSM_CANCELLED. */
 xsm_status xsmi_end(xsmi_activity *activity, xsm_status status, xsm_error *err);
-/* So many units are done; for the thread that began the activity. */
+/* Says how many units are done; for the thread that began the activity. */
 void xsmi_reach(xsmi_activity *activity, uint64_t done);
 /* How many units there are, where that is known only after the beginning. */
 void xsmi_expect(xsmi_activity *activity, uint64_t total);
-/* So many more units are done in the calling thread's activity; for jobs. */
+/* Says how many more units are done in the calling thread's activity; for jobs. */
 void xsmi_advance(const xsm_context *ctx, size_t done);
 
 /* Calls the hook if it is time. True when the call was cancelled: leave. Takes some 50 ns with a hook, a few without;

@@ -191,7 +191,7 @@ xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status
     ctx->group.agreed = true;
     report r;
     if (first == xsmi_rank(ctx)) {
-        /* As xsmi_end() says it on this rank: whatever failed then did so for that reason. */
+        /* The report is what xsmi_end() says on this rank: what failed then did so for that reason. */
         fill_report(&r, xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status, err);
     } else {
         memset(&r, 0, sizeof r);

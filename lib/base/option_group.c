@@ -44,7 +44,7 @@ static const char *group_name_at(const void *list, size_t index)
     return xsmi_group_at(list, index)->name;
 }
 
-/* As many option names as fit into a message. */
+/* Lists as many option names as fit into a message. */
 static const char *list_names(const xsmi_option_group *group, size_t count, char names[NAMES_SIZE])
 {
     static const char more[] = ", ...";

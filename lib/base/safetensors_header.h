@@ -10,7 +10,7 @@
 typedef struct xsmi_header {
     xsmi_entry *metadata;
     size_t metadata_count, metadata_capacity;
-    /* In the header's order, as it has them: `begin` and `size` are the two data_offsets, at most SIZE_MAX. */
+    /* The tensors in the header's order: `begin` and `size` are the two data_offsets, at most SIZE_MAX. */
     xsmi_tensor *tensors;
     size_t count, capacity;
     char *text; /* names, keys and values */

@@ -144,7 +144,8 @@ static void begin_checksum(xsmi_container_writer *w)
 /* Bytes hashed and written at once. */
 #define PIECE ((size_t)1 << 20)
 
-/* In pieces, which are still in the cache when they are written; a call may be cancelled between them. */
+/* Writes and hashes in pieces, which are still in the cache when they are written; a call may be cancelled between
+ * them. */
 static xsm_status write_hashed(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err)
 {
     for (size_t at = 0; at < size && w->current < w->count;) {

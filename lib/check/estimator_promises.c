@@ -16,7 +16,7 @@ static xsm_status loss_at(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_g
     return XSM_OK;
 }
 
-/* With weights of zeros, a class's bias is its score: changes it by exact steps and uses a formula of the fourth
+/* Changes biases, which with weights of zeros are the scores, by exact steps, and uses a formula of the fourth
  * order. */
 static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other,
                                  uint64_t row, xsm_error *err)

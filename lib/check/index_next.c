@@ -204,7 +204,7 @@ static room divide_room(const xsmi_index_trial *p, const xsm_index *x, uint32_t 
     return r;
 }
 
-/* With memory for `count` desks of `each` queries; NULL if there is none. */
+/* Makes memory for `count` desks of `each` queries; NULL if there is none. */
 static unsigned char *make_room(const xsmi_index_trial *p, const xsm_index *x, uint32_t each, uint32_t count, room *r,
                                 size_t *bytes, xsm_error *err)
 {

@@ -275,7 +275,7 @@ static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s
     return XSM_OK;
 }
 
-/* Without replacement, as many draws as there are classes of probability above 0. */
+/* Checks draws without replacement, as many as there are classes of probability above 0. */
 static xsm_status check_distinct(const xsmi_sampler_trial *t, const xsm_sampler *s, uint64_t row, xsm_error *err)
 {
     uint32_t support = 0;

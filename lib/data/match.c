@@ -92,7 +92,7 @@ static xsm_status call(called *c, const xsm_class_map *map, xsm_error *err)
     return XSM_OK;
 }
 
-/* Of equal words the first is the first of the other side, and so on. */
+/* Matches equal words in their order: the first with the first of the other side, and so on. */
 static xsm_status take_words(called *c, const xsm_class_map *from, uint32_t *match, xsm_error *err)
 {
     for (uint32_t k = 0; k < from->classes; k++) {
@@ -251,7 +251,7 @@ static const char *name_of(const xsm_class_map *map, uint32_t k)
     return map->names ? map->names[k] : NULL;
 }
 
-/* By label, in rising order. */
+/* Merges by label, in rising order. */
 static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class_map *map)
 {
     uint32_t k = 0, j = 0;

@@ -223,7 +223,7 @@ static void join_direction(void *state, size_t c, uint32_t thread)
     }
 }
 
-/* From the basis to its image, and the covariance within the basis, [l][l]. */
+/* Computes the image of the basis, and the covariance within the basis, [l][l]. */
 static xsm_status pass(pca_work *w, double *inner, xsm_error *err)
 {
     size_t d = w->d, l = w->l;

@@ -128,7 +128,7 @@ xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, 
     return XSM_OK;
 }
 
-/* Of names that a host gives. */
+/* Makes the schema of names that a host gives. */
 static xsm_status of_names(xsm_context *ctx, const xsm_class_map *map, xsmi_schema **out, xsm_error *err)
 {
     const uint32_t count = map->feature_name_count;

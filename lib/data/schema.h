@@ -34,13 +34,13 @@ typedef struct xsmi_schema {
 
 /* The schema that a class map describes; *out is NULL where it says nothing. */
 xsm_status xsmi_schema_of_map(xsm_context *ctx, const xsm_class_map *map, xsmi_schema **out, xsm_error *err);
-/* Of a vocabulary, which is retained; of `count` columns, whose names lie in `text`, each terminated; of numbers from
- * `index_base` on: for XSM_INDEX_BASE_AUTO *out is NULL. */
+/* Make schemas: of a vocabulary, which is retained; of `count` columns, whose names lie in `text`, each terminated; of
+ * numbers from `index_base` on: for XSM_INDEX_BASE_AUTO *out is NULL. */
 xsm_status xsmi_schema_of_words(xsm_context *ctx, const xsm_vocabulary *v, xsmi_schema **out, xsm_error *err);
 xsm_status xsmi_schema_of_columns(xsm_context *ctx, const char *text, size_t size, uint32_t count, xsmi_schema **out,
                                   xsm_error *err);
 xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_schema **out, xsm_error *err);
-/* Of numbers in files, which are copied. */
+/* Makes a schema of numbers in files, which are copied. */
 xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsmi_schema **out,
                                       xsm_error *err);
 /* Names and numbers of features are as many as a model reads. */
@@ -55,7 +55,7 @@ static inline bool xsmi_schema_equal(const xsmi_schema *a, const xsmi_schema *b)
 {
     return a == b || (a && b && a->kind == b->kind && a->count == b->count && a->hash == b->hash);
 }
-/* Of numbers: what a feature is called in files. */
+/* Returns the number of a feature in files; the schema is of numbers. */
 static inline int64_t xsmi_schema_number(const xsmi_schema *s, uint32_t feature)
 {
     return s->numbers ? s->numbers[feature] : (int64_t)feature + (s->index_base == XSM_INDEX_BASE_ONE);
@@ -146,7 +146,7 @@ xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *
 xsm_status xsmi_schema_list(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
 /* Adds the base, if there is one. */
 xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
-/* Of a file whose metadata say `index_base`; *out is NULL where it says nothing. */
+/* Reads the schema of a file whose metadata say `index_base`; *out is NULL if they say nothing. */
 xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
                             xsmi_schema **out, xsm_error *err);
 /* The same, by the file's own entry `index_base`, as xsmi_schema_list_base() writes it. */

@@ -23,7 +23,7 @@ typedef struct mapping {
     size_t since;
 } mapping;
 
-/* Only where numbers are shifted: what they say is no feature at all on the other side. */
+/* Refuses a feature 0, for which shifted numbers have no place on the other side. */
 static xsm_status refuse_lost(const mapping *m, uint64_t row, xsm_error *err)
 {
     return xsmi_fail(err, XSM_ERROR_DATA,

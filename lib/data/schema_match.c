@@ -190,7 +190,7 @@ static xsm_status refuse_missing(const xsmi_feature_map *map, uint32_t column, u
                      missing > 1 ? " (and others are)" : "", describe(map->rows.schema, 0, first));
 }
 
-/* Of several columns of one name the first is the first one of the other side, and so on. */
+/* Pairs columns of one name in their order: the first with the first of the other side, and so on. */
 static xsm_status pair_names(xsmi_feature_map *map, uint32_t *a, uint32_t *b, uint32_t *scratch, xsm_error *err)
 {
     const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;

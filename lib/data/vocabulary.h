@@ -35,7 +35,7 @@ xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary 
 /* Text is read as fastText does: its hash and its buckets, and rows end with the word XSMI_FASTTEXT_END. */
 void xsmi_vocabulary_set_fasttext(xsm_vocabulary *v, bool fasttext);
 bool xsmi_vocabulary_is_fasttext(const xsm_vocabulary *v);
-/* Of all buckets `count` are features: the caller sets (*kept)[count] to them, in rising order. The others' n-grams are
+/* Keeps `count` buckets as features: the caller sets (*kept)[count] to them, in rising order. N-grams of the others are
  * left out. */
 xsm_status xsmi_vocabulary_keep_buckets(xsm_vocabulary *v, uint32_t count, uint32_t **kept, xsm_error *err);
 /* These buckets, or NULL: all are features. */

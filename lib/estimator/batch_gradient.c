@@ -50,7 +50,7 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
     }
 }
 
-/* Whether the gradient of the rows waits for what other ranks have of every class. */
+/* Whether the gradient of the rows must wait until all ranks have sent their coefficients. */
 static bool waits(const xsmi_pass *p)
 {
     return xsmi_model_is_divided(p->estimator->model) && xsmi_gradient_is_dense(p->gradient);

@@ -63,7 +63,7 @@ typedef struct kind {
     xsmi_option_table options;
 } kind;
 
-/* By XSM_ESTIMATOR_LISTED and so on. */
+/* What a table of each kind must and may have, by XSM_ESTIMATOR_LISTED and so on. */
 static const kind kinds[] = {
     {"listed", STEPS, WIDTH | SELECT, EXACT | ROW_BOUND | JOINTLY, {NULL, 0}},
     {"exact", BY_ROW, 0, SIFT, {NULL, 0}},

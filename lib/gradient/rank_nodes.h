@@ -18,12 +18,12 @@ typedef struct xsmi_rank_nodes {
     size_t count, first, own; /* this rank's are own from `first` on */
 } xsmi_rank_nodes;
 
-/* For so many classes, divided among the ranks of `group`. Clearing is allowed after a failure. */
+/* Makes the nodes for so many classes, divided among the ranks of `group`. Clearing is allowed after a failure. */
 xsm_status xsmi_rank_nodes_new(xsm_context *group, uint32_t classes, xsmi_rank_nodes *out, xsm_error *err);
 void xsmi_rank_nodes_clear(xsm_context *group, xsmi_rank_nodes *n);
 /* Adds `each` bytes for each node to the bytes of its rank: sizes[ranks]. */
 void xsmi_rank_nodes_sizes(const xsmi_rank_nodes *n, size_t each, size_t *sizes);
-/* Where a node is among them; SIZE_MAX: nowhere. */
+/* Returns the place of a node among them; SIZE_MAX: there is none. */
 size_t xsmi_rank_nodes_find(const xsmi_rank_nodes *n, uint32_t shard, uint32_t count);
 /* The sum() of an xsmi_shard_sums whose known() knows these nodes: never called, as whoever has no node that is known
  * asks for its halves, and those of one class run are. */

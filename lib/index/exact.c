@@ -20,7 +20,7 @@ typedef struct exact_state {
 
 /* Rows copied by one job. */
 #define COPY_ROWS 4096
-/* From so many features on, an activity is polled more often than once a tile. */
+/* With so many features or more, an activity is polled more often than once a tile. */
 #define LONG_ROW 2048
 
 typedef struct copy_job {
@@ -164,7 +164,7 @@ static void offer(void *user, const scored *part)
     }
 }
 
-/* For lists that are long enough for every row. */
+/* Copies scores into lists that are long enough for every row. */
 static void copy(void *user, const scored *part)
 {
     const best_lists *b = user;

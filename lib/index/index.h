@@ -93,7 +93,7 @@ xsm_status xsmi_index_read_next(const xsm_index_block *given, size_t cursor, xsm
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 /* Bytes from cursor to cursor of an index that has next(), SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_cursor(const xsm_index *index);
-/* As xsmi_index_block(), for further rows; without entries for those that the lists lack. */
+/* Does as xsmi_index_block() for further rows; lists give no entries for those that they lack. */
 xsm_status xsmi_index_next(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 
 /* Names for an option, ended by NULL. */

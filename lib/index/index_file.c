@@ -103,7 +103,7 @@ xsm_status xsm_index_save_to(const xsm_index *x, const xsm_storage *storage, xsm
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
 
-/* Where the rows of a loaded index are: one of the two. */
+/* The source of a loaded index's rows: one of the two. */
 typedef struct row_place {
     const xsm_model *model;
     const xsm_index_rows *rows;

@@ -63,7 +63,7 @@ const xsm_option *xsm_label_tree_option(size_t index)
     return index < table.count ? xsmi_option_at(&table, index) : NULL;
 }
 
-/* Where a program has the value of each option, in the order of the table. */
+/* The offset of each option's value in the public struct, in the order of the table. */
 static const uint32_t members[] = {
 #define MEMBER(name) offsetof(xsm_label_tree_options, name)
     MEMBER(trees), MEMBER(arity),     MEMBER(leaf),    MEMBER(balance),    MEMBER(rounds),

@@ -34,7 +34,7 @@ typedef struct xsmi_layout {
     uint32_t level[64];    /* [depth+1] the first node of each */
 } xsmi_layout;
 
-/* At least one class has rows. The same for any number of threads. */
+/* Makes the layout; at least one class must have rows. The result is the same for any number of threads. */
 xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const xsmi_layout_settings *settings,
                             xsm_error *err);
 void xsmi_layout_free(xsmi_layout *t);

@@ -85,7 +85,7 @@ xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
     double at[2] = {0, log((positives + 1) / (negatives + 1))}, sums[XSMI_PLATT_SUMS], before;
     uint32_t passes;
     (void)xsmi_platt_fit(&platt, at, sums, &before, &passes, NULL); /* its passes cannot fail */
-    /* Where scores say nothing, the order of the classes is kept all the same. */
+    /* Keeps the order of the classes even if scores say nothing. */
     return (xsmi_calibrated){XSMI_CLAMP(at[0], LEAST_SCALE, MOST_SCALE), at[1]};
 }
 

@@ -20,7 +20,7 @@ typedef struct xsmi_level {
     xsmi_kept_scores kept; /* for its calibration */
 } xsmi_level;
 
-/* For each row the nodes of a level that its search goes on with. */
+/* The nodes of a level with which each row's search goes on. */
 typedef struct xsmi_beams {
     uint32_t *node; /* [rows][width] XSMI_NO_CLASS: none */
     float *score;   /* [rows][width] falling */

@@ -156,7 +156,7 @@ static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t g
 
 /* -- weights ------------------------------------------------------------------------------------------------------- */
 
-/* For each child the weights that are kept are those of at least least[child]. */
+/* Finds the limit of each child: the weights that are kept are those of at least least[child]. */
 static bool find_limits(xsmi_node_work *w, const xsmi_node_settings *settings, uint32_t width, uint32_t children,
                         float *least)
 {
@@ -265,8 +265,8 @@ static float curvature_unit(const xsmi_dual_settings *s)
     return (float)(s->loss == XSMI_DUAL_LOGISTIC ? s->cost : 2 * s->cost);
 }
 
-/* For each feature and lane, the squares of the feature's values in the rows, times their curvatures, added up; for
- * the bias, these alone. */
+/* Adds up, for each feature and lane, the squares of the feature's values in the rows times their curvatures; for the
+ * bias, these alone. */
 static void sum_squares(xsmi_node_work *w, const xsmi_dual_settings *settings, const xsmi_dual_rows *rows,
                         const xsmi_dual_group *g, float bias[LANES])
 {

@@ -109,7 +109,7 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
             g[j] = (float)(scale * (double)g[j]);
         }
         g[0] = (float)-sum;
-        /* As the loss is the batch's mean, the u of each row takes 1/n of the step. */
+        /* The loss is the batch's mean, so the u of each row takes 1/n of the step. */
         double next = u - block->eta / (double)block->batch * (1 - decline - sum);
         xsmi_double_sum_move(s, row, next > 0 ? XSMI_MIN(next, most_u) : 0);
         block->losses[i] = u + decline + sum - 1;

@@ -169,7 +169,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     for (size_t i = 0; i < n; i++) {
         float *g = block->coefficients + i * block->width;
         double others = 0;
-        /* Of one example's gradient, which the library weighs afterwards. */
+        /* The share of one example's gradient, which the library weighs afterwards. */
         const double share = block->eta / (double)n * weight_of[i];
         if (weight_of[i] == 0) { /* it pulls at nothing */
             memset(g, 0, classes * sizeof *g);

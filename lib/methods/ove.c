@@ -51,7 +51,7 @@ typedef struct frequency {
     uint32_t class;
 } frequency;
 
-/* By falling number of rows, then by class. */
+/* Compares by falling number of rows, then by class. */
 static int compare_frequencies(const void *a, const void *b)
 {
     const frequency *x = a, *y = b;
@@ -224,7 +224,7 @@ double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_
     for (uint32_t j = 0; j < soft; j++) {
         sum += exp((double)z[j] - most);
     }
-    /* With an empty C the softmax is over the label alone, and exactly 1. */
+    /* If C is empty the softmax is over the label alone, and exactly 1. */
     double loss = soft > 1 ? most + log(sum) - own : 0, out = 0;
     xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
     for (uint32_t j = soft; j < length; j++) {

@@ -64,7 +64,7 @@ static void gradient(void *state, const xsm_score_block *block)
             sum += c;
             g[j] = (float)c;
         }
-        /* As the loss is the batch's mean, the u of each row takes 1/n of the step. */
+        /* The loss is the batch's mean, so the u of each row takes 1/n of the step. */
         xsmi_double_sum_move(s, row, u - block->eta / (double)block->batch * (1 - sum));
         block->losses[i] = u - (double)z[0] + sum - 1;
     }

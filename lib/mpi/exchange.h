@@ -19,7 +19,7 @@ typedef struct xsmi_mpi_way {
     bool yields;
 } xsmi_mpi_way;
 
-/* As the functions of xsm_comm. */
+/* Do what the functions of xsm_comm do. */
 int32_t xsmi_mpi_max(const xsmi_mpi_way *way, float *values, size_t count);
 int32_t xsmi_mpi_blocks(const xsmi_mpi_way *way, const void *mine, void *all, const size_t *sizes);
 int32_t xsmi_mpi_copy(const xsmi_mpi_way *way, void *data, size_t bytes, uint32_t root);

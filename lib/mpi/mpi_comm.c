@@ -66,7 +66,7 @@ static int need_yield(MPI_Comm comm, int *yields)
     }
     failed = MPI_Comm_size(machine, &ranks);
     MPI_Comm_free(&machine);
-    /* Of the machine, also where each rank is bound to some. */
+    /* The machine's processors, even if each rank is bound to some. */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     *yields = processors > 0 && ranks > processors;
     return failed ? failed : MPI_Allreduce(MPI_IN_PLACE, yields, 1, MPI_INT, MPI_MAX, comm);

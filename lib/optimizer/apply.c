@@ -479,8 +479,8 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
     return status;
 }
 
-/* As xsmi_optimizer_apply(), of a divided model: a step that fails on one rank, for lack of memory say, fails on all,
- * although the others have taken theirs. */
+/* Does as xsmi_optimizer_apply() for a divided model: a step that fails on one rank, for lack of memory say, fails on
+ * all, although the others have taken theirs. */
 static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                xsm_error *err)
 {

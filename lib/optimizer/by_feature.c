@@ -16,7 +16,7 @@ enum {
     TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB, which leaves space for the weights in the second cache */
     TILE_LEAST = 32,       /* classes of a tile: two cache lines of a feature's weights */
     TILES_A_THREAD = 4,
-    /* With fewer classes, reading a feature's weights takes no longer than finding its examples. */
+    /* Below so many classes, reading a feature's weights takes no longer than finding its examples. */
     CLASSES_LEAST = 64,
     /* The mean number of examples that share a feature, in percent. Below it, steps example by example are as fast. */
     SHARED_LEAST = 150

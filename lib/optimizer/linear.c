@@ -77,7 +77,7 @@ static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t cou
     }
 }
 
-/* Without the maximum row norm. */
+/* Adds a step without regard to the maximum row norm. */
 static void add(xsm_model *m, const xsmi_example_step *s)
 {
     const xsmi_features *x = s->x;

@@ -121,7 +121,7 @@ static void unbind(xsm_optimizer *o)
         o->ops.unbind(o->state);
     }
     xsmi_accumulators_free(o);
-    /* Where the zeros in it end depends on the model. */
+    /* Releases the sums, as it depends on the model where their zeros end. */
     xsmi_release(o->context, o->sums, o->sums_capacity, sizeof *o->sums);
     o->sums = NULL;
     o->sums_each = o->sums_capacity = 0;

@@ -144,7 +144,7 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
 /* The rule for the biases first + index[i], or first + i, with the gradients of x. */
 void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step);
 void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s);
-/* As xsmi_linear_class(); entries NULL: the entry of the class in each of `count` examples. */
+/* Does as xsmi_linear_class(); entries NULL: the entry of the class in each of `count` examples. */
 void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count, uint32_t thread);
 void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t thread);
 

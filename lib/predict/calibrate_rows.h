@@ -33,7 +33,7 @@ typedef struct xsmi_calibrate_sums {
     double weight;            /* of the rows with a known label */
     uint64_t rows;            /* their number */
     uint64_t failed;          /* first row whose scores are not finite, or UINT64_MAX */
-    /* Of label trees, of rows with any label, by point and bin: the probabilities of the best classes, less one for
+    /* Label trees: over rows with any label, by point and bin, the sum of the best classes' probabilities, less one for
      * each that is a label. */
     double gap[XSMI_POINTS][XSMI_BINS];
     double labelled; /* the weight of these rows */

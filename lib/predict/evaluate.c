@@ -22,8 +22,8 @@
 
 #include <math.h>
 
-/* Where seconds are limited: the rows of the first sample; how many times larger the next one is at most; and the share
- * of the time left that it is expected to take. */
+/* If seconds are limited: the rows of the first sample; how many times larger the next one is at most; the share of the
+ * time left that it is expected to take. */
 enum { FIRST_SAMPLE = 128, SAMPLE_GROWTH = 8 };
 #define SAMPLE_SHARE 0.8
 /* Arrays of an xsm_metrics. */

@@ -14,7 +14,7 @@
 /* Sums over the rows of one job; all but the numbers of rows and labels count each row as often as its weight says. */
 typedef struct xsmi_evaluated {
     double log_loss;
-    /* By bin: the probabilities of the best classes, and how many of these are labels. */
+    /* Sums by bin: the probabilities of the best classes, and how many of these are labels. */
     double sure[XSMI_BINS], right[XSMI_BINS];
     double weight, known_weight, wrong; /* weights of rows: of those with a label, with a known one, of wrong ones */
     uint64_t rows, known_rows, unlabelled, unseen_labels;

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* For a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
+/* Whether the rows of a model with a hierarchy are searched best first: for many classes tiles are faster. */
 static bool searches_hierarchy(const xsm_model *m, uint32_t top)
 {
     return m->hierarchy && top <= m->classes / 16;
@@ -38,7 +38,7 @@ static size_t hierarchy_scratch(const xsm_predictor *p)
     return arena.used;
 }
 
-/* For rows of either kind, against all classes. */
+/* Returns the bytes that scoring all classes needs, for rows of either kind. */
 static size_t all_scratch(const xsm_predictor *p)
 {
     if (xsmi_model_is_divided(p->model)) {

@@ -52,7 +52,7 @@ struct xsm_predictor {
     xsm_context *context;
     const xsm_model *model; /* a reference */
     uint32_t top;
-    /* For the rows of one piece. */
+    /* The rows of one piece. */
     xsmi_features features[XSMI_PIECE];
     double log_sum_exp[XSMI_PIECE];
     float target_score[XSMI_PIECE];
@@ -61,7 +61,7 @@ struct xsm_predictor {
     double *probability; /* [top] of a row */
     void *scratch;
     size_t scratch_size;
-    /* Of the model when the predictor was made: */
+    /* The model's, when the predictor was made: */
     xsmi_correction *correction; /* these two are references, so that no other can come to lie where they are */
     xsmi_class_tree *hierarchy;
     uint32_t classes, width; /* of the output layer */
@@ -181,7 +181,7 @@ static inline bool xsmi_filter_misses(const xsm_predictor *p, const xsmi_row_fil
     return f && found->class_of[xsmi_filter_least(p, f) - 1] == XSMI_NO_CLASS;
 }
 
-/* Where a row's probabilities go before they are put; NULL = nobody needs them. */
+/* Returns where a row's probabilities go before they are put; NULL: nobody needs them. */
 double *xsmi_predict_space(const xsm_predictor *p, const xsm_prediction *to);
 /* Writes a row's classes, above the thresholds. */
 void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list);

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/order.h"
 
-/* Where part i of `wanted` equal parts of all rows begins; a row off, at most, where there are a hundred million. */
+/* Returns the first row of part i of `wanted` equal parts; with a hundred million parts it may be a row off. */
 static inline uint64_t xsmi_sample_part(uint64_t rows, uint64_t wanted, uint64_t i)
 {
     const uint64_t whole = rows / wanted, rest = rows % wanted;

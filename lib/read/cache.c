@@ -238,7 +238,7 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
 #define OFFSETS_TOGETHER (1 << 16)
 #define BYTES_TOGETHER ((size_t)256 << 10)
 
-/* Offsets must go from 0 to `total` and never fall, so that rows lie within their arrays. */
+/* Checks that offsets go from 0 to `total` and never fall, so that rows lie within their arrays. */
 static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_t rows, uint64_t total,
                                 const char *what, xsm_error *err)
 {
@@ -374,7 +374,7 @@ static bool is_row(const xsmi_features *f, uint32_t features, bool *any)
     return !bad && (!f->index || f->count == 0 || f->index[f->count - 1] < features);
 }
 
-/* One pass over the features, in the order of the file. */
+/* Checks the features in one pass, in the order of the file. */
 static xsm_status check_features(const cache *c, xsm_error *err)
 {
     xsm_dataset *d = c->d;
@@ -399,7 +399,7 @@ static xsm_status check_features(const cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* What the file says of its rows must be what was counted. */
+/* Compares what the file says of its rows with what was counted. */
 static xsm_status check_counts(const cache *c, xsm_error *err)
 {
     const xsm_dataset *d = c->d;

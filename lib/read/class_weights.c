@@ -59,7 +59,7 @@ static bool are_words(const xsm_dataset *d)
     return d->map.names && !d->map.labels;
 }
 
-/* The class of a label by what it is called; XSM_CLASS_UNSEEN if there is none. */
+/* Returns the class that a label names; XSM_CLASS_UNSEEN if there is none. */
 static uint32_t class_of(const weight_file *f, const char *text, size_t length)
 {
     const xsm_dataset *d = f->data;

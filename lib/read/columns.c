@@ -182,15 +182,15 @@ static const char *given_separator(const xsmi_reader *r)
     return xsmi_reader_recalled(r, XSM_RECALLED_SEPARATOR) ? NULL : r->options.separator;
 }
 
-/* How well a line is split, but for the number of fields: at known names, as the class map's table, and where quotes
- * end. What is between labels divides columns, too, where nothing else does, for fields in quotes may hold it. */
+/* Ranks a split without regard to the number of fields: by known names, by the class map's table, and by where quotes
+ * end. What divides labels may divide columns, too, if nothing else does, as fields in quotes may hold it. */
 static int rank(const xsm_read_options *o, const split *s)
 {
     return 8 * s->named + 4 * (o->separator && s->separator == o->separator[0]) + 2 * !s->broken +
            !(o->label_separator && s->separator == o->label_separator[0]);
 }
 
-/* The fields of a line where it is split best; *other: where another separator does as well, or else of no fields. */
+/* Returns the best split of a line; *other is a separator that splits it as well, or has no fields. */
 static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, split *other)
 {
     const xsm_read_options *o = &r->options;
@@ -352,10 +352,11 @@ size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bo
         return !label && count != known_features(r) ? place(count, number) : NO_COLUMN;
     }
     const size_t found = place(whole, number), skipped = place(whole, of_labels);
-    return found == NO_COLUMN || found < skipped ? found : found - 1; /* as if the labels were there */
+    return found == NO_COLUMN || found < skipped ? found : found - 1; /* the number is that of a table with labels */
 }
 
-/* pandas and R write the rows' numbers or names in a first column without a name, which pandas then calls so. */
+/* Whether the first column names rows: pandas and R write their numbers or names into a column without a name, which
+ * pandas then calls so. */
 static bool names_rows(const xsmi_record *c)
 {
     size_t length;
@@ -363,8 +364,8 @@ static bool names_rows(const xsmi_record *c)
     return length == 0 || is(name, length, "Unnamed: 0");
 }
 
-/* Whether the class map's table had another column with that number: there are fewer or more, or its name is that of a
- * feature. */
+/* Whether that number is another column in the class map's table: it has fewer columns or more, or the column there is
+ * a feature. */
 static bool is_elsewhere(const xsmi_record *c, const xsmi_columns *k, size_t column)
 {
     size_t length;
@@ -610,7 +611,7 @@ static void find_row_names(const xsmi_record *c, xsmi_columns *k)
     }
 }
 
-/* With a column of text, its words are the features. */
+/* Leaves out columns of numbers: with a column of text, its words are the features. */
 static void leave_numbers_out(const xsmi_record *c, xsmi_columns *k)
 {
     size_t left = 0, first = 0;
@@ -646,7 +647,7 @@ bool xsmi_columns_is_name(const xsmi_record *c, const xsmi_columns *k, const xsm
     return false;
 }
 
-/* Keeps all names as they are in the file, to know them where they are repeated. */
+/* Keeps all names as they are in the file, to recognise a repeated first line. */
 static xsm_status keep_head(xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
     const size_t size = c->length + 1;
@@ -659,7 +660,7 @@ static xsm_status keep_head(xsmi_record *c, xsmi_columns *k, xsm_error *err)
     return XSM_OK;
 }
 
-/* Of equal names a program that looks for one may find the other. */
+/* Warns of equal names: a program that looks for one of them may find the other. */
 static xsm_status tell_equal_names(const xsmi_record *c, const xsmi_columns *k, xsm_error *err)
 {
     xsmi_dictionary seen;
@@ -746,7 +747,7 @@ static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_
                             wanted, k->count - 1, k->found);
 }
 
-/* Rows may be without the weights that those of the class map had, or have others in a file. */
+/* Forgets the class map's column of weights if these rows lack it or have weights in a file. */
 static void forget_weights(const xsmi_record *c, const xsmi_columns *k)
 {
     xsmi_reader *r = c->r;

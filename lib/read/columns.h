@@ -1,4 +1,4 @@
-/* What the columns of a table are: found from its first record, the options, and the class map. */
+/* The columns of a table, as found from its first record, the options, and the class map. */
 #ifndef XSMI_COLUMNS_H
 #define XSMI_COLUMNS_H
 
@@ -41,7 +41,7 @@ typedef struct xsmi_part {
 
 /* Finds the next field from *at on, which is moved behind its separator; false: none is left. */
 bool xsmi_columns_next(const char *line, size_t length, char separator, size_t *at, xsmi_part *part);
-/* Whether options are set that only tables have, and the file must be one. */
+/* Whether options are set that only tables have, so that the file must be one. */
 bool xsmi_columns_asked_for(const xsm_read_options *o);
 /* The separator of the options, or the one that splits a first line best; '\0' if none does. */
 char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *line, size_t length);
@@ -56,8 +56,8 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
 bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t length);
 /* Whether a field is a whole number, perhaps negative, and nothing else. */
 bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number);
-/* The place among `count` columns without names of the one with that number, SIZE_MAX if there is none. Of the table
- * that is recalled with the class map the rows may lack the labels, `label` being their column, or all but features. */
+/* Returns the place of the column with that number among `count` columns without names; SIZE_MAX: there is none. Rows
+ * may lack the labels (`label` is their column), or all but the features, of the table that the class map recalls. */
 size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bool label);
 /* Leaves out the blanks around a field. */
 void xsmi_columns_trim(const char **text, size_t *length);

@@ -87,7 +87,7 @@ static xsm_status add_wide(compaction *c, xsm_error *err)
     return xsmi_go_on(r->context, err);
 }
 
-/* All numbers in use, behind those that there are already. */
+/* Adds all numbers in use behind those that there are. */
 static xsm_status add_used(compaction *c, xsm_error *err)
 {
     for (size_t w = 0; w < c->words; w++) {
@@ -99,7 +99,7 @@ static xsm_status add_used(compaction *c, xsm_error *err)
     return c->s->wide.count > 0 ? add_wide(c, err) : XSM_OK;
 }
 
-/* The numbers of the class map's features. */
+/* Adds the numbers of the class map's features. */
 static xsm_status add_known(compaction *c, xsm_error *err)
 {
     const xsm_class_map *map = &c->s->r->map;
@@ -117,7 +117,7 @@ static xsm_status sort_row(xsmi_sparse *s, size_t start, size_t end, xsm_error *
     return xsmi_sort_entries(s->r->context, &s->sort, e->index + start, e->values + start, end - start, err);
 }
 
-/* The codes of a row become features, from `next` on; those of no feature are dropped and counted. */
+/* Makes features of a row's codes, from `next` on; drops and counts those of no feature. */
 static xsm_status place_row(xsmi_sparse *s, const xsmi_dictionary *numbers, size_t start, size_t end, size_t *next,
                             xsm_error *err)
 {

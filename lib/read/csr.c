@@ -92,7 +92,7 @@ static xsm_status take_shape(archive *a, const xsmi_npy *n, const unsigned char 
     return XSM_OK;
 }
 
-/* Text of bytes, or of characters of four. */
+/* Reads the text of `format`, of bytes or of characters of four. */
 static xsm_status take_format(archive *a, const xsmi_npy *n, const unsigned char *p, uint64_t i, xsm_error *err)
 {
     size_t used = 0;

@@ -134,7 +134,7 @@ static bool is_blank(char c, char separator)
     return c != separator && xsmi_is_space(c);
 }
 
-/* A number from a field, spaces around it allowed. */
+/* Reads a number from a field; spaces around it are allowed. */
 static xsm_status read_value(const xsmi_record *c, const table *t, size_t column, const xsmi_field *f, float *value,
                              xsm_error *err)
 {
@@ -176,7 +176,7 @@ static xsm_status read_weight(const xsmi_record *c, const table *t, size_t colum
     return XSM_OK;
 }
 
-/* 1.0 is the class 1 of a class map of numbers, even where other labels of the file are words. */
+/* Cuts 1.0 to 1, a class of a map of numbers, even if other labels of the file are words. */
 static void cut_zeros(const xsmi_reader *r, const char *word, size_t *length)
 {
     size_t end = *length;
@@ -192,7 +192,7 @@ static void cut_zeros(const xsmi_reader *r, const char *word, size_t *length)
     }
 }
 
-/* One label of those in a field. */
+/* Adds one of the labels in a field. */
 static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *word, size_t length, size_t before,
                             xsm_error *err)
 {
@@ -237,7 +237,7 @@ static xsm_status read_labels(const xsmi_record *c, const xsmi_field *f, char se
     return XSM_OK;
 }
 
-/* Spaces around a whole number are no part of it, as around any number. */
+/* Leaves out the spaces around a whole number. */
 static void trim_number(const char **word, size_t *length)
 {
     const char *first = *word, *last = *word + *length;
@@ -280,7 +280,7 @@ static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f
     return add_label(c->r, f, word, length, (size_t)(word - start), err);
 }
 
-/* A number or a name of the row, which says nothing about it; a fraction is no such thing. */
+/* Checks a field that numbers or names its row and says nothing about it; a fraction does neither. */
 static xsm_status check_row_name(const xsmi_record *c, const xsmi_field *f, xsm_error *err)
 {
     const char *text = c->text + f->start, *after;
@@ -299,7 +299,7 @@ static inline xsm_status read_feature(const xsmi_record *c, const table *t, size
     xsmi_reader *r = c->r;
     const uint32_t place = t->map.to ? t->map.to[next] : next;
     if (place == XSMI_NO_FEATURE) {
-        return XSM_OK; /* of a column that is left out the fields may be anything */
+        return XSM_OK; /* a column that is left out may hold anything */
     }
     float value;
     XSMI_TRY(read_value(c, t, column, f, &value, err));
@@ -316,7 +316,7 @@ static inline xsm_status read_feature(const xsmi_record *c, const table *t, size
     return XSM_OK;
 }
 
-/* A field that is no feature. */
+/* Reads a field that is no feature. */
 static xsm_status read_other(const xsmi_record *c, table *t, size_t column, const xsmi_field *f, xsm_error *err)
 {
     switch (t->k.roles[column]) {
@@ -385,7 +385,8 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     return end_record(c, t, err);
 }
 
-/* An empty line of rows that are read against a class map is a row of zeros without a label: each has an answer. */
+/* Reads an empty line of rows that are read against a class map: a row of zeros without a label, as each line gets an
+ * answer. */
 static xsm_status read_nothing(const xsmi_record *c, table *t, xsm_error *err)
 {
     xsmi_reader *r = c->r;
@@ -402,7 +403,7 @@ static xsm_status read_nothing(const xsmi_record *c, table *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* The first record: names of columns, or a row. */
+/* Reads the first record: names of columns, or a row. */
 static xsm_status read_first(xsmi_record *c, table *t, xsm_error *err)
 {
     xsmi_reader *r = c->r;

@@ -11,7 +11,7 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-/* A field of text, in quotes where it needs them, and where blanks at its ends would be left out without. */
+/* Writes a field of text, in quotes if it needs them or if blanks at its ends would be left out without them. */
 static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)
 {
     char special[] = {'"', '\n', '\r', separator, '\0'};
@@ -33,7 +33,7 @@ static xsm_status write_field(xsmi_output *o, const char *text, char separator, 
     return xsmi_output_char(o, '"', err);
 }
 
-/* The columns' names, or NULL. */
+/* Returns the columns' names, or NULL. */
 static const char *const *names_of(const xsm_dataset *d)
 {
     const bool named = d->schema && d->schema->kind == XSMI_SCHEMA_COLUMNS && !d->transformed;
@@ -47,7 +47,7 @@ static const xsm_vocabulary *words_of(const xsm_dataset *d)
     return v && xsmi_vocabulary_features(v) == d->features ? v : NULL;
 }
 
-/* A bucket is called by what decides which n-grams it has; no word has a blank. */
+/* Names a bucket by what decides which n-grams it has; no word has a blank. */
 static xsm_status write_word(xsmi_output *o, const xsm_vocabulary *v, uint32_t feature, char separator, xsm_error *err)
 {
     const uint32_t first = xsmi_vocabulary_first_words(v), buckets = xsmi_vocabulary_buckets(v);
@@ -59,7 +59,7 @@ static xsm_status write_word(xsmi_output *o, const xsm_vocabulary *v, uint32_t f
     return xsmi_output_bytes(o, name, (size_t)length, err);
 }
 
-/* The name of a column besides the features must be none of theirs. */
+/* Refuses a column besides the features that has the name of one. */
 static xsm_status check_name(const xsm_dataset *d, const char *member, const char *name, xsm_error *err)
 {
     const char *const *names = names_of(d);

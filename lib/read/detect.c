@@ -82,7 +82,7 @@ static xsm_status fail_unknown(const xsmi_reader *r, xsm_error *err)
                             known_forms(known, sizeof known));
 }
 
-/* The format that a line of none resembles most. */
+/* Returns the format that a line of no format resembles most. */
 static const xsmi_format *nearest(const char *text, size_t length)
 {
     return memchr(text, ':', length)    ? &xsmi_libsvm_format
@@ -92,7 +92,7 @@ static const xsmi_format *nearest(const char *text, size_t length)
                                         : NULL;
 }
 
-/* A line that shows no format: the nearest one is taken, to say what it has against the line. */
+/* Chooses the nearest format for a line that shows none, so that its reader says what is wrong with the line. */
 static xsm_status guess(xsmi_reader *r, const xsmi_early_line *line, xsm_error *err)
 {
     char quote[XSMI_QUOTE_SIZE], known[400];
@@ -168,7 +168,7 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 
 /* -- lines for a class map with a vocabulary ---------------------------------------------------------------------- */
 
-/* So many lines are looked at. */
+/* How many lines are looked at. */
 #define LINES 4
 
 /* What the first lines, but for empty ones, are. */

@@ -87,7 +87,7 @@ static void warn_unseen(const xsmi_reader *r, const char *path, const char *firs
              show(name, name ? strlen(name) : 0, map->labels ? map->labels[0] : 0, text));
 }
 
-/* Signed order as unsigned order. */
+/* Flips the sign bit, so that unsigned order is signed order. */
 #define SIGN (UINT64_C(1) << 63)
 
 /* Classes from the numbers that occur, given in labels[]; `spare` is scratch of the same size. */
@@ -197,7 +197,7 @@ static xsm_status take_map(const xsmi_reader *r, const char *path, xsm_dataset *
     return xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
 }
 
-/* The same for the classes of a file's labels, which class_of[] has. */
+/* Does the same for the classes of a file's labels, which class_of[] has. */
 static xsm_status take_map_of_file(const xsmi_reader *r, xsm_dataset *d, uint32_t *class_of, xsm_error *err)
 {
     const uint32_t own = d->classes;

@@ -76,7 +76,7 @@ static const kind kinds[] = {
     {STARTS("\xFE\xFF"), "text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >rows.txt"},
 };
 
-/* Lines that begin so, in small letters. */
+/* How lines of such files begin, in small letters. */
 static const struct {
     const char *start, *name, *advice;
 } texts[] = {
@@ -146,7 +146,7 @@ static bool is_wide(const unsigned char *bytes, size_t count)
            bytes[3] == 0;
 }
 
-/* Behind the four bytes is no text. */
+/* Whether the bytes are Parquet's: what follows the first four is no text. */
 static bool is_parquet(const unsigned char *bytes, size_t count)
 {
     return count >= 5 && memcmp(bytes, "PAR1", 4) == 0 && (bytes[4] < '\t' || (bytes[4] > '\r' && bytes[4] < ' '));

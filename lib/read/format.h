@@ -58,13 +58,13 @@ typedef struct xsmi_format {
     xsmi_match (*match)(const xsmi_reader *r, const xsmi_early_line *line);
     /* Reads all rows, from the first line on. */
     xsm_status (*read)(xsmi_reader *r, xsm_error *err);
-    /* In place of read(): a dataset on the file's mapping. `believe`: its contents are not checked. */
+    /* Used in place of read(): makes a dataset on the file's mapping. `believe`: its contents are not checked. */
     xsm_status (*map)(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err);
     /* Writes the whole file. NULL = save() */
     xsm_status (*write)(xsmi_output *o, xsm_error *err);
     /* Writes the labels to a file of their own. NULL = they are in the same file. */
     xsm_status (*write_labels)(xsmi_output *o, xsm_error *err);
-    /* In place of write(): writes the file by itself. NULL, too = it cannot be written. */
+    /* Used in place of write(): writes the file by itself. If this is NULL, too, the format cannot be written. */
     xsm_status (*save)(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err);
 } xsmi_format;
 

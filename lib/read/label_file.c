@@ -259,7 +259,7 @@ static xsm_status read_labels(label_lines *l, xsm_error *err)
     return xsmi_is_npz(bytes, count) ? read_matrix(l, err) : read_lines(l, err);
 }
 
-/* Rows may have labels of their own, or some from a file. */
+/* Refuses rows with labels of their own beside a file of labels. */
 static xsm_status check_rows(const xsmi_reader *r, xsm_error *err)
 {
     for (uint64_t i = 0; i < r->rows && r->label.count > 0; i++) {

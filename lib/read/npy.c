@@ -63,7 +63,8 @@ static xsm_status parse_column(const xsmi_npy *n, const char *text, const char *
     return XSM_OK;
 }
 
-/* The same where the column is that of the class map's table, which the matrix may lack, if it has a number. */
+/* Does the same for a column that is recalled from the class map's table, if it has a number; the matrix may lack
+ * it. */
 static xsm_status find_column(const xsmi_reader *r, const xsmi_npy *n, const char *text, bool label, uint64_t *column,
                               xsm_error *err)
 {

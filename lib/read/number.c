@@ -249,7 +249,7 @@ int xsmi_parse_float(const char *text, const char **end, float *value)
             d.exponent < 0 ? operand / xsmi_powers_of_ten[-d.exponent] : operand * xsmi_powers_of_ten[d.exponent];
         uint64_t bits;
         memcpy(&bits, &x, sizeof bits);
-        /* Not between two floats, and within the normal ones. */
+        /* The double is not half-way between two floats, and is within the normal ones. */
         if (x == 0 || ((bits & 0x1FFFFFFF) != 0x10000000 && x >= 0x1p-125 && x < 0x1p127)) {
             v = (float)x;
             done = true;

@@ -53,7 +53,7 @@ static bool sets_text(const xsm_text_options *given, const xsm_text_options *rea
            !xsmi_text_options_equal(read, &defaults);
 }
 
-/* The formats that have an option, as "CSV, TSV and NPY". */
+/* Lists the formats that have an option, as "CSV, TSV and NPY". */
 static const char *list_formats(unsigned option, char *text, size_t size)
 {
     size_t count = 0, used = 0;
@@ -108,7 +108,7 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
     return XSM_OK;
 }
 
-/* Members that are one of some values, from 0 on. */
+/* Checks the members that take one of some values, from 0 on. */
 static xsm_status check_choices(const xsm_read_options *o, xsm_error *err)
 {
     const struct {
@@ -128,7 +128,7 @@ static xsm_status check_choices(const xsm_read_options *o, xsm_error *err)
     return XSM_OK;
 }
 
-/* What is recalled is set, and of a class map. */
+/* Checks that options which are recalled are set, and that there is a class map. */
 static xsm_status check_recalled(const xsm_read_options *o, xsm_error *err)
 {
     const int32_t set =
@@ -144,7 +144,7 @@ static xsm_status check_recalled(const xsm_read_options *o, xsm_error *err)
                            (int)o->recalled, (int)set);
 }
 
-/* A separator is a character that is part of no number. */
+/* Checks that separators are characters that no number has. */
 static xsm_status check_separators(const xsm_read_options *o, xsm_error *err)
 {
     static const char refused[] = "\"\r\n.+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -203,7 +203,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Where it is cancelled, an array stays as it is, and the caller finds out. */
+/* Shrinks the arrays. If it is cancelled, an array stays as it is, and the caller finds out. */
 static void shrink(xsmi_reader *r)
 {
     xsm_context *ctx = r->context;
@@ -234,7 +234,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
                          "%s: no row has a feature, so their number is not known; set xsm_read_options.features",
                          r->source.name);
     }
-    /* At least one element each: a capacity of 0 would mean an array of the caller's. */
+    /* Each array has at least one element: a capacity of 0 would mean an array of the caller's. */
     XSMI_TRY(xsmi_reader_reserve(r, 1, 1, err));
     xsm_dataset *d = NULL;
     XSMI_TRY(xsmi_dataset_start(r->context, &d, err));
@@ -319,7 +319,7 @@ static xsm_status check_lost(xsmi_reader *r, const char *name, xsm_error *err)
                            name, r->options.labels_path);
 }
 
-/* A file of no known format: the failure is what the nearest one has against it. */
+/* Fails for a file of no known format with what the nearest format has against it. */
 static xsm_status say_nearest(const xsmi_reader *r, xsm_status status, xsm_error *err)
 {
     const char *text = err && err->line > 0 ? strstr(err->message + strlen(r->source.name), ": ") : NULL;
@@ -332,7 +332,7 @@ static xsm_status say_nearest(const xsmi_reader *r, xsm_status status, xsm_error
                             near.message + (text + 2 - err->message));
 }
 
-/* What was changed in the data. */
+/* Logs what was changed in the data. */
 static void tell(const xsmi_reader *r)
 {
     if (r->replaced > 0) {
@@ -344,8 +344,8 @@ static void tell(const xsmi_reader *r)
     xsmi_rounding_tell(&r->rounding, r->source.name, named ? r->schema->names : NULL);
 }
 
-/* Numbers in files mean the same as in those of the class map; but where these count from 0, as in files without
- * numbers of their own, the same rows may be counted from 1 in LIBSVM, which the caller may say. */
+/* Takes the class map's index base, so that numbers mean the same in all files. If it is 0, as of files without numbers
+ * of their own, the caller may say that the same rows count from 1 in LIBSVM. */
 static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
 {
     const int32_t wanted = r->map.index_base;
@@ -368,7 +368,7 @@ static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
     return XSM_OK;
 }
 
-/* Formats read features as the class map has them, where they can. */
+/* Compares the features that were read with those of the class map, which formats read where they can. */
 static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
 {
     const xsmi_feature_side rows = {r->schema, r->features, r->source.name};
@@ -377,7 +377,7 @@ static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
                                    : xsmi_features_match(&rows, &wanted, NULL, err);
 }
 
-/* With a vocabulary rows are text, or a table with a column of text. */
+/* Decides whether rows with a vocabulary are lines of text or a table with a column of text. */
 static xsm_status choose_text(xsmi_reader *r, xsm_error *err)
 {
     bool table = r->options.text_column != NULL;
@@ -386,7 +386,7 @@ static xsm_status choose_text(xsmi_reader *r, xsm_error *err)
     if (!table) {
         int64_t number;
         const char *const label = xsmi_reader_label_column(r);
-        r->options.text_column = r->options.separator = NULL; /* any table is none that they speak of */
+        r->options.text_column = r->options.separator = NULL; /* the file is not the table that they describe */
         r->options.recalled &= ~(XSM_RECALLED_TEXT_COLUMN | XSM_RECALLED_SEPARATOR);
         r->options.label_column = xsmi_columns_is_whole(label, strlen(label), &number) ? NULL : r->options.label_column;
         XSMI_TRY(xsmi_detect_no_text(r, err));

@@ -102,7 +102,7 @@ static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
         }
     }
 }
-/* From now on rows have no weights. */
+/* Drops the weights of the rows so far; later rows have none. */
 void xsmi_reader_forget_weights(xsmi_reader *r);
 /* Ends a row: the values and labels since the last one. Its memory was reserved before. */
 void xsmi_reader_end_row(xsmi_reader *r);

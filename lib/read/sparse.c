@@ -152,7 +152,7 @@ static xsm_status read_header(xsmi_sparse *s, const char *text, size_t count, xs
     return XSM_OK;
 }
 
-/* The limits set by the caller. */
+/* Sets the limits that the caller gave. */
 static void set_limits(xsmi_sparse *s)
 {
     const xsmi_reader *r = s->r;
@@ -263,7 +263,8 @@ static uint32_t least_index(const xsmi_reader *r)
     return least;
 }
 
-/* Rows without a feature 0 may be counted from 1, where those of the class map are from 0: the numbers 1 to D are. */
+/* Refuses the numbers 1 to D against a class map from 0, as these rows seem to count from 1, and warns of others
+ * without a feature 0. */
 static xsm_status doubt_base(const xsmi_sparse *s, xsm_error *err)
 {
     const xsmi_reader *r = s->r;
@@ -371,7 +372,7 @@ static xsm_status read_libsvm(xsmi_reader *r, xsm_error *err)
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
-/* D as a header says it: above all numbers. */
+/* Returns D for a header: one more than the largest number. */
 static xsm_status declared_features(const xsmi_output *o, int64_t *features, xsm_error *err)
 {
     const xsm_dataset *d = o->d;

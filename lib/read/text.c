@@ -51,7 +51,7 @@ static void add_bucket(xsmi_text *t, uint64_t hash)
     t->keys[t->key_count++] = t->bucket_code + bucket;
 }
 
-/* The n-grams of two words and more that end with this one. Saved models depend on them. */
+/* Adds the n-grams of two words and more that end with this one. Saved models depend on them. */
 static xsm_status add_word_ngrams(xsmi_text *t, uint64_t hash, xsm_error *err)
 {
     uint32_t most = t->options.word_ngrams;
@@ -138,7 +138,7 @@ static void count(xsmi_text_note *n, uint64_t line, const char *word, size_t len
     }
 }
 
-/* Where the label prefix is next from `at` on, or `end`. */
+/* Returns where the label prefix comes next from `at` on, or `end`. */
 static const char *find_prefix(const xsmi_text *t, const char *at, const char *end)
 {
     const char *const prefix = t->options.label_prefix;
@@ -224,7 +224,7 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
     return XSM_OK;
 }
 
-/* The line's codes, sorted, each once with its count. */
+/* Ends a row: sorts its codes and keeps each once, with its count. */
 static xsm_status end_row(xsmi_text *t, xsm_error *err)
 {
     xsmi_reader *r = t->r;
@@ -318,7 +318,7 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
     return order < 0 || (order == 0 && a_length < b_length);
 }
 
-/* The most frequent words behind those of the class map's vocabulary, in a schema of the reader's. */
+/* Adds the most frequent words behind those of the class map's vocabulary, in a schema of the reader's. */
 static xsm_status add_words(xsmi_text *t, uint32_t *feature_of, const uint32_t *order, uint32_t count, xsm_error *err)
 {
     xsm_vocabulary *v;
@@ -367,7 +367,7 @@ static xsm_status make_vocabulary(xsmi_text *t, uint32_t *feature_of, uint32_t *
     return add_words(t, feature_of, order, count, err);
 }
 
-/* The feature of a code that is not of a known vocabulary's alone, or NONE. */
+/* Returns the feature of a code, or NONE; codes of a known vocabulary alone need none. */
 static uint32_t feature_of_code(const xsmi_text *t, const uint32_t *feature_of, uint32_t words, uint32_t code)
 {
     if (t->grows) {
@@ -420,7 +420,7 @@ static void write_features(xsmi_text *t, const uint32_t *feature_of, uint64_t ke
     r->entries.count = next;
 }
 
-/* D, which the caller may have set. *kept: features from here on are dropped. */
+/* Sets D, unless the caller did. *kept: features from here on are dropped. */
 static xsm_status set_features(xsmi_text *t, uint64_t features, uint64_t *kept, xsm_error *err)
 {
     bool drops;
@@ -577,7 +577,7 @@ static xsm_status read_text(xsmi_reader *r, xsm_error *err)
     return status;
 }
 
-/* A line that starts with a label; or one that has a label, as where labels are last. */
+/* Matches a line that starts with a label, or has one, as where labels are last. */
 static xsmi_match match(const xsmi_reader *r, const xsmi_early_line *line)
 {
     const char *const prefix = r->text.label_prefix, *word = line->text;

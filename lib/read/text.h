@@ -47,7 +47,7 @@ void xsmi_text_end(xsmi_text *t);
 xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err);
 /* The same of a text in line `number` of the file. */
 xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err);
-/* Behind the last row: makes the vocabulary, and the codes features. */
+/* Call after the last row: makes the vocabulary, and features of the codes. */
 xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err);
 
 #endif

@@ -78,7 +78,7 @@ static bool has_label(const xsmi_reader *r, const first_line *line, int64_t numb
     return false;
 }
 
-/* How many columns a table has at least that has one of this number. */
+/* Returns the least number of columns of a table with a column of this number. */
 static size_t needed_by(int64_t number)
 {
     return (size_t)(number < 0 ? -number : number + 1);
@@ -101,8 +101,8 @@ static xsmi_match match(const xsmi_reader *r, const first_line *line)
                : XSMI_MATCH_OPEN;
 }
 
-/* What divides the columns of a first line: as in the class map's table if that does, or must, as no name shows a
- * table; else tabs if there are any. */
+/* Returns what divides a first line: the class map's separator if it does, or if the column of text has no name that
+ * shows a table; else tabs, if there are any. */
 static char separator_of(const xsmi_reader *r, const char *text, size_t length)
 {
     int64_t number;
@@ -117,7 +117,7 @@ static char separator_of(const xsmi_reader *r, const char *text, size_t length)
 
 /* -- tables of other columns --------------------------------------------------------------------------------------- */
 
-/* So many lines are looked at. */
+/* How many lines are looked at. */
 #define LINES 8
 
 /* How a separator divides the first lines. */
@@ -175,7 +175,7 @@ static division divide(const xsmi_reader *r, const char *text, size_t length, ch
     return d;
 }
 
-/* Lines before the first one that is divided, or that has the names, are a title or the like. */
+/* Adds a line. Those before the first one that is divided, or that has the names, are a title or the like. */
 static void add_line(division *all, const division *line)
 {
     const bool like = line->fields == all->fields || (line->open && line->fields < all->fields);

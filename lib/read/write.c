@@ -148,7 +148,7 @@ static xsm_status check_cache(const xsm_dataset *d, const char *path, const xsm_
     return XSM_OK;
 }
 
-/* A format with a file of labels has one for each row, or none. */
+/* Refuses several labels a row; formats with a file of labels have one for each row, or none. */
 static xsm_status check_labels(const xsm_dataset *d, const xsmi_format *f, xsm_error *err)
 {
     for (uint64_t i = 0; i < d->rows; i++) {
@@ -169,7 +169,7 @@ static xsm_status check_labels(const xsm_dataset *d, const xsmi_format *f, xsm_e
     return XSM_OK;
 }
 
-/* A format that calls classes by name tells them apart by it. */
+/* Refuses equal names of classes, which formats that call them by name cannot tell apart. */
 static xsm_status check_names(const xsm_dataset *d, xsm_error *err)
 {
     char quote[XSMI_QUOTE_SIZE];

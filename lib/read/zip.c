@@ -92,7 +92,7 @@ static uint64_t little(const unsigned char *p, size_t size)
     return number;
 }
 
-/* The sizes in an entry's extra fields, if they do not fit 32 bits. */
+/* Reads the sizes from an entry's extra fields, if they do not fit 32 bits. */
 static xsm_status read_extra(xsmi_zip *z, size_t length, uint64_t sizes[2], xsm_error *err)
 {
     while (length >= 4) {
@@ -150,7 +150,7 @@ static xsm_status start_entry(xsmi_zip *z, const unsigned char *h, xsm_error *er
     return z->deflated ? xsmi_inflate_new(z->file->context, z->file->name, &z->inflate, err) : XSM_OK;
 }
 
-/* Behind the last byte of an entry. */
+/* Ends an entry whose last byte has been read. */
 static xsm_status end_entry(xsmi_zip *z, xsm_error *err)
 {
     unsigned char bytes[24];

@@ -298,7 +298,7 @@ typedef struct draw_job {
     size_t sweep_each, sweep_own;
 } draw_job;
 
-/* Without replacement, in the order of falling log q + Gumbel, which equals drawing one by one from the remaining
+/* Draws without replacement, in the order of falling log q + Gumbel, which equals drawing one by one from the remaining
  * classes (M. Vieira, Gumbel-max trick and weighted reservoir sampling, 2014; W. Kool et al., 2019). */
 static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *stream, uint64_t i, keyed *keys)
 {
@@ -309,7 +309,7 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
             return;
         }
         double log_q = s->ops.log_probability(s->state, code, k);
-        /* In (0, 1], so that the logarithm is finite; 1 correctly gives the largest key. */
+        /* u is in (0, 1], so that the logarithm is finite; 1 correctly gives the largest key. */
         double u = 1 - xsmi_stream_uniform(stream);
         if (log_q != (double)-INFINITY && is_sound(s, k, log_q, job->fault)) {
             keys[support++] = (keyed){log_q - log(-log(u)), log_q, k};

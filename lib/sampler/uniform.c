@@ -28,7 +28,7 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
     }
 }
 
-/* Without replacement from the K - e others: each is drawn with probability count/(K - e). */
+/* Draws from the K - e others without replacement: each is drawn with probability count/(K - e). */
 static double draw_others(const void *state, const float *code, xsm_random *random, const uint32_t *excluded,
                           uint32_t excluded_count, uint32_t count, uint32_t *classes)
 {

@@ -28,7 +28,7 @@ static uint64_t probe(const xsm_estimator *e)
     return hash;
 }
 
-/* What the steps of a run depend on. */
+/* Adds the settings that the steps of a run depend on. */
 static xsm_status add_run(xsmi_settings *s, const xsm_trainer_options *o, xsm_error *err)
 {
     static const char *const schedules[] = {"constant", "step", "inverse", "sqrt"}; /* XSM_SCHEDULE_* */

@@ -461,7 +461,7 @@ static xsm_status fit(means *t, xsm_error *err)
     return xsmi_end(&activity, status, err);
 }
 
-/* Classes whose weights were in the making have none. */
+/* Sets all weights to zero: a failure may have left some unfinished. */
 static void clear(means *t)
 {
     for (uint32_t k = 0; k < t->to.classes; k++) {

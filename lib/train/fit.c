@@ -152,7 +152,7 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
     return status;
 }
 
-/* Of a divided model: what ended the fit on one rank ends it on all. */
+/* Makes the fit of a divided model end on all ranks as it ended on one. */
 static xsm_status agree(const fit *t, xsm_status status, xsm_error *err)
 {
     return xsmi_agree_once(xsmi_model_group(t->model), status, err);

@@ -76,7 +76,7 @@ static uint32_t classes_of_rank(const xsmi_objective *o, uint32_t rank)
     return first_of_rank(o, rank + 1) - first_of_rank(o, rank);
 }
 
-/* A step that a rank does alone ends here: if it failed on one, it fails on all. */
+/* Ends a step that each rank does alone: if it failed on one rank, it fails on all. */
 static xsm_status agree(const xsmi_objective *o, xsm_status status, xsm_error *err)
 {
     return xsmi_agree_once(xsmi_model_group(o->model), status, err);
@@ -184,7 +184,7 @@ static void pass_range(const xsmi_objective *o, size_t index, size_t *first, siz
     *end = o->own_rows - *first < pass_rows(o) ? o->own_rows : *first + pass_rows(o);
 }
 
-/* Where a row of the own matrix begins among all parameters, and where its bias does. */
+/* Returns where a row of this rank's matrix begins among all parameters, and where its bias is. */
 static size_t own_row(const xsmi_objective *o, size_t row)
 {
     return (o->first_row + row) * o->columns + o->first_column;

@@ -9,7 +9,8 @@
 
 typedef struct xsmi_rank_steps xsmi_rank_steps;
 
-/* For the estimator's steps on this rank's part of a divided model. Local: the caller makes the ranks agree. */
+/* Makes what takes the estimator's steps on this rank's part of a divided model. Local: the caller makes the ranks
+ * agree. */
 xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_rank_steps **out,
                                xsm_error *err);
 void xsmi_rank_steps_free(xsmi_rank_steps *t);

@@ -43,7 +43,7 @@ static void choose_blocks(xsmi_stepper *t)
 {
     const xsm_estimator *e = t->estimator;
     const uint64_t most = CLASSES_MOST / e->width;
-    /* With the bias: a model may have nothing else. */
+    /* Counts the bias, too: a model may have nothing else. */
     const uint64_t bytes = (e->width + 1) * ((uint64_t)e->train->features + 1) * sizeof(float);
     t->most = (uint32_t)XSMI_CLAMP(most, 1, BLOCK);
     t->ahead = t->most;
@@ -413,7 +413,8 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
     }
     g->work.upcoming = NULL;
     xsmi_prefetch_queued(&queue, SIZE_MAX);
-    /* In reverse order: the last step's rows are still in the first cache, which is too small for the whole block. */
+    /* Goes in reverse order: the last step's rows are still in the first cache, which is too small for the whole
+     * block. */
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k);
         if (!sparse) {

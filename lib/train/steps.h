@@ -17,7 +17,8 @@ typedef struct xsmi_step_list {
 
 typedef struct xsmi_stepper xsmi_stepper;
 
-/* For the estimator's steps on the optimizer's model, on up to the context's number of threads at a time. */
+/* Makes what takes the estimator's steps on the optimizer's model, on up to the context's number of threads at a
+ * time. */
 xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err);
 void xsmi_stepper_free(xsmi_stepper *t);
 /* Takes the steps order[0..count) of a list, or 0..count if order is NULL, and writes the loss of step s to losses[s].

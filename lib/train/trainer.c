@@ -333,7 +333,7 @@ static xsm_status order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *ord
     return XSM_OK;
 }
 
-/* Beside the last window of an epoch: computes the order of the next. */
+/* Computes the order of the next epoch, beside the last window of this one. */
 static void order_ahead(void *state)
 {
     xsm_trainer *t = state;

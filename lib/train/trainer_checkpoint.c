@@ -280,7 +280,7 @@ xsm_status xsm_trainer_checkpoint_to(xsm_trainer *t, const xsm_storage *storage,
 
 /* -- resuming ------------------------------------------------------------------------------------------------------ */
 
-/* What is read: of the weights, and of tensors that are divided, this rank's part. */
+/* What decides which part of a tensor is read: this rank's, of weights and of other tensors that are divided. */
 typedef struct chooser {
     const xsm_model *model;
     const contents *contents;

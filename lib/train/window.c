@@ -353,8 +353,8 @@ static double fill_alphas(xsmi_window *w, uint64_t count)
     return alpha;
 }
 
-/* For an L2 penalty (ridge) so strong that the scale leaves its range within one window: takes single steps and
- * multiplies the scale into the weights as needed. */
+/* Takes single steps and multiplies the scale into the weights as needed: the L2 penalty (ridge) is so strong that the
+ * scale would leave its range within one window. */
 static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, xsm_error *err)
 {
     xsm_model *m = w->optimizer->model;

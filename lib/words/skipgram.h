@@ -80,7 +80,7 @@ typedef struct xsmi_drawn {
 
 typedef struct xsmi_skipgram_batch xsmi_skipgram_batch;
 
-/* Without an estimator: negative sampling of word2vec. The estimator is bound. */
+/* Makes a batch; without an estimator it does word2vec's negative sampling. The estimator is bound. */
 xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
                                    xsm_error *err);
 void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b);

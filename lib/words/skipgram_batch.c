@@ -237,7 +237,7 @@ static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
     return b->input->w.weight + (size_t)word * b->input->w.stride;
 }
 
-/* Where a step's slots are among those of the batch. */
+/* Returns the place of a step's slots among those of the batch. */
 static size_t slots_of(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t s)
 {
     return (size_t)d->starts[s] * b->settings.pair_width;

@@ -296,7 +296,7 @@ static xsm_status read_head(reading *r, xsm_error *err)
     return r->source.raw_size > 0 ? make_model(r, err) : XSM_OK;
 }
 
-/* Where the numbers of row k go: room for all of them, or for those that `bytes` bytes may have. */
+/* Returns where the numbers of row k go: room for all of them, or for those that `bytes` bytes may have. */
 static xsm_status find_row(reading *r, uint32_t k, size_t bytes, float **row, xsm_error *err)
 {
     const size_t first = (size_t)k * r->dimension;
