@@ -374,21 +374,60 @@ uint64_t test_hash_embedding(xsm_model *m)
 
 /* -- estimators and optimizers ------------------------------------------------------------------------------------ */
 
+/* Sets options "key=value key=value". */
+static xsm_status set_options(xsm_estimator *e, const char *options, xsm_error *err)
+{
+    char copy[256];
+    assert_true(snprintf(copy, sizeof copy, "%s", options) < (int)sizeof copy);
+    char *rest = copy;
+    xsm_status status = XSM_OK;
+    for (char *word = strtok_r(copy, " ", &rest); word && status == XSM_OK; word = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(word, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        status = xsm_estimator_set(e, word, value, err);
+    }
+    return status;
+}
+
 xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = NULL;
     assert_ok(xsm_estimator_new(ctx, name, &e, &err), err);
-    char copy[256];
-    assert_true(snprintf(copy, sizeof copy, "%s", options) < (int)sizeof copy);
-    char *rest = copy;
-    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(word, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        assert_ok(xsm_estimator_set(e, word, value, &err), err);
-    }
+    assert_ok(set_options(e, options, &err), err);
     return e;
+}
+
+xsm_status test_run_steps(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const test_steps *s = state;
+    const test_problem *p = s->p;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_gradient *g = NULL;
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    options.bias = s->bias;
+    options.layout = s->layout;
+    xsm_status status = s->hidden > 0 ? xsm_model_new_embedding(ctx, p->features, s->hidden, p->classes, NULL, &m, err)
+                                      : xsm_model_new_linear(ctx, p->features, p->classes, &options, &m, err);
+    status = status == XSM_OK ? xsm_estimator_new(ctx, s->estimator, &e, err) : status;
+    status = status == XSM_OK ? set_options(e, s->options, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(ctx, s->optimizer, &o, err) : status;
+    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, err) : status;
+    status = status == XSM_OK ? xsm_estimator_bind(e, m, p->data, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_bind(o, m, err) : status;
+    for (uint64_t i = 0; i < s->steps && status == XSM_OK; i++) {
+        const xsm_batch batch = xsm_batch_range(p->data, s->rows * i, s->rows);
+        status = xsm_estimator_gradient(e, &batch, s->eta, g, err);
+        status = status == XSM_OK ? xsm_optimizer_apply(o, &batch, g, s->eta, err) : status;
+    }
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
 }
 
 const char *test_smooth_options(const char *name)

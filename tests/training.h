@@ -87,6 +87,18 @@ xsm_gradient_view test_view(const xsm_gradient *g);
 double test_ask(xsm_estimator *e, const xsm_example *example, uint32_t length, const uint32_t *classes, const float *z,
                 double eta, float *g);
 
+/* The steps of a run for test_every_allocation(), of `rows` rows each from the first on; `hidden` 0: a linear model. */
+typedef struct test_steps {
+    const test_problem *p;
+    const char *estimator, *options, *optimizer;
+    uint64_t steps, rows;
+    double eta;
+    uint32_t hidden;
+    int32_t bias, layout;
+} test_steps;
+/* Makes model, estimator, optimizer and gradient, binds them, and takes the steps; `state` is a test_steps. */
+xsm_status test_run_steps(void *state, xsm_context *ctx, xsm_error *err);
+
 /* An estimator bound to a class-major model and rows with 1 to `most` labels each: neighbouring classes from a random
  * one on, falling. */
 typedef struct test_rig {

@@ -760,38 +760,12 @@ TEST(bad_calls_are_refused)
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
-static xsm_status some_training(void *state, xsm_context *ctx, xsm_error *err)
-{
-    const test_problem *p = state;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
-    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
-    options.bias = 1;
-    xsm_status status = xsm_model_new_linear(ctx, p->features, p->classes, &options, &m, err);
-    status = status == XSM_OK ? xsm_estimator_new(ctx, "decomp-mips", &e, err) : status;
-    status = status == XSM_OK ? xsm_estimator_set(e, "startup", "3", err) : status;
-    status = status == XSM_OK ? xsm_estimator_set(e, "blocks", "2", err) : status;
-    status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, err) : status;
-    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, err) : status;
-    status = status == XSM_OK ? xsm_estimator_bind(e, m, p->data, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_bind(o, m, err) : status;
-    for (uint64_t i = 0; i < 4 && status == XSM_OK; i++) {
-        xsm_batch batch = xsm_batch_range(p->data, 3 * i, 3);
-        status = xsm_estimator_gradient(e, &batch, 0.5, g, err);
-        status = status == XSM_OK ? xsm_optimizer_apply(o, &batch, g, 0.5, err) : status;
-    }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    return status;
-}
-
 TEST(every_allocation_may_fail)
 {
     test_problem p = test_problem_new(ROWS, FEATURES, 20, false, 3);
-    assert_true(test_every_allocation(some_training, &p) > 40);
+    test_steps s = {.p = &p, .estimator = "decomp-mips", .optimizer = "sgd", .steps = 4, .rows = 3, .eta = 0.5};
+    s.options = "startup=3 blocks=2";
+    s.bias = 1;
+    assert_true(test_every_allocation(test_run_steps, &s) > 40);
     test_problem_free(&p);
 }

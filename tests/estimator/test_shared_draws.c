@@ -348,33 +348,13 @@ TEST(what_draws_by_the_row_is_refused)
     test_problem_free(&p);
 }
 
-static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
-{
-    const test_problem *p = state;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
-    xsm_batch batch = xsm_batch_range(p->data, 0, 40);
-    xsm_status status = xsm_model_new_embedding(ctx, FEATURES, HIDDEN, CLASSES, NULL, &m, err);
-    status = status == XSM_OK ? xsm_estimator_new(ctx, "sampled-softmax", &e, err) : status;
-    status = status == XSM_OK ? xsm_estimator_set(e, "shared", "yes", err) : status;
-    status = status == XSM_OK ? xsm_estimator_bind(e, m, p->data, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_new(ctx, "adagrad", &o, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_bind(o, m, err) : status;
-    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, err) : status;
-    status = status == XSM_OK ? xsm_estimator_gradient(e, &batch, 0.1, g, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_apply(o, &batch, g, 0.1, err) : status;
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    return status;
-}
-
 TEST(allocations_may_fail)
 {
     test_problem p = new_problem(true, false);
-    assert_true(test_every_allocation(one_step, &p) > 20);
+    test_steps s = {
+        .p = &p, .estimator = "sampled-softmax", .optimizer = "adagrad", .steps = 1, .rows = 40, .eta = 0.1};
+    s.options = "shared=yes";
+    s.hidden = HIDDEN;
+    assert_true(test_every_allocation(test_run_steps, &s) > 20);
     test_problem_free(&p);
 }

@@ -137,41 +137,14 @@ TEST(test_same_bits)
     test_problem_free(&p);
 }
 
-typedef struct memory_case {
-    const test_problem *p;
-    const char *optimizer;
-} memory_case;
-
-static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
-{
-    const memory_case *c = state;
-    xsm_batch rows = xsm_batch_range(c->p->data, 0, BATCH);
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
-    shape.layout = XSM_LAYOUT_FEATURE_MAJOR;
-    xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &m, err);
-    status = status == XSM_OK ? xsm_estimator_new(ctx, "softmax", &e, err) : status;
-    status = status == XSM_OK ? xsm_estimator_bind(e, m, c->p->data, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_new(ctx, c->optimizer, &o, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_bind(o, m, err) : status;
-    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, err) : status;
-    status = status == XSM_OK ? xsm_estimator_gradient(e, &rows, 1, g, err) : status;
-    status = status == XSM_OK ? xsm_optimizer_apply(o, &rows, g, 1, err) : status;
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    return status;
-}
-
 TEST(test_allocations)
 {
     test_problem p = problem();
-    memory_case cases[] = {{&p, "sgd"}, {&p, "adagrad"}};
-    assert_true(test_every_allocation(one_step, &cases[0]) > 12);
-    assert_true(test_every_allocation(one_step, &cases[1]) > 12);
+    test_steps s = {.p = &p, .estimator = "softmax", .options = "", .steps = 1, .rows = BATCH, .eta = 1};
+    s.layout = XSM_LAYOUT_FEATURE_MAJOR;
+    for (int adagrad = 0; adagrad < 2; adagrad++) {
+        s.optimizer = adagrad ? "adagrad" : "sgd";
+        assert_true(test_every_allocation(test_run_steps, &s) > 12);
+    }
     test_problem_free(&p);
 }
