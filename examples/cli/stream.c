@@ -105,8 +105,10 @@ static int is_xc_header(const char *line, size_t length, unsigned long long n[3]
 
 static void drop(cli_stream *s, size_t size)
 {
-    memmove(s->bytes, s->bytes + size, s->count - size);
     s->count -= size;
+    if (s->count > 0) {
+        memmove(s->bytes, s->bytes + size, s->count);
+    }
 }
 
 /* Whether the rows are known to have tabs between fields, by flags or as the model's training data. */
