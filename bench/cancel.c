@@ -223,8 +223,8 @@ static xsm_status fit_label_tree_negatives(void)
 {
     xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
     options.negatives = 10;
-    options.loss = XSM_LABEL_TREE_LOGISTIC;
-    options.balance = XSM_LABEL_TREE_CLUSTERS;
+    options.loss = XSM_LABEL_TREE_LOSS_LOGISTIC;
+    options.balance = XSM_LABEL_TREE_BALANCE_CLUSTERS;
     return fit_tree(&options);
 }
 
@@ -678,7 +678,7 @@ static void prepare(void)
     make_sparse(10 * rows, classes, &words);
     make_names();
     need(xsm_model_new_linear(ctx, features, classes, NULL, &model, &err));
-    need(xsm_model_parameters(model, &p, &err));
+    need(xsm_model_get_parameters(model, &p, &err));
     for (size_t i = 0; i < (size_t)classes * features; i++) {
         p.weight[i / features * p.class_step + i % features * p.feature_step] = (float)(uniform() - 0.5);
     }

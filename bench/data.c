@@ -112,7 +112,7 @@ xsm_dataset *bench_bibtex(xsm_context *ctx, const char **note)
     xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.format = XSM_FORMAT_XC;
-    options.labels = XSM_LABELS_FIRST;
+    options.labels = XSM_KEEP_LABELS_FIRST;
     if (bibtex_path(path, sizeof path)) {
         *note = "Bibtex";
         bench_check(xsm_dataset_read(ctx, path, &options, &data, &err), &err);

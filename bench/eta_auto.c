@@ -88,7 +88,7 @@ static double objective(const subject *s, xsm_model *m)
             break;
         }
         check(status);
-        check(xsm_gradient_get(g, &view, &err));
+        check(xsm_gradient_get_view(g, &view, &err));
         sum += view.loss * (double)count;
     }
     xsm_gradient_free(g);
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     one.threads = 1;
     check(xsm_context_new(&one, &s.context, &err));
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
-    read.labels = strcmp(argv[2], "first") == 0 ? XSM_LABELS_FIRST : XSM_LABELS_ALL;
+    read.labels = strcmp(argv[2], "first") == 0 ? XSM_KEEP_LABELS_FIRST : XSM_KEEP_LABELS_ALL;
     check(xsm_dataset_read(s.context, argv[1], &read, &s.train, &err));
     uint64_t dropped;
     check(xsm_dataset_drop(s.train, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, &dropped, &err));

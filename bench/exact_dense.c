@@ -49,7 +49,7 @@ static evaluation start_evaluation(uint32_t threads)
     e.data = bench_dense(e.context, EVALUATED, DENSE_FEATURES, DENSE_CLASSES);
     bench_check(xsm_model_new_linear(e.context, DENSE_FEATURES, DENSE_CLASSES, NULL, &e.model, &err), &err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    bench_check(xsm_model_parameters(e.model, &p, &err), &err);
+    bench_check(xsm_model_get_parameters(e.model, &p, &err), &err);
     bench_random random = {5};
     for (size_t k = 0; k < p.classes; k++) {
         for (size_t j = 0; j < p.features; j++) {

@@ -69,7 +69,7 @@ static problem read_problem(const char *rows, const char *queries, uint32_t feat
         exit(1);
     }
     check(xsm_model_new_linear(NULL, features, classes, NULL, &p.model, &err), &err);
-    check(xsm_model_parameters(p.model, &w, &err), &err);
+    check(xsm_model_get_parameters(p.model, &w, &err), &err);
     for (uint32_t k = 0; k < classes; k++) {
         p.direction[k] = k;
         for (uint32_t j = 0; j < features; j++) {
@@ -93,7 +93,7 @@ static problem make_problem(uint32_t classes, uint32_t features)
         centres[i] = (float)(uniform(&random) - 0.5);
     }
     check(xsm_model_new_linear(NULL, features, classes, NULL, &p.model, &err), &err);
-    check(xsm_model_parameters(p.model, &w, &err), &err);
+    check(xsm_model_get_parameters(p.model, &w, &err), &err);
     for (uint32_t k = 0; k < classes; k++) {
         p.direction[k] = (uint32_t)(uniform(&random) * p.directions);
         const float *centre = centres + (size_t)p.direction[k] * features;

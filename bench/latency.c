@@ -47,7 +47,7 @@ static xsm_model *make_model(uint32_t classes, uint32_t features, const char *pa
         centres[i] = (float)(uniform(&state) - 0.5);
     }
     check(xsm_model_new_linear(NULL, features, classes, &options, &model, &err), &err);
-    check(xsm_model_parameters(model, &p, &err), &err);
+    check(xsm_model_get_parameters(model, &p, &err), &err);
     for (uint32_t k = 0; k < classes; k++) {
         const float *centre = centres + (size_t)(uniform(&state) * directions) * features;
         for (uint32_t j = 0; j < features; j++) {

@@ -51,7 +51,7 @@ static xsm_model *random_model(xsm_context *ctx, uint32_t classes, uint32_t feat
     xsm_model *m = NULL;
     bench_random random = {5};
     bench_check(xsm_model_new_linear(ctx, features, classes, NULL, &m, &err), &err);
-    bench_check(xsm_model_parameters(m, &p, &err), &err);
+    bench_check(xsm_model_get_parameters(m, &p, &err), &err);
     for (size_t k = 0; k < p.classes; k++) {
         for (size_t j = 0; j < p.features; j++) {
             p.weight[k * p.class_step + j * p.feature_step] = bench_uniform(&random);

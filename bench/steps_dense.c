@@ -27,7 +27,7 @@ static bench_result run(const char *estimator, uint32_t threads, double eta)
     /* On the model's own rows, so that the last-level cache contains an equal share of both. */
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
-    bench_check(xsm_model_parameters(t.model, &p, &err), &err);
+    bench_check(xsm_model_get_parameters(t.model, &p, &err), &err);
     ceilings c = ceilings_new(threads, p.weight, DENSE_CLASSES, DENSE_FEATURES);
     bench_result result = bench_measure_pairs(training_rate, &t, half_the_rows, &c, "steps/s");
     ceilings_free(&c);

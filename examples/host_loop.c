@@ -96,7 +96,7 @@ int main(void)
     check(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), &err);
     check(xsm_optimizer_bind(optimizer, model, &err), &err);
     check(xsm_gradient_new(NULL, &gradient, &err), &err);
-    check(xsm_model_parameters(by_hand, &own, &err), &err); /* the host may write to these weights */
+    check(xsm_model_get_parameters(by_hand, &own, &err), &err); /* the host may write to these weights */
 
     for (uint64_t t = 0; t < STEPS; t++) {
         uint64_t row = draw(&random, ROWS); /* the host may choose any rows */
@@ -110,13 +110,13 @@ int main(void)
         /* ... or the host does so. */
         xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
         check(xsm_estimator_gradient(twin, &batch, eta, gradient, &err), &err);
-        check(xsm_gradient_get(gradient, &view, &err), &err);
+        check(xsm_gradient_get_view(gradient, &view, &err), &err);
         apply_by_hand(&own, &view, values[row], (float)eta);
     }
 
     float furthest = 0;
     xsm_metrics metrics = XSM_METRICS_INIT;
-    check(xsm_model_parameters(model, &weights, &err), &err);
+    check(xsm_model_get_parameters(model, &weights, &err), &err);
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < FEATURES; j++) {
             furthest = fmaxf(furthest, fabsf(weights.weight[k * weights.class_step + j * weights.feature_step] -

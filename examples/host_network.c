@@ -225,7 +225,7 @@ static double loss_of(const task *t, network *n, const xsm_model *model, xsm_gra
     forward(n, t->train, &row, 1);
     xsm_batch batch = hidden_batch(n, t->train, &row, 1);
     check(xsm_estimator_gradient_input(e, &batch, t->eta, g, n->gradient, STRIDE, &err), &err);
-    check(xsm_gradient_get(g, &view, &err), &err);
+    check(xsm_gradient_get_view(g, &view, &err), &err);
     xsm_estimator_free(e);
     return view.loss;
 }
@@ -238,7 +238,7 @@ static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gr
     xsm_parameters w = XSM_PARAMETERS_INIT;
     uint64_t state = 5;
     double worst = 0;
-    check(xsm_model_parameters(model, &w, &err), &err);
+    check(xsm_model_get_parameters(model, &w, &err), &err);
     for (uint32_t k = 0; k < w.classes; k++) { /* with weights of 0 the gradient for the hidden layer would be 0 */
         for (uint32_t j = 0; j < w.features; j++) {
             w.weight[k * w.class_step + j * w.feature_step] = 0.1f * noise(&state);
@@ -370,7 +370,7 @@ static int run(const task *t, double least, const char *path)
             check(xsm_estimator_gradient_input(e, &batch, eta, gradient, n->gradient, STRIDE, &err), &err);
             check(xsm_optimizer_apply(optimizer, &batch, gradient, eta, &err), &err);
             backward(n, t->train, rows, count, eta_host);
-            check(xsm_gradient_get(gradient, &view, &err), &err);
+            check(xsm_gradient_get_view(gradient, &view, &err), &err);
             loss += view.loss * (double)count;
         }
         printf("  epoch %u: loss %.4f, test accuracy %.4f\n", epoch + 1, loss / (double)info.rows,

@@ -63,7 +63,7 @@ word_set *word_set_load(const char *path)
     xsm_status status =
         text ? xsm_word_model_read(NULL, path, &set->model, &err) : xsm_model_load(NULL, path, NULL, &set->model, &err);
     if (status == XSM_OK) {
-        status = xsm_model_parameters(set->model, &set->parameters, &err);
+        status = xsm_model_get_parameters(set->model, &set->parameters, &err);
     }
     if (status == XSM_OK) {
         status = xsm_model_get_class_map(set->model, &set->map, &err);

@@ -901,9 +901,9 @@ class buffer : public handle<xsm_buffer, xsm_buffer_free>
     /** Those of the last complete save, valid until the next one is complete, or the buffer is gone. (ext/storage.h) */
     span<const unsigned char> bytes() const noexcept
     {
-        std::uint64_t count = 0;
+        std::size_t count = 0;
         const void *bytes = xsm_buffer_bytes(get(), &count);
-        return {static_cast<const unsigned char *>(bytes), static_cast<std::size_t>(count)};
+        return {static_cast<const unsigned char *>(bytes), count};
     }
     /** What saves into the buffer, and loads the bytes that are in it now; `name`, which messages call it by, must
      *  outlive it. (ext/storage.h) */
@@ -1522,7 +1522,7 @@ class model : public handle<xsm_model, xsm_model_free>
     template <class How = throwing> outcome<How, xsm_parameters> parameters()
     {
         return detail::fill<How>(init<xsm_parameters>(), [&](xsm_parameters *parameters, xsm_error *err) {
-            return xsm_model_parameters(get(), parameters, err);
+            return xsm_model_get_parameters(get(), parameters, err);
         });
     }
     /** The weights as they are stored, valid until the model changes. Copies nothing of a mapped file.
@@ -1530,7 +1530,7 @@ class model : public handle<xsm_model, xsm_model_free>
     template <class How = throwing> outcome<How, xsm_parameters_view> view() const
     {
         return detail::fill<How>(init<xsm_parameters_view>(), [&](xsm_parameters_view *view, xsm_error *err) {
-            return xsm_model_view(get(), view, err);
+            return xsm_model_get_view(get(), view, err);
         });
     }
     /** As parameters(), for the features' vectors of an embedding model. (ext/weights.h) */
@@ -1538,14 +1538,14 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::fill<How>(init<xsm_embedding_parameters>(),
                                  [&](xsm_embedding_parameters *parameters, xsm_error *err) {
-                                     return xsm_model_embedding_parameters(get(), parameters, err);
+                                     return xsm_model_get_embedding_parameters(get(), parameters, err);
                                  });
     }
     /** As view(), for the features' vectors of an embedding model. (ext/weights.h) */
     template <class How = throwing> outcome<How, xsm_embedding_view> embedding_view() const
     {
         return detail::fill<How>(init<xsm_embedding_view>(), [&](xsm_embedding_view *view, xsm_error *err) {
-            return xsm_model_embedding_view(get(), view, err);
+            return xsm_model_get_embedding_view(get(), view, err);
         });
     }
     /** Changes the order of the weights in memory, an XSM_LAYOUT_* value. Sparse weights become dense.
@@ -1884,7 +1884,7 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
             if (changed.size() > XSM_CLASSES_MAX) {
                 return detail::refuse(err, XSM_ERROR_RANGE, "more rows have changed than an index can have");
             }
-            return xsm_index_update(get(), changed.data(), static_cast<std::uint32_t>(changed.size()), err);
+            return xsm_index_update(get(), changed.data(), changed.size(), err);
         });
     }
     /** Searches; the members of `search` name the arrays. */
@@ -1914,7 +1914,7 @@ class gradient : public handle<xsm_gradient, xsm_gradient_free>
     template <class How = throwing> outcome<How, xsm_gradient_view> view() const
     {
         return detail::fill<How>(init<xsm_gradient_view>(), [&](xsm_gradient_view *view, xsm_error *err) {
-            return xsm_gradient_get(get(), view, err);
+            return xsm_gradient_get_view(get(), view, err);
         });
     }
 };

@@ -34,7 +34,7 @@ static inline bool restored_begin(restored *r, xsm_context *ctx)
     uint32_t state = 1;
     *r = (restored){0};
     if (xsm_model_new_linear(ctx, RESTORED_WIDTH, RESTORED_CLASSES, NULL, &r->model, NULL) != XSM_OK ||
-        xsm_model_parameters(r->model, &w, NULL) != XSM_OK) {
+        xsm_model_get_parameters(r->model, &w, NULL) != XSM_OK) {
         return false;
     }
     for (uint32_t k = 0; k < RESTORED_CLASSES; k++) {

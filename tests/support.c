@@ -97,7 +97,7 @@ static void release(void *user, void *memory, size_t size, size_t alignment)
     pthread_mutex_unlock(&m->lock);
 }
 
-static xsm_context *hooked_context(test_memory **memory, uint32_t threads, xsm_progress_hook hook, void *user)
+static xsm_context *hooked_context(test_memory **memory, uint32_t threads, xsm_activity_hook hook, void *user)
 {
     test_memory *m = calloc(1, sizeof *m);
     assert_non_null(m);

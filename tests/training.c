@@ -242,7 +242,7 @@ xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_
     assert_ok(xsm_model_new_linear(ctx, p->features, p->classes, &options, &m, &err), err);
     if (size > 0) {
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         for (uint32_t k = 0; k < p->classes; k++) {
             for (uint32_t j = 0; j < p->features; j++) {
                 w.weight[k * w.class_step + j * w.feature_step] = (float)(size * (2 * test_uniform(&seed) - 1));
@@ -343,7 +343,7 @@ uint64_t test_hash(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     uint64_t hash = 0;
     for (uint32_t k = 0; k < w.classes; k++) {
         for (uint32_t j = 0; j <= w.features; j++) {
@@ -361,7 +361,7 @@ uint64_t test_hash_embedding(xsm_model *m)
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
     uint64_t hash = test_hash(m);
-    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     for (uint32_t j = 0; j < v.features; j++) {
         for (uint32_t h = 0; h < v.hidden; h++) {
             uint32_t bits;
@@ -473,7 +473,7 @@ xsm_gradient_view test_view(const xsm_gradient *g)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
-    assert_ok(xsm_gradient_get(g, &view, &err), err);
+    assert_ok(xsm_gradient_get_view(g, &view, &err), err);
     return view;
 }
 

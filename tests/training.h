@@ -67,7 +67,7 @@ void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
 void test_correct(xsm_model *m, const test_problem *p, int32_t kind);
 /* Loads a model whose correction is of that kind; NULL: the file is to be refused. */
 void test_load_corrected(xsm_context *context, const char *path, const char *kind);
-/* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_parameters()). */
+/* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_get_parameters()). */
 uint64_t test_hash(xsm_model *m);
 /* The same with an embedding model's vectors. */
 uint64_t test_hash_embedding(xsm_model *m);

@@ -44,7 +44,7 @@ double test_neighbours_right(xsm_model *m)
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     assert_ok(xsm_model_get_class_map(m, &map, &err), err);
     int right = 0;
     for (uint32_t a = 0; a < p.classes; a++) {

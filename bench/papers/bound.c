@@ -215,7 +215,7 @@ double bound_of_model(bound *b, bound_alpha how, xsm_model *model)
 {
     xsm_parameters of = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_model_parameters(model, &of, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &of, &err), &err);
     double *x = papers_memory(bound_size(b, how), sizeof *x), *gradient = papers_memory(bound_size(b, how), sizeof *x);
     for (size_t j = 0; j <= b->features; j++) {
         for (size_t k = 0; k < b->classes; k++) {
@@ -233,7 +233,7 @@ void bound_to_model(const bound *b, const double *x, bool centred, xsm_model *mo
 {
     xsm_parameters to = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_model_parameters(model, &to, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &to, &err), &err);
     for (size_t j = 0; j <= b->features; j++) {
         double mean = 0;
         for (size_t k = 0; centred && k < b->classes; k++) {

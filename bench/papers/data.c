@@ -122,17 +122,17 @@ static bool read_pair(const papers *p, const char *folder, const char *title, co
 
 bool data_read(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
 {
-    return read_pair(p, folder, title, transform, XSM_LABELS_FIRST, false, out);
+    return read_pair(p, folder, title, transform, XSM_KEEP_LABELS_FIRST, false, out);
 }
 
 bool data_read_labels(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
 {
-    return read_pair(p, folder, title, transform, XSM_LABELS_ALL, false, out);
+    return read_pair(p, folder, title, transform, XSM_KEEP_LABELS_ALL, false, out);
 }
 
 bool data_read_union(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
 {
-    return read_pair(p, folder, title, transform, XSM_LABELS_FIRST, true, out);
+    return read_pair(p, folder, title, transform, XSM_KEEP_LABELS_FIRST, true, out);
 }
 
 static xsm_dataset *scaled(const papers *p, const xsm_dataset *data, float factor)

@@ -34,7 +34,7 @@ double softmax_objective(const papers *p, xsm_model *model, const xsm_dataset *d
     xsm_parameters w = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
     double squares = 0;
-    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &w, &err), &err);
     for (size_t k = 0; k < w.classes; k++) {
         for (size_t j = 0; j < w.features; j++) {
             double value = (double)w.weight[k * w.class_step + j * w.feature_step];
@@ -49,8 +49,8 @@ double distance_from(xsm_model *model, xsm_model *of)
     xsm_parameters a = XSM_PARAMETERS_INIT, b = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
     double apart = 0, length = 0;
-    papers_check(xsm_model_parameters(model, &a, &err), &err);
-    papers_check(xsm_model_parameters(of, &b, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &a, &err), &err);
+    papers_check(xsm_model_get_parameters(of, &b, &err), &err);
     for (size_t k = 0; k < b.classes; k++) {
         for (size_t j = 0; j < b.features; j++) {
             double x = (double)a.weight[k * a.class_step + j * a.feature_step];

@@ -140,7 +140,7 @@ static xsm_model *enrolled_model(const course *c)
     xsm_model *model = NULL;
     xsm_parameters w = XSM_PARAMETERS_INIT;
     papers_check(xsm_model_new_linear(c->p->context, D, c->shape.classes, NULL, &model, &err), &err);
-    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &w, &err), &err);
     for (uint32_t k = 0; k < c->shape.classes; k++) {
         memcpy(w.weight + k * w.class_step, c->enrolled + (size_t)k * D, D * sizeof *w.weight);
     }

@@ -22,7 +22,7 @@ static double loss_of(xsm_estimator *e, const xsm_dataset *rows, uint64_t row, x
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     xsm_batch batch = xsm_batch_range(rows, row, 1);
     papers_check(xsm_estimator_gradient(e, &batch, 1e-12, g, &err), &err);
-    papers_check(xsm_gradient_get(g, &view, &err), &err);
+    papers_check(xsm_gradient_get_view(g, &view, &err), &err);
     *classes = view.lengths ? view.lengths[0] : view.width;
     return view.loss;
 }

@@ -165,9 +165,9 @@ static xsm_model *trained_model(const bench *b, xsm_model *like)
     xsm_model *model = NULL;
     xsm_parameters w = XSM_PARAMETERS_INIT, from = XSM_PARAMETERS_INIT;
     papers_check(xsm_model_new_linear(b->p->context, s->features, s->classes, NULL, &model, &err), &err);
-    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &w, &err), &err);
     if (like) {
-        papers_check(xsm_model_parameters(like, &from, &err), &err);
+        papers_check(xsm_model_get_parameters(like, &from, &err), &err);
     }
 #pragma omp parallel for schedule(static)
     for (uint32_t k = 0; k < s->classes; k++) {
@@ -243,7 +243,7 @@ static double rows_changed(const bench *b, const xsm_gradient *g)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
-    papers_check(xsm_gradient_get(g, &v, &err), &err);
+    papers_check(xsm_gradient_get_view(g, &v, &err), &err);
     memset(b->seen, 0, b->shape->classes);
     uint64_t count = 0;
     for (uint64_t i = 0; i < v.examples; i++) {

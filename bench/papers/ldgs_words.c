@@ -201,8 +201,8 @@ static void copy_vectors(xsm_model *from, xsm_model *to)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters a = XSM_PARAMETERS_INIT, b = XSM_PARAMETERS_INIT;
-    papers_check(xsm_model_parameters(from, &a, &err), &err);
-    papers_check(xsm_model_parameters(to, &b, &err), &err);
+    papers_check(xsm_model_get_parameters(from, &a, &err), &err);
+    papers_check(xsm_model_get_parameters(to, &b, &err), &err);
     for (uint32_t k = 0; k < a.classes; k++) {
         memcpy(b.weight + k * b.class_step, a.weight + k * a.class_step, a.features * sizeof *a.weight);
     }

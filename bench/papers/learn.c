@@ -106,7 +106,7 @@ void set_biases(xsm_model *model, double value)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &w, &err), &err);
     for (uint32_t k = 0; k < w.classes; k++) {
         w.bias[k] = (float)value;
     }

@@ -62,7 +62,7 @@ static double distance(xsm_model *model, const double *exact, double *estimate)
 {
     xsm_parameters w = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &w, &err), &err);
     double most = -INFINITY, sum = 0, away = 0;
     for (uint32_t k = 0; k < w.classes; k++) {
         double score = (double)w.weight[k * w.class_step];

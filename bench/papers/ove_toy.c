@@ -94,7 +94,7 @@ static void show_values(const papers *p, report *r)
     for (size_t m = 0; m < EXACT; m++) {
         fitted f = fit(p, data, &exact[m], 0, false, 1e-9, NULL, NULL);
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        papers_check(xsm_model_parameters(f.model, &w, &err), &err);
+        papers_check(xsm_model_get_parameters(f.model, &w, &err), &err);
         double sum = 0;
         for (uint32_t k = 0; k < VALUES; k++) {
             sum += exp((double)w.weight[k * w.class_step]);
@@ -118,7 +118,7 @@ static void write_boundaries(xsm_model *model, const char *title, curves *to)
     xsm_parameters w = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
     uint32_t before = CLASSES;
-    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    papers_check(xsm_model_get_parameters(model, &w, &err), &err);
     for (int i = 0; i <= ANGLES; i++) {
         double angle = TURN * i / ANGLES, most = -INFINITY;
         uint32_t best = 0;

@@ -110,7 +110,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
         return code;
     }
     r->format.labels = cli_labels_kept(r->recalled, r->format.labels);
-    r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;
+    r->format.labels = r->format.labels < 0 ? XSM_KEEP_LABELS_FIRST : r->format.labels;
     r->choose = 0;
     r->began = cli_clock();
     return CLI_GO_ON;

@@ -147,7 +147,7 @@ void cli_list_free(cli_list *list);
 typedef struct cli_data {
     int format;
     int index_base;
-    int labels; /* XSM_LABELS_*, or -1 if not given */
+    int labels; /* XSM_KEEP_LABELS_*, or -1 if not given */
     const char *label_column, *weights_column;
     const char *label_prefix; /* for text, like the following; 0 and NULL are the library's defaults */
     uint64_t min_count, word_ngrams, min_chars, max_chars, buckets;
@@ -389,8 +389,8 @@ void cli_read_ahead(const cli_ahead *bytes);
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out);
-/* The labels kept of a row (XSM_LABELS_*): `given`, or, if that is below 0, those that the model was trained with; -1 =
- * unknown. */
+/* The labels kept of a row (XSM_KEEP_LABELS_*): `given`, or, if that is below 0, those that the model was trained with;
+ * -1 = unknown. */
 int cli_labels_kept(const xsm_model *model, int given);
 /* Keeps in a model what flags say of tables, and of one with a column of text whether its format had tabs. */
 xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format, xsm_error *err);

@@ -41,7 +41,7 @@ static int load_like(conversion *c)
         }
         const int asked = c->format.labels;
         c->format.labels = cli_labels_kept(c->like_model, asked);
-        if (asked < 0 && c->format.labels > XSM_LABELS_ALL) {
+        if (asked < 0 && c->format.labels > XSM_KEEP_LABELS_ALL) {
             fprintf(stderr,
                     "xsoftmax: the %s label of a row is kept, as in the training of %s; --labels all keeps all\n",
                     cli_label_words[c->format.labels], c->like);

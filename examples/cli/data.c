@@ -10,7 +10,7 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-/* In the order of XSM_FORMAT_*, XSM_LABELS_*, XSM_INDEX_BASE_*, XSM_DUPLICATES_*,
+/* In the order of XSM_FORMAT_*, XSM_KEEP_LABELS_*, XSM_INDEX_BASE_*, XSM_DUPLICATES_*,
  * XSM_BAD_BYTES_* and XSM_HEADER_*. */
 const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", "npy", "cache", "npz", NULL};
 const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
@@ -252,7 +252,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.format = data->format;
     options.index_base = data->index_base;
-    options.labels = data->labels >= 0 ? data->labels : XSM_LABELS_ALL;
+    options.labels = data->labels >= 0 ? data->labels : XSM_KEEP_LABELS_ALL;
     options.label_column = data->label_column;
     options.weights_column = data->weights_column;
     options.classes = classes;

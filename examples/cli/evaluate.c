@@ -187,7 +187,7 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
     }
     free(left_out);
     const int kept = cli_labels_kept(e->model, e->format.labels);
-    if (e->format.labels < 0 && kept > XSM_LABELS_ALL) {
+    if (e->format.labels < 0 && kept > XSM_KEEP_LABELS_ALL) {
         printf("\n           the %s label of a row counts, as in training; --labels all counts all",
                cli_label_words[kept]);
     }

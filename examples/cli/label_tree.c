@@ -75,7 +75,7 @@ static int set_option(cli_run *r, size_t i)
 int cli_method_prepare(cli_run *r)
 {
     const char *wrong = stranger(r);
-    r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
+    r->format.labels = r->format.labels < 0 ? XSM_KEEP_LABELS_ALL : r->format.labels;
     if (r->method == CLI_METHOD_CLASS_MEANS) {
         wrong = r->sets.count > 0 ? "set" : r->checkpoint_path ? "checkpoint" : r->resume_path ? "resume" : wrong;
         return wrong ? cli_misuse("--%s means nothing to --method class-means, which has no options and is not trained",

@@ -80,7 +80,7 @@ int cli_train_read(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     cli_data format = r->format;
-    format.labels = r->first_by_default ? XSM_LABELS_ALL : format.labels; /* to tell how many the rows have */
+    format.labels = r->first_by_default ? XSM_KEEP_LABELS_ALL : format.labels; /* to tell how many the rows have */
     int code = r->warm_path ? cli_warm_read(r, &format) : cli_read(r->context, r->data, &format, NULL, &r->train_rows);
     code = code == CLI_GO_ON ? cli_need_labels(r->data, r->train_rows) : code;
     if (code != CLI_GO_ON) {

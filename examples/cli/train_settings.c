@@ -173,9 +173,9 @@ static int make_estimator(cli_run *r)
     }
     int multi = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_MULTI_LABEL) != 0;
     if (r->format.labels < 0) {
-        r->format.labels = multi ? XSM_LABELS_ALL : XSM_LABELS_FIRST;
+        r->format.labels = multi ? XSM_KEEP_LABELS_ALL : XSM_KEEP_LABELS_FIRST;
         r->first_by_default = !multi;
-    } else if (r->format.labels == XSM_LABELS_ALL && !multi) {
+    } else if (r->format.labels == XSM_KEEP_LABELS_ALL && !multi) {
         return cli_misuse("--labels all: '%s' takes one label a row; first or smallest is accepted", r->estimator_name);
     }
     return CLI_GO_ON;
@@ -271,7 +271,8 @@ int cli_train_prepare(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
     if (r->hidden.size && !r->estimator_name && r->geometry <= XSM_GEOMETRY_LINEAR) {
-        r->estimator_name = r->format.labels == XSM_LABELS_ALL ? "sampled-softmax" : "implicit"; /* none is chosen */
+        r->estimator_name =
+            r->format.labels == XSM_KEEP_LABELS_ALL ? "sampled-softmax" : "implicit"; /* none is chosen */
         r->estimator_by_default = r->sets.count == 0;
     }
     if (r->geometry > XSM_GEOMETRY_LINEAR && !r->estimator_name) {
@@ -341,7 +342,7 @@ int cli_train_prepare(cli_run *r)
     }
     code = code == CLI_GO_ON ? make_optimizer(r) : code;
     code = code == CLI_GO_ON && r->estimator_name ? make_estimator(r) : code;
-    r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
+    r->format.labels = r->format.labels < 0 ? XSM_KEEP_LABELS_ALL : r->format.labels;
     if (code == CLI_GO_ON && r->transform_text &&
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
         code = misused("--transform", &err);

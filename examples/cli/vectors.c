@@ -162,7 +162,7 @@ int cli_vectors_load(cli_run *r, const xsm_class_map *map)
     if (!map->vocabulary) {
         return cli_fail("--vectors: the features of %s are no words; vectors are of words of text", r->data);
     }
-    if (xsm_model_embedding_parameters(r->model, &to, &err) != XSM_OK) {
+    if (xsm_model_get_embedding_parameters(r->model, &to, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     lines l;

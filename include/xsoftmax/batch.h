@@ -23,7 +23,7 @@ typedef struct xsm_batch {
                                      (scoring, prediction). */
     const uint64_t *rows;       /**< [count] row numbers, borrowed; NULL = rows first, first+1, ... */
     uint64_t first;             /**< First row when `rows` is NULL. */
-    uint64_t count;             /**< n >= 1. */
+    size_t count;               /**< n >= 1. */
     const float *values;        /**< [n][features] features of the rows, finite, borrowed; NULL = the dataset's
                                      features, or with `offsets` none. */
     size_t stride;              /**< With `values`: floats from one row to the next, at least `features`. */
@@ -57,7 +57,7 @@ typedef struct xsm_batch {
  *  return #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row that does not
  *  exist or a value that is not finite, #XSM_ERROR_SHAPE for rows with the wrong number of features, and
  *  #XSM_ERROR_UNSUPPORTED for values that are not #XSM_DTYPE_FLOAT32. O(1). */
-static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
+static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, size_t count)
 {
     xsm_batch batch = XSM_BATCH_INIT;
     batch.dataset = dataset;
@@ -67,7 +67,7 @@ static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t fir
 }
 
 /** The rows rows[0..count) of a dataset. The array must stay valid while the batch is used. */
-static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
+static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, size_t count)
 {
     xsm_batch batch = xsm_batch_range(dataset, 0, count);
     batch.rows = rows;
@@ -77,7 +77,7 @@ static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_
 /** Rows whose features are the host's own float[count][features], with `stride` floats from one row to the next. The
  *  array must stay valid while the batch is used. For training, also set `dataset`, and `rows` or `first`: they name
  *  the dataset rows whose labels these rows have. */
-static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, uint32_t features, size_t stride)
+static inline xsm_batch xsm_batch_values(const float *values, size_t count, uint32_t features, size_t stride)
 {
     xsm_batch batch = xsm_batch_range(NULL, 0, count);
     batch.values = values;
@@ -89,7 +89,7 @@ static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, ui
 /** As xsm_batch_values(), for sparse rows (CSR): row i has the features index[offsets[i]..offsets[i+1]) and the
  *  `values` at the same positions. */
 static inline xsm_batch xsm_batch_sparse_values(const uint64_t *offsets, const uint32_t *index, const float *values,
-                                                uint64_t count, uint32_t features)
+                                                size_t count, uint32_t features)
 {
     xsm_batch batch = xsm_batch_values(values, count, features, 0);
     batch.offsets = offsets;

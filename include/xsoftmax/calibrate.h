@@ -23,9 +23,9 @@
  * of 0 changes nothing. Let p be the probability that the trees give to a class:
  *  - The temperature replaces p by p^scale / Z. Z is the sum of p^scale over the classes found, plus r^scale, where r
  *    is 1 minus the sum of their p. The classes not found share r^scale / Z in proportion to p, so that all sum to one.
- *    The link must be #XSM_LABEL_TREE_SOFTMAX or #XSM_LABEL_TREE_NORMALISED.
- *  - #XSM_CALIBRATION_LABELS uses z = log(p / (1 - p)), or the score if the link is #XSM_LABEL_TREE_HINGE. With
- *    #XSM_LABEL_TREE_NORMALISED p is that of #XSM_LABEL_TREE_SIGMOID.
+ *    The link must be #XSM_LABEL_TREE_LINK_SOFTMAX or #XSM_LABEL_TREE_LINK_NORMALISED.
+ *  - #XSM_CALIBRATION_LABELS uses z = log(p / (1 - p)), or the score if the link is #XSM_LABEL_TREE_LINK_HINGE. With
+ *    #XSM_LABEL_TREE_LINK_NORMALISED p is that of #XSM_LABEL_TREE_LINK_SIGMOID.
  *  @{ */
 
 /** How scores become probabilities. */
@@ -63,7 +63,7 @@ typedef struct xsm_calibrate_options {
     size_t size;       /**< sizeof(xsm_calibrate_options). */
     int32_t method;    /**< An XSM_CALIBRATION_* value, not NONE; #XSM_CALIBRATION_AUTO = by the rows:
                             #XSM_CALIBRATION_LABELS if any has several labels, and for a model with #XSM_LINK_SIGMOID or
-                            a label tree with #XSM_LABEL_TREE_SIGMOID or #XSM_LABEL_TREE_HINGE; else
+                            a label tree with #XSM_LABEL_TREE_LINK_SIGMOID or #XSM_LABEL_TREE_LINK_HINGE; else
                             #XSM_CALIBRATION_TEMPERATURE. */
     uint32_t reserved; /**< Zero. */
     uint64_t rows;     /**< At most so many of the rows, one of each of equal parts, by a hash; 0 = all. */
@@ -105,7 +105,7 @@ extern "C" {
  *  For a label tree the log-loss is that of the classes that a beam of 10 finds. If the least log-loss would raise the
  *  calibration error of the best class (xsm_metrics::calibration_error) on these rows, the scale and the shift are
  *  moved back towards 1 and 0, in up to eight steps: so neither the log-loss nor this error is larger than with these.
- *  With #XSM_LABEL_TREE_HINGE, which has no probabilities before, the error is not looked at.
+ *  With #XSM_LABEL_TREE_LINK_HINGE, which has no probabilities before, the error is not looked at.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model; no trainer may be at work on it
  *  @param rows    rows with the model's D, read against its class map and already transformed. Some hundreds are

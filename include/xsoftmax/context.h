@@ -77,7 +77,7 @@ typedef struct xsm_runner {
         sizeof(xsm_runner), NULL, 0, 0, NULL                                                                           \
     }
 
-/** What a call is doing, for an #xsm_progress_hook. The library fills it; check `size` before you read members that
+/** What a call is doing, for an #xsm_activity_hook. The library fills it; check `size` before you read members that
  *  later releases add (XSM_HAS()). */
 typedef struct xsm_activity {
     size_t size;       /**< sizeof(xsm_activity) in the library. */
@@ -104,7 +104,7 @@ typedef struct xsm_activity {
  *  @param user     `progress_user`
  *  @param activity what the call is doing, valid until the hook returns
  *  @return 0 to go on */
-typedef int32_t (*xsm_progress_hook)(void *user, const xsm_activity *activity);
+typedef int32_t (*xsm_activity_hook)(void *user, const xsm_activity *activity);
 
 /** Called once, when the library no longer needs what the host has lent it: a context its callbacks
  *  (#xsm_context_options), a dataset its arrays (#XSM_BORROW), a model bytes and tensors (ext/storage.h,
@@ -137,7 +137,7 @@ typedef struct xsm_context_options {
     uint32_t threads;     /**< Without a runner: number of threads, at most 4096; 1 = the calling thread only. Default:
                                the number of processors that this process may run on. */
     uint32_t cpu_disable; /**< Sum of XSM_CPU_DISABLE_* values. Results are bit-identical for any value. */
-    xsm_progress_hook progress; /**< Receives the progress of long calls, and can cancel them. Default: none. */
+    xsm_activity_hook progress; /**< Receives the progress of long calls, and can cancel them. Default: none. */
     void *progress_user;        /**< First argument of progress(). */
     xsm_release_hook release;   /**< Called after the last object made with the context has been released: nothing calls
                                      the allocator, runner, log and progress of these options any more, so what their

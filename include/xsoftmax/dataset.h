@@ -41,9 +41,9 @@ typedef struct xsm_vocabulary xsm_vocabulary;
 
 /** Which labels of a row are used. */
 enum {
-    XSM_LABELS_ALL = 0,     /**< All, without duplicates, in file order. */
-    XSM_LABELS_FIRST = 1,   /**< The first in file order. */
-    XSM_LABELS_SMALLEST = 2 /**< The smallest label; for text, the first name in bytewise order. */
+    XSM_KEEP_LABELS_ALL = 0,     /**< All, without duplicates, in file order. */
+    XSM_KEEP_LABELS_FIRST = 1,   /**< The first in file order. */
+    XSM_KEEP_LABELS_SMALLEST = 2 /**< The smallest label; for text, the first name in bytewise order. */
 };
 
 /** File formats.
@@ -217,7 +217,7 @@ enum {
 typedef struct xsm_read_options {
     size_t size;        /**< sizeof(xsm_read_options). */
     int32_t format;     /**< An XSM_FORMAT_* value. */
-    int32_t labels;     /**< An XSM_LABELS_* value. */
+    int32_t labels;     /**< An XSM_KEEP_LABELS_* value. */
     int32_t index_base; /**< An XSM_INDEX_BASE_* value; LIBSVM only. AUTO is that of the class map: where this is
                              #XSM_INDEX_BASE_ZERO and no row has a feature 0, a warning is logged, and numbers up to D
                              are an error. #XSM_INDEX_BASE_ONE reads feature 1 as the first of such a map. */
@@ -322,14 +322,14 @@ typedef struct xsm_source {
 
 /** Labels of rows in the caller's memory, as classes in [0, `classes`). Start with #XSM_LABELS_INIT. */
 typedef struct xsm_labels {
-    size_t size;             /**< sizeof(xsm_labels). */
-    uint32_t classes;        /**< K. */
-    uint32_t reserved;       /**< Zero. */
-    const uint64_t *offsets; /**< [N+1] row i has labels[offsets[i]..offsets[i+1]); NULL = one label a row. */
-    const uint32_t *labels;  /**< The labels, without duplicates in a row. #XSM_CLASS_UNSEEN is allowed, also more than
-                                  once. */
-    const float *weights;    /**< Weight of each of these labels, finite and at least 0: its term of the loss counts so
-                                  many times. NULL = 1 each. */
+    size_t size;          /**< sizeof(xsm_labels). */
+    uint32_t classes;     /**< K. */
+    uint32_t offset_bits; /**< Bits of an offset, 32 or 64; 0 = 64. Offsets of 32 are copied, whoever owns the rest. */
+    const void *offsets;  /**< [N+1] row i has labels[offsets[i]..offsets[i+1]); NULL = one label a row. */
+    const uint32_t *labels; /**< The labels, without duplicates in a row. #XSM_CLASS_UNSEEN is allowed, also more than
+                                 once. */
+    const float *weights;   /**< Weight of each of these labels, finite and at least 0: its term of the loss counts so
+                                 many times. NULL = 1 each. */
 } xsm_labels;
 
 /** Starting value of an #xsm_labels. */
@@ -352,7 +352,7 @@ typedef struct xsm_dense_rows {
     size_t size;              /**< sizeof(xsm_dense_rows). */
     const void *values;       /**< Feature j of row i is number i*stride + j. Not read if `features` is 0. */
     size_t stride;            /**< Numbers from one row to the next, at least `features`; 0 = `features`. */
-    uint64_t rows;            /**< N >= 1. */
+    size_t rows;              /**< N >= 1. */
     uint32_t features;        /**< D; 0 for rows that have labels only. */
     int32_t dtype;            /**< Type of the values, #XSM_DTYPE_FLOAT32 or #XSM_DTYPE_FLOAT64, which is rounded. */
     const xsm_labels *labels; /**< Labels of the rows, or NULL for rows to predict. */
@@ -383,7 +383,7 @@ typedef struct xsm_csr_rows {
     const void *index;        /**< Features of the values, in [0, D), strictly increasing within a row; NULL without
                                    values. */
     const void *values;       /**< The values; NULL without values. */
-    uint64_t rows;            /**< N >= 1. */
+    size_t rows;              /**< N >= 1. */
     uint32_t features;        /**< D; 0 for rows that have labels only. */
     int32_t dtype;            /**< Type of the values, #XSM_DTYPE_FLOAT32 or #XSM_DTYPE_FLOAT64, which is rounded. */
     uint32_t offset_bits;     /**< Bits of an offset, 32 or 64; 0 = 64. */
@@ -577,8 +577,8 @@ XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64
  *          #XSM_ERROR_RANGE for `least`, or a map out of order. O(K + labels), and sorting where labels have names. */
 XSM_API xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *dataset, uint64_t least, const xsm_class_map *known,
                                                 uint64_t *dropped, xsm_error *err);
-/** Keeps one label a row: `which` is an XSM_LABELS_* value. #XSM_LABELS_SMALLEST compares the labels of the file, and
- *  uses an unseen label only if the row has no other. The classes do not change.
+/** Keeps one label a row: `which` is an XSM_KEEP_LABELS_* value. #XSM_KEEP_LABELS_SMALLEST compares the labels of the
+ *  file, and uses an unseen label only if the row has no other. The classes do not change.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for another `which`. O(labels). */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
@@ -606,8 +606,8 @@ XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_ARGUMENT for no rows. O(values
  *          copied). */
-XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
-                                      xsm_dataset **out, xsm_error *err);
+XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, size_t count, xsm_dataset **out,
+                                      xsm_error *err);
 /** Splits a dataset into two at random: `part` gets floor(fraction*N + 1/2) rows, `rest` the other rows, both in the
  *  original order.
  *  @param dataset  the dataset, unchanged

@@ -227,7 +227,7 @@ XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm
  *          batch; #XSM_ERROR_RANGE for eta, and for a host's sampler that draws what is no class or gives a class that
  *          it drew, or a label, the probability 0, NaN or more than 1; #XSM_ERROR_LIMIT for a batch whose coefficients
  *          cannot be addressed;
- *          #XSM_CANCELLED: the same call computes the same gradient again. An #xsm_progress_hook does not stop an
+ *          #XSM_CANCELLED: the same call computes the same gradient again. An #xsm_activity_hook does not stop an
  *          estimator with a xsm_estimator_ops::state_tensor, as what it stores would be half changed.
  *          O(n m nnz), m the number of classes that a step scores; a search has the cost of its index. */
 XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
@@ -265,7 +265,7 @@ XSM_API xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xs
 XSM_API void xsm_gradient_free(xsm_gradient *gradient);
 /** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */
-XSM_API xsm_status xsm_gradient_get(const xsm_gradient *gradient, xsm_gradient_view *view, xsm_error *err);
+XSM_API xsm_status xsm_gradient_get_view(const xsm_gradient *gradient, xsm_gradient_view *view, xsm_error *err);
 
 #ifdef __cplusplus
 }

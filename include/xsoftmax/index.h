@@ -36,13 +36,13 @@ typedef struct xsm_index_ops xsm_index_ops;
 
 /** A search for the rows with the highest scores for several queries. Start with #XSM_INDEX_SEARCH_INIT. */
 typedef struct xsm_index_search {
-    size_t size;           /**< sizeof(xsm_index_search). */
-    const float *queries;  /**< Query i at queries[i*stride], D numbers. */
-    size_t stride;         /**< Floats from one query to the next, >= D. */
-    uint64_t count;        /**< n >= 1. */
-    uint32_t top;          /**< Most rows for each query, 1 to K. */
-    int32_t has_threshold; /**< 1 = only rows that score above `threshold`. */
-    float threshold;       /**< Used if has_threshold is 1. */
+    size_t size;             /**< sizeof(xsm_index_search). */
+    const float *queries;    /**< Query i at queries[i*stride], D numbers. */
+    size_t stride;           /**< Floats from one query to the next, >= D. */
+    size_t count;            /**< n >= 1. */
+    uint32_t top;            /**< Most rows for each query, 1 to K. */
+    int32_t has_least_score; /**< 1: `least_score` counts. */
+    float least_score;       /**< Rows with a score below it are left out. */
     int32_t dtype;     /**< Type of the queries, an XSM_DTYPE_* value; #XSM_DTYPE_FLOAT32, which is 0, is accepted. */
     uint32_t *classes; /**< [n][top] output: rows, highest score first; rows with equal scores in increasing
                             order. */
@@ -120,7 +120,7 @@ XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *mode
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite; #XSM_ERROR_STATE if not built, or if its model
  *          has grown or has another geometry since; #XSM_ERROR_RANGE for a row that does not exist. After a failure the
  *          index may contain old values of some rows. O(count C D) for `spherical`. */
-XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, uint32_t count, xsm_error *err);
+XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, size_t count, xsm_error *err);
 /** Searches, on the context's threads.
  *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;
  *          #XSM_ERROR_UNSUPPORTED for queries that are not #XSM_DTYPE_FLOAT32; #XSM_ERROR_DATA if a host's table

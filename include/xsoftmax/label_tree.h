@@ -24,28 +24,29 @@
 
 /** How labels are divided between the children of a node. */
 enum {
-    XSM_LABEL_TREE_BALANCED = 0, /**< Halves of equal size, divided again, by balanced spherical 2-means (Parabel). */
-    XSM_LABEL_TREE_CLUSTERS = 1  /**< `arity` clusters of any size, by spherical k-means (Bonsai). */
+    /** Halves of equal size, divided again, by balanced spherical 2-means (Parabel). */
+    XSM_LABEL_TREE_BALANCE_BALANCED = 0,
+    XSM_LABEL_TREE_BALANCE_CLUSTERS = 1 /**< `arity` clusters of any size, by spherical k-means (Bonsai). */
 };
 
 /** What the classifiers of a node minimise, besides their L2 penalty; m is a row's margin y (w x + b). */
 enum {
-    XSM_LABEL_TREE_SQUARED_HINGE = 0, /**< max(0, 1 - m)^2: few rows matter, so it is the faster one. */
-    XSM_LABEL_TREE_LOGISTIC = 1       /**< log(1 + exp(-m)). */
+    XSM_LABEL_TREE_LOSS_SQUARED_HINGE = 0, /**< max(0, 1 - m)^2: few rows matter, so it is the faster one. */
+    XSM_LABEL_TREE_LOSS_LOGISTIC = 1       /**< log(1 + exp(-m)). */
 };
 
 /** What the scores of nodes become. */
 enum {
-    XSM_LABEL_TREE_AUTO = 0,    /**< `softmax` if no row has more than one label, else `sigmoid`. */
-    XSM_LABEL_TREE_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids on
-                                     its path, fitted to be right. */
-    XSM_LABEL_TREE_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
-    XSM_LABEL_TREE_HINGE = 3,   /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
-                                     trained with #XSM_LABEL_TREE_SQUARED_HINGE. */
+    XSM_LABEL_TREE_LINK_AUTO = 0,    /**< `softmax` if no row has more than one label, else `sigmoid`. */
+    XSM_LABEL_TREE_LINK_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids
+                                     on its path, fitted to be right. */
+    XSM_LABEL_TREE_LINK_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
+    XSM_LABEL_TREE_LINK_HINGE = 3,   /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
+                                     trained with #XSM_LABEL_TREE_LOSS_SQUARED_HINGE. */
     /** Probabilities that sum to one, or to less with several trees: those of `sigmoid`, which the scores are, divided
      *  by their sum over what a search finds: its classes, and the nodes that it leaves out, each of which stands for
      *  the classes under it. So they depend on the width of the beam, and the order of the classes does not. */
-    XSM_LABEL_TREE_NORMALISED = 4
+    XSM_LABEL_TREE_LINK_NORMALISED = 4
 };
 
 /** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT. xsm_label_tree_set() has an option of
@@ -61,15 +62,15 @@ typedef struct xsm_label_tree_options {
     uint32_t negatives;  /**< Nodes of each level that a beam search goes on with, for every training row, up to 1000:
                               the classifiers of a node also learn from the rows that reach it by mistake. 0 = only from
                               rows with a label under it. */
-    int32_t loss;        /**< #XSM_LABEL_TREE_SQUARED_HINGE or #XSM_LABEL_TREE_LOGISTIC. */
+    int32_t loss;        /**< #XSM_LABEL_TREE_LOSS_SQUARED_HINGE or #XSM_LABEL_TREE_LOSS_LOGISTIC. */
     uint64_t seed;       /**< Seed of the random starts and orders, up to 2^53. */
     double cost;         /**< C, weight of the loss against the penalty |w|^2/2: 1e-6 to 1e6; 0 = 1. */
     double epsilon;      /**< Tolerance of the solver, the largest difference of projected gradients (logistic: the
                               largest of their absolute values): 1e-9 to 10; 0 = 0.1. */
     double threshold;    /**< Weights with a smaller absolute value are dropped, 0 to 1e6; #XSM_DEFAULT = 0.1. With 0
                               only zeros are. */
-    int32_t balance;     /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
-    int32_t link;        /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
+    int32_t balance;     /**< #XSM_LABEL_TREE_BALANCE_BALANCED or #XSM_LABEL_TREE_BALANCE_CLUSTERS. */
+    int32_t link;        /**< #XSM_LABEL_TREE_LINK_AUTO, or another XSM_LABEL_TREE_LINK_* value. */
     /** File to which finished nodes are saved, replaced in one piece: at the start, every `checkpoint_every` seconds,
      *  after each tree and when the fit is cancelled; NULL = none. */
     const char *checkpoint;
@@ -98,7 +99,7 @@ typedef struct xsm_label_tree_result {
     double clustering_seconds; /**< Seconds for the label vectors and the trees' shapes. */
     double training_seconds;   /**< Seconds for the classifiers. */
     uint32_t depth;            /**< Steps from the root to the lowest label, of the deepest tree. */
-    int32_t link;              /**< What was chosen for #XSM_LABEL_TREE_AUTO, or the option. */
+    int32_t link;              /**< What was chosen for #XSM_LABEL_TREE_LINK_AUTO, or the option. */
     uint32_t checkpoints;      /**< Checkpoints that were written. */
     int32_t checkpoint;        /**< Status of the last one: if it cannot be written, the fit goes on. */
 } xsm_label_tree_result;
@@ -123,10 +124,10 @@ extern "C" {
  *  Lin, 2011). Rows are used as they are: the defaults are right for rows of unit length (xsm_transform_new() with
  *  `unit`). Rows without a known label count for nothing. A class without rows is at the end of every list.
  *
- *  Unless the link is #XSM_LABEL_TREE_HINGE, the scores of each level get a scale and a shift (softmax: a scale) that
- *  make them the logarithms of odds (softmax: of probabilities) of rows that were not seen. They are fitted to about
- *  4,096 training rows a level, of which each is scored as if it had been left out (leave-one-out formula of least
- *  squares with the diagonal of the Hessian).
+ *  Unless the link is #XSM_LABEL_TREE_LINK_HINGE, the scores of each level get a scale and a shift (softmax: a scale)
+ *  that make them the logarithms of odds (softmax: of probabilities) of rows that were not seen. They are fitted to
+ *  about 4,096 training rows a level, of which each is scored as if it had been left out (leave-one-out formula of
+ *  least squares with the diagonal of the Hessian).
  *
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
@@ -141,11 +142,11 @@ extern "C" {
  *  quarter of `checkpoint_every`, or of one node. With `negatives` a checkpoint has 8 bytes more for each of these and
  *  each row.
  *
- *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature),
- *  and 8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides
- *  (up to 16 MiB; vectors with more than 2^21 pairs are divided by all threads together, and not copied), and for
- *  each feature that occurs in them (without a copy: for every feature) 12 bytes with #XSM_LABEL_TREE_BALANCED, or 8
- *  times `arity`, rounded up to a multiple of 16, with #XSM_LABEL_TREE_CLUSTERS: 900 MB for a million features and an
+ *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature), and
+ *  8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides (up to
+ *  16 MiB; vectors with more than 2^21 pairs are divided by all threads together, and not copied), and for each feature
+ *  that occurs in them (without a copy: for every feature) 12 bytes with #XSM_LABEL_TREE_BALANCE_BALANCED, or 8 times
+ *  `arity`, rounded up to a multiple of 16, with #XSM_LABEL_TREE_BALANCE_CLUSTERS: 900 MB for a million features and an
  *  `arity` of 100. For the training, after that, 4 bytes for each row, label and level, and for each thread a copy of
  *  the rows of a node that has less than half of the rows, 64 bytes for each of its features, and 64 for each of its
  *  rows.

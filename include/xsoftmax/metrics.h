@@ -37,7 +37,7 @@
  * several labels, and with #XSM_LINK_SIGMOID, a row's log-loss is the sum over all classes of -log p for its labels and
  * -log(1 - p) for the others. In a label tree the sum is over
  * the classes that the beam finds and the row's labels; it is so without a calibration, too, if the link is
- * #XSM_LABEL_TREE_SIGMOID.
+ * #XSM_LABEL_TREE_LINK_SIGMOID.
  *
  * Every class is scored, in tiles (a label tree finds the best classes by a beam search, see
  * xsm_evaluate_options::beam); the memory needed does not grow with N*K. Rows whose labels do not occur in training
@@ -92,7 +92,7 @@ typedef struct xsm_metrics {
     uint64_t unseen_labels; /**< Labels of all rows that are not in the class map. */
     double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels
                                  (#XSM_CALIBRATION_LABELS, #XSM_LINK_SIGMOID: see above). NaN if there are no such
-                                 rows, and for a label tree with #XSM_LABEL_TREE_HINGE without a calibration, whose
+                                 rows, and for a label tree with #XSM_LABEL_TREE_LINK_HINGE without a calibration, whose
                                  scores rank only. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */

@@ -121,14 +121,12 @@ typedef struct xsm_embedding_options {
     /** Initial values are uniform in [-scale, scale], 0 to 1e6; #XSM_DEFAULT = sqrt(3/H), for which the mean squared
      *  norm of a vector is 1. With 0 all are 0, for a host that sets them. */
     double scale;
-    int32_t reserved;  /**< Zero. */
-    int32_t reserved2; /**< Zero. */
 } xsm_embedding_options;
 
 /** Starting value of an #xsm_embedding_options: without bias, identity, sum, not tied. */
 #define XSM_EMBEDDING_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, XSM_DEFAULT, 0, 0                                                \
+        sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, XSM_DEFAULT                                                      \
     }
 
 /** How to load a model. Start with #XSM_LOAD_OPTIONS_INIT. */
@@ -150,7 +148,7 @@ typedef struct xsm_load_options {
 typedef struct xsm_parameters {
     size_t size;   /**< sizeof(xsm_parameters). */
     float *weight; /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither class-major nor
-                        feature-major. Such weights cannot be written; xsm_model_view() shows them, and
+                        feature-major. Such weights cannot be written; xsm_model_get_view() shows them, and
                         xsm_model_score_range() scores with them. A program should check for NULL, as a model may
                         be sparse, or in fewer bits (xsm_model_convert() in ext/weights.h). */
     float *bias;   /**< [K], or NULL. */
@@ -274,7 +272,7 @@ XSM_API uint32_t xsm_model_feature_count(const xsm_model *model);
  *  = V^T V of rank H at most, V [H,F] its vectors and w_k = V c_k (Yen et al. 2018, section 2).
  *
  *  With distances, the bias is a function of the weights, b_k = -||w_k||^2/2; the function adds a bias if the model has
- *  none. Steps of the optimizer `sgd` update it. After writing weights through xsm_model_parameters(), call this
+ *  none. Steps of the optimizer `sgd` update it. After writing weights through xsm_model_get_parameters(), call this
  *  function again. #XSM_GEOMETRY_LINEAR keeps the values of the bias and makes it an independent parameter. Scoring,
  *  search, prediction and saving support both definitions. Distances do not support an L2 penalty (ridge; it would pull
  *  towards an origin without a meaning), proximal estimators, a maximum row norm, `hierarchical`, the optimizers
@@ -291,8 +289,8 @@ XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xs
 /** Sets what makes probabilities of scores in prediction, evaluation, thresholds and calibration; it is saved with the
  *  model. A new model has #XSM_LINK_SOFTMAX. Training sets the link that the estimator trains for: `one-vs-all` and
  *  `one-vs-all-sampled`, and tables with #XSM_ESTIMATOR_SIGMOID, #XSM_LINK_SIGMOID; all others #XSM_LINK_SOFTMAX. An
- *  optimizer's step does so, too. So only a host that writes weights itself (xsm_model_parameters()) calls this. Scores
- *  stay as they are; a calibration is removed.
+ *  optimizer's step does so, too. So only a host that writes weights itself (xsm_model_get_parameters()) calls this.
+ *  Scores stay as they are; a calibration is removed.
  *  @param model the model; no trainer may be at work on it
  *  @param link  an XSM_LINK_* value
  *  @param err   what went wrong, or NULL
@@ -376,9 +374,9 @@ XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *k
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
  *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_geometry() after
  *  writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
- *  xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
+ *  xsm_model_get_view() does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK, or what any function may return (@ref error) */
-XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
+XSM_API xsm_status xsm_model_get_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
 /** Computes the hidden vectors phi of the rows of a batch.
  *  @param model  an embedding model
  *  @param batch  n rows with the model's F

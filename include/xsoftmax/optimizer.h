@@ -95,7 +95,7 @@ XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model
  *          that do not exist; #XSM_ERROR_SHAPE if n of batch and gradient or K of gradient and model differ;
  *          #XSM_ERROR_UNSUPPORTED for a gradient that the optimizer does not support. O(nnz) for each coefficient, plus
  *          O(1) for an L2 penalty. #XSM_CANCELLED for a large step (@ref guide_cancelling), after which the model is as
- *          before; others are taken as a whole: an #xsm_progress_hook is called and does not stop them. */
+ *          before; others are taken as a whole: an #xsm_activity_hook is called and does not stop them. */
 XSM_API xsm_status xsm_optimizer_apply(xsm_optimizer *optimizer, const xsm_batch *batch, const xsm_gradient *gradient,
                                        double eta, xsm_error *err);
 

@@ -29,8 +29,7 @@ enum {
 /** Value of an #XSM_OPTION_CLASSES: classes in the given order, without duplicates; empty by default. */
 typedef struct xsm_class_list {
     const uint32_t *classes; /**< [count] classes, owned by the object that has the option; NULL if empty. */
-    uint32_t count;          /**< Number of classes. */
-    uint32_t reserved;       /**< Zero. */
+    size_t count;            /**< Number of classes. */
 } xsm_class_list;
 
 /** One option. It grows at its end, as other structs with a size: a table of functions has an array of options, all of

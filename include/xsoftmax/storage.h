@@ -29,7 +29,7 @@ typedef struct xsm_storage {
                                    until its last reference is given up (objects that are made from a model keep
                                    references; release() says when), by all else until the call returns. With
                                    xsm_load_options::copy, a model needs them no longer than that. */
-    uint64_t byte_count;      /**< Number of `bytes`: those of one file and no more. */
+    size_t byte_count;        /**< Number of `bytes`: those of one file and no more. */
     const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
                                    that more can follow. The bytes are kept in memory of the context. */
     void *user;               /**< Writing: first argument of the four functions that follow. */

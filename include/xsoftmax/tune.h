@@ -118,7 +118,7 @@ typedef struct xsm_tune_progress {
 /** Called with the progress at the start of each trial and several times a second. A non-zero return value ends the
  *  tuning with #XSM_CANCELLED. The callback must not use the model, because a trial may use only some of its
  *  classes; it must return, and must not throw. */
-typedef int32_t (*xsm_tune_function)(void *user, const xsm_tune_progress *progress);
+typedef int32_t (*xsm_tune_progress_function)(void *user, const xsm_tune_progress *progress);
 
 /** Settings of xsm_tune_eta(). Start with #XSM_TUNE_OPTIONS_INIT. */
 typedef struct xsm_tune_options {
@@ -126,8 +126,8 @@ typedef struct xsm_tune_options {
     const xsm_trainer_options *run; /**< Settings of the run to find a rate for, or NULL for the defaults. Its epochs,
                                          batch, schedule, order and seed are used; its eta, evaluations and callback are
                                          ignored. */
-    xsm_tune_function progress;     /**< Callback, or NULL. */
-    void *progress_user;            /**< First argument of progress(). */
+    xsm_tune_progress_function progress; /**< Callback, or NULL. */
+    void *progress_user;                 /**< First argument of progress(). */
 } xsm_tune_options;
 
 /** Starting value of an #xsm_tune_options. */

@@ -117,7 +117,7 @@ void xsm_buffer_free(xsm_buffer *b)
     }
 }
 
-const void *xsm_buffer_bytes(const xsm_buffer *b, uint64_t *count)
+const void *xsm_buffer_bytes(const xsm_buffer *b, size_t *count)
 {
     const block *saved = b ? b->saved : NULL;
     if (count) {

@@ -16,7 +16,7 @@ struct xsm_context {
     xsm_runner runner; /* run == NULL: the pool */
     xsmi_pool *pool;   /* NULL with a host's runner or one thread */
     const xsmi_kernels *kernels;
-    xsm_progress_hook progress;
+    xsm_activity_hook progress;
     void *progress_user;
     double pace;              /* seconds from one call of progress() to the next */
     pthread_key_t key;        /* each thread's activity; only with progress() */

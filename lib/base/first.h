@@ -32,7 +32,7 @@
 #define XSMI_LAST_xsm_dense_rows weights
 #define XSMI_LAST_xsm_draw log_probabilities
 #define XSMI_LAST_xsm_draw_plan reserved
-#define XSMI_LAST_xsm_embedding_options reserved2
+#define XSMI_LAST_xsm_embedding_options scale
 #define XSMI_LAST_xsm_embedding_parameters reserved
 #define XSMI_LAST_xsm_embedding_view reserved
 #define XSMI_LAST_xsm_encoder_options index_base

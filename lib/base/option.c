@@ -279,7 +279,7 @@ static size_t print_classes(const xsm_class_list *list, char *buffer, size_t siz
     if (size > 0) {
         buffer[0] = '\0';
     }
-    for (uint32_t i = 0; i < list->count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         char text[16];
         size_t more = (size_t)snprintf(text, sizeof text, "%s%" PRIu32, i ? "," : "", list->classes[i]);
         for (size_t j = 0; j <= more && length + j < size; j++) {

@@ -24,7 +24,7 @@ static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e
     const float h = 0x1p-9f;
     double most = 0, loss[4];
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    XSMI_TRY(xsm_model_parameters(t->model, &w, err));
+    XSMI_TRY(xsm_model_get_parameters(t->model, &w, err));
     XSMI_TRY(loss_at(t, e, g, row, &loss[0], err));
     const xsmi_entries entries = xsmi_gradient_example_entries(g, 0);
     for (uint64_t j = 0; j < entries.count; j++) {
@@ -78,7 +78,7 @@ xsm_status xsmi_estimator_trial_extremes(const xsmi_estimator_trial *t, xsm_esti
     xsm_parameters w = XSM_PARAMETERS_INIT;
     for (int kind = 0; kind < 6; kind++) {
         XSMI_TRY(xsmi_estimator_trial_fill(t, 0, kind < 2 ? (double)far : 0, (uint64_t)kind, err));
-        XSMI_TRY(xsm_model_parameters(t->model, &w, err));
+        XSMI_TRY(xsm_model_get_parameters(t->model, &w, err));
         for (uint32_t k = 0; k < t->shape.classes && kind >= 2; k++) {
             bool up = kind == 2 ? k % 2 == 0 : kind == 3 ? k % 2 == 1 : kind == 4;
             w.bias[k] = up ? far : -far;

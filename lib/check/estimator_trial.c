@@ -46,7 +46,7 @@ xsm_status xsmi_estimator_trial_fill(const xsmi_estimator_trial *t, double size,
 {
     xsm_parameters w = XSM_PARAMETERS_INIT;
     xsmi_stream stream;
-    XSMI_TRY(xsm_model_parameters(t->model, &w, err));
+    XSMI_TRY(xsm_model_get_parameters(t->model, &w, err));
     xsmi_stream_start(&stream, seed, XSMI_STREAM_CHECK, t->shape.classes);
     for (uint32_t k = 0; k < t->shape.classes; k++) {
         XSMI_TRY(xsmi_go_on(t->context, err));

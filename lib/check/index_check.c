@@ -45,7 +45,7 @@ static void fill_row(problem *p, xsmi_stream *s, uint32_t k)
 /* Some of the queries, and the length of their lists. */
 typedef struct request {
     uint32_t first, count, top;
-    const float *threshold; /* or NULL */
+    const float *least_score; /* or NULL */
 } request;
 
 static request search_all(uint32_t top)
@@ -60,8 +60,8 @@ static xsm_status search(const problem *p, const xsm_index *x, request a, int in
     s.stride = p->width;
     s.count = a.count;
     s.top = a.top;
-    s.has_threshold = a.threshold != NULL;
-    s.threshold = a.threshold ? *a.threshold : 0;
+    s.has_least_score = a.least_score != NULL;
+    s.least_score = a.least_score ? *a.least_score : 0;
     s.classes = p->classes[into] + (size_t)a.first * a.top;
     s.scores = p->scores[into] + (size_t)a.first * a.top;
     s.lengths = p->lengths[into] + a.first;
@@ -69,7 +69,7 @@ static xsm_status search(const problem *p, const xsm_index *x, request a, int in
 }
 
 /* Whether the lists of a search are valid. */
-static xsm_status check_lists(const problem *p, int of, uint32_t top, const float *threshold, xsm_error *err)
+static xsm_status check_lists(const problem *p, int of, uint32_t top, const float *least_score, xsm_error *err)
 {
     for (uint32_t i = 0; i < QUERIES; i++) {
         const uint32_t *classes = p->classes[of] + (size_t)i * top;
@@ -79,9 +79,9 @@ static xsm_status check_lists(const problem *p, int of, uint32_t top, const floa
             if (!(fabs((double)scores[j] - want) <= p->options->tolerance * size)) {
                 return FAULT(p, err, "row %u scores %g, not %g", classes[j], want, (double)scores[j]);
             }
-            if (threshold && !(scores[j] > *threshold)) {
+            if (least_score && !(scores[j] >= *least_score)) {
                 return FAULT(p, err, "row %u is listed with %g, not above %g", classes[j], (double)scores[j],
-                             (double)*threshold);
+                             (double)*least_score);
             }
             if (j > 0 && (scores[j] > scores[j - 1] || (scores[j] == scores[j - 1] && classes[j] <= classes[j - 1]))) {
                 return FAULT(p, err, "position %u of a list is before position %u in order", j, j - 1);
@@ -228,11 +228,11 @@ static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
     }
     XSMI_TRY(same_lists(p, top, "alone", err));
     XSMI_TRY(try_spaced(p, x, top, err));
-    float threshold = p->scores[0][0] - 0.05f;
-    XSMI_TRY(search(p, x, (request){0, QUERIES, top, &threshold}, 1, err));
-    XSMI_TRY(check_lists(p, 1, top, &threshold, err));
+    float least_score = p->scores[0][0] - 0.05f;
+    XSMI_TRY(search(p, x, (request){0, QUERIES, top, &least_score}, 1, err));
+    XSMI_TRY(check_lists(p, 1, top, &least_score, err));
     if (p->lengths[1][0] < 1) {
-        return FAULT(p, err, "nothing is above a threshold that lies below the best");
+        return FAULT(p, err, "nothing is found with a least score below the best");
     }
     XSMI_TRY(search(p, x, search_all(p->top), 1, err));
     XSMI_TRY(check_lists(p, 1, p->top, NULL, err));

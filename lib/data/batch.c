@@ -80,21 +80,21 @@ static xsm_status set_batch(xsm_batch *batch, xsm_batch value, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, uint64_t count,
+xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, size_t count,
                                xsm_error *err)
 {
     XSMI_ENTER(err);
     return set_batch(batch, xsm_batch_range(dataset, first, count), err);
 }
 
-xsm_status xsm_batch_set_rows(xsm_batch *batch, const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
+xsm_status xsm_batch_set_rows(xsm_batch *batch, const xsm_dataset *dataset, const uint64_t *rows, size_t count,
                               xsm_error *err)
 {
     XSMI_ENTER(err);
     return set_batch(batch, xsm_batch_rows(dataset, rows, count), err);
 }
 
-xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, uint64_t count, uint32_t features, size_t stride,
+xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, size_t count, uint32_t features, size_t stride,
                                 xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -102,7 +102,7 @@ xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, uint64_t 
 }
 
 xsm_status xsm_batch_set_sparse_values(xsm_batch *batch, const uint64_t *offsets, const uint32_t *index,
-                                       const float *values, uint64_t count, uint32_t features, xsm_error *err)
+                                       const float *values, size_t count, uint32_t features, xsm_error *err)
 {
     XSMI_ENTER(err);
     return set_batch(batch, xsm_batch_sparse_values(offsets, index, values, count, features), err);

@@ -28,7 +28,7 @@ static void keep_one(xsm_dataset *d, int32_t which)
         if (count > 0) {
             /* Classes are in the order of the file's labels, and an unseen one is larger than any. */
             size_t kept = 0;
-            for (size_t j = 1; j < count && which == XSM_LABELS_SMALLEST; j++) {
+            for (size_t j = 1; j < count && which == XSM_KEEP_LABELS_SMALLEST; j++) {
                 kept = row[j] < row[kept] ? j : kept;
             }
             if (weights) {
@@ -61,14 +61,15 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_keep_labels", err));
-    if (which == XSM_LABELS_ALL) {
+    if (which == XSM_KEEP_LABELS_ALL) {
         return XSM_OK;
     }
-    if (which != XSM_LABELS_FIRST && which != XSM_LABELS_SMALLEST) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "xsm_dataset_keep_labels: which is %d; XSM_LABELS_ALL (0), _FIRST (1) and _SMALLEST (2) are "
-                         "accepted",
-                         (int)which);
+    if (which != XSM_KEEP_LABELS_FIRST && which != XSM_KEEP_LABELS_SMALLEST) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "xsm_dataset_keep_labels: which is %d; XSM_KEEP_LABELS_ALL (0), _FIRST (1) and _SMALLEST (2) are "
+            "accepted",
+            (int)which);
     }
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "keeping a label of each row", "rows", 0);
@@ -207,7 +208,7 @@ static xsm_status select_rows(const xsm_dataset *d, const uint64_t *rows, uint64
     return choose(d, rows, count, out, err);
 }
 
-xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out,
+xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, size_t count, xsm_dataset **out,
                               xsm_error *err)
 {
     XSMI_ENTER(err);

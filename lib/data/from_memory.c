@@ -67,6 +67,19 @@ static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const ch
     return XSM_OK;
 }
 
+/* Offsets of 64 bits for those of 32 that the caller has. */
+static xsm_status widen(xsm_dataset *d, const uint32_t *from, size_t *capacity, const uint64_t **offsets,
+                        xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    uint64_t *to = xsmi_dataset_allocate(d, d->rows + 1, sizeof *to, capacity, &status, err);
+    *offsets = to;
+    for (uint64_t i = 0; i <= d->rows && status == XSM_OK; i++) {
+        to[i] = from[i];
+    }
+    return status;
+}
+
 /* Sets borrowed labels of a dataset whose rows are set, and counts them. */
 static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
 {
@@ -76,17 +89,24 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
                          (unsigned)XSM_CLASSES_MAX);
     }
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_labels, &l, reserved, err));
-    if (l.offsets) {
-        XSMI_TRY(check_offsets(l.offsets, d->rows, "labels", err));
+    if (l.offset_bits != 0 && l.offset_bits != 32 && l.offset_bits != 64) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_labels.offset_bits is %u; 32 and 64 are accepted",
+                         l.offset_bits);
     }
-    if (given && !l.labels && (!l.offsets || l.offsets[d->rows] > 0)) {
+    const uint64_t *given_offsets = l.offsets;
+    if (l.offsets && l.offset_bits == 32) {
+        XSMI_TRY(widen(d, l.offsets, &d->capacity.label_offsets, &given_offsets, err));
+    }
+    d->label_offsets = given_offsets;
+    if (given_offsets) {
+        XSMI_TRY(check_offsets(given_offsets, d->rows, "labels", err));
+    }
+    if (given && !l.labels && (!given_offsets || given_offsets[d->rows] > 0)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_labels.labels is NULL though there are labels");
     }
     XSMI_TRY(xsmi_dataset_set_classes(d, l.classes, NULL, NULL, err));
     xsm_status status = XSM_OK;
-    d->label_offsets = l.offsets;
-    if (!l.offsets) {
+    if (!given_offsets) {
         uint64_t *offsets =
             xsmi_dataset_allocate(d, d->rows + 1, sizeof *offsets, &d->capacity.label_offsets, &status, err);
         if (status != XSM_OK) {
@@ -255,14 +275,7 @@ static xsm_status set_offsets(xsm_dataset *d, const xsm_csr_rows *given, xsm_err
 {
     d->offsets = given->offsets;
     if (given->offset_bits == 32) {
-        const uint32_t *from = given->offsets;
-        xsm_status status = XSM_OK;
-        uint64_t *to = xsmi_dataset_allocate(d, d->rows + 1, sizeof *to, &d->capacity.offsets, &status, err);
-        d->offsets = to;
-        XSMI_TRY(status);
-        for (uint64_t i = 0; i <= d->rows; i++) {
-            to[i] = from[i];
-        }
+        XSMI_TRY(widen(d, given->offsets, &d->capacity.offsets, &d->offsets, err));
     }
     return check_offsets(d->offsets, d->rows, "values", err);
 }

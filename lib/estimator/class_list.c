@@ -21,7 +21,7 @@ void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option)
 }
 
 /* Replaces the present list by a copy of the given list. */
-xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const uint32_t *classes, uint32_t count,
+xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const uint32_t *classes, size_t count,
                                xsm_error *err)
 {
     if (count == 0) {
@@ -37,7 +37,7 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
         memcpy(copy, classes, count * sizeof *copy);
         memcpy(sorted, classes, count * sizeof *sorted);
         xsmi_heap_sort(sorted, count, sizeof *sorted, xsmi_compare_u32);
-        for (uint32_t i = 1; status == XSM_OK && i < count; i++) {
+        for (size_t i = 1; status == XSM_OK && i < count; i++) {
             if (sorted[i] == sorted[i - 1]) {
                 status = xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' has class %u twice", option->name, sorted[i]);
             }
@@ -53,7 +53,7 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
         return status;
     }
     xsmi_class_list_clear(e, option);
-    *list_of(e, option) = (xsm_class_list){copy, count, 0};
+    *list_of(e, option) = (xsm_class_list){copy, count};
     return XSM_OK;
 }
 

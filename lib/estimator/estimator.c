@@ -363,7 +363,7 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
     return status;
 }
 
-xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const uint32_t *classes, uint32_t count,
+xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const uint32_t *classes, size_t count,
                                      xsm_error *err)
 {
     XSMI_ENTER(err);

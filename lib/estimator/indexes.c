@@ -37,11 +37,11 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
     return XSM_OK;
 }
 
-xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_index_info *info, xsm_error *err)
+xsm_status xsm_estimator_get_index_info(const xsm_estimator *e, uint32_t block, xsm_index_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!e) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_index_info: the estimator is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_get_index_info: the estimator is NULL");
     }
     if (!e->search.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);

@@ -363,16 +363,17 @@ bool xsmi_gradient_scratch_is_filled(const xsm_gradient *g, uint32_t thread, int
 
 /* -- for hosts ----------------------------------------------------------------------------------------------------- */
 
-xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
+xsm_status xsm_gradient_get_view(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!g) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get: gradient is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get_view: gradient is NULL");
     }
     if (g->examples > 0 && g->whole.width > 0) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "xsm_gradient_get: the gradient has a coefficient for every class, and each rank keeps those "
-                         "of its own classes");
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "xsm_gradient_get_view: the gradient has a coefficient for every class, and each rank keeps those "
+            "of its own classes");
     }
     xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
     v.examples = g->examples;

@@ -365,7 +365,7 @@ xsm_status xsmi_index_check_model(const xsm_index *x, xsm_error *err)
                : XSM_OK;
 }
 
-xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
+xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, size_t count, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!x || (!classes && count > 0)) {
@@ -375,23 +375,28 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }
     XSMI_TRY(xsmi_index_check_model(x, err));
-    for (uint32_t j = 0; j < count; j++) {
+    if (count > x->count) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%zu rows; the index has %u, each of which is named at most once", count,
+                         x->count);
+    }
+    const uint32_t changed = (uint32_t)count;
+    for (uint32_t j = 0; j < changed; j++) {
         if (classes[j] >= x->count) {
             return xsmi_fail(err, XSM_ERROR_RANGE, "row %u at position %u; the index has %u", classes[j], j, x->count);
         }
     }
-    if (count == 0) {
+    if (changed == 0) {
         return XSM_OK;
     }
     xsmi_activity activity;
-    xsmi_begin(&activity, x->context, "updating an index", "rows", count);
-    xsm_status status = check_rows(x, classes, count, err);
+    xsmi_begin(&activity, x->context, "updating an index", "rows", changed);
+    xsm_status status = check_rows(x, classes, changed, err);
     if (status == XSM_OK && !x->ops.update) {
         xsmi_index_clear(x);
         status = build(x, err);
     } else if (status == XSM_OK) {
         xsm_index_source source = source_of(x);
-        status = x->ops.update(x->state, &source, classes, count, err);
+        status = x->ops.update(x->state, &source, classes, changed, err);
     }
     return xsmi_end(&activity, status, err);
 }

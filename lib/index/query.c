@@ -100,7 +100,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         .stride = stride,
         .count = count,
         .top = s->top,
-        .threshold = s->has_threshold ? s->threshold : -INFINITY,
+        .threshold = s->has_least_score ? nextafterf(s->least_score, -INFINITY) : -INFINITY,
         .classes = s->classes + first * s->top,
         .scores = s->scores + first * s->top,
         .lengths = s->lengths + first,
@@ -159,7 +159,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&s, sizeof s, XSMI_FIRST(xsm_index_search), given, "xsm_index_search", err));
     XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", s.dtype, err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &s, has_threshold, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &s, has_least_score, err));
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }
@@ -178,8 +178,9 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
                          "%llu queries for %u rows each; accepted are 1 query and more, for 1 to %u rows each",
                          (unsigned long long)s.count, s.top, x->count);
     }
-    if (s.has_threshold && !(fabsf(s.threshold) < INFINITY)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "a threshold of %g; accepted is a finite one", (double)s.threshold);
+    if (s.has_least_score && !(fabsf(s.least_score) < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_index_search.least_score is %g; accepted is a finite one",
+                         (double)s.least_score);
     }
     const size_t n = (size_t)s.count, all = n * s.top;
     const xsmi_region regions[] = {xsmi_output("classes", s.classes, all, sizeof *s.classes),

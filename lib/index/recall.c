@@ -47,11 +47,11 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     xsm_index_search have = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&have, sizeof have, XSMI_FIRST(xsm_index_search), search, "xsm_index_search", err));
     XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", have.dtype, err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &have, has_threshold, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &have, has_least_score, err));
     const uint64_t count = have.count;
     const uint32_t top = have.top;
-    if (have.has_threshold) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "xsm_index_recall: a search with a threshold has no recall");
+    if (have.has_least_score) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "xsm_index_recall: a search with a least score has no recall");
     }
     xsm_index_search want = have;
     xsm_index *truth = NULL;

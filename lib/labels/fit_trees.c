@@ -125,7 +125,7 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     for (size_t i = 0; i < table.count; i++) {
         XSMI_TRY(read_option(&known, i, s, err));
     }
-    if (s->loss == XSM_LABEL_TREE_LOGISTIC && s->link == XSM_LABEL_TREE_HINGE) {
+    if (s->loss == XSM_LABEL_TREE_LOSS_LOGISTIC && s->link == XSM_LABEL_TREE_LINK_HINGE) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "link 'hinge' is for loss 'squared-hinge'; with loss 'logistic' accepted are 'auto', "
                          "'sigmoid', 'softmax' and 'normalised'");
@@ -244,16 +244,16 @@ static xsm_status check_rows(const xsm_dataset *d, bool *several, xsm_error *err
 /* -- all ----------------------------------------------------------------------------------------------------------- */
 
 static const int32_t calibrations[] = {
-    [XSM_LABEL_TREE_SIGMOID] = XSMI_GROW_SIGMOID,
-    [XSM_LABEL_TREE_SOFTMAX] = XSMI_GROW_SOFTMAX,
-    [XSM_LABEL_TREE_HINGE] = XSMI_GROW_PLAIN,
-    [XSM_LABEL_TREE_NORMALISED] = XSMI_GROW_SIGMOID,
+    [XSM_LABEL_TREE_LINK_SIGMOID] = XSMI_GROW_SIGMOID,
+    [XSM_LABEL_TREE_LINK_SOFTMAX] = XSMI_GROW_SOFTMAX,
+    [XSM_LABEL_TREE_LINK_HINGE] = XSMI_GROW_PLAIN,
+    [XSM_LABEL_TREE_LINK_NORMALISED] = XSMI_GROW_SIGMOID,
 };
 static const int32_t model_links[] = {
-    [XSM_LABEL_TREE_SIGMOID] = XSMI_LINK_LOG_SIGMOID,
-    [XSM_LABEL_TREE_SOFTMAX] = XSMI_LINK_SOFTMAX,
-    [XSM_LABEL_TREE_HINGE] = XSMI_LINK_SQUARED_HINGE,
-    [XSM_LABEL_TREE_NORMALISED] = XSMI_LINK_NORMALISED,
+    [XSM_LABEL_TREE_LINK_SIGMOID] = XSMI_LINK_LOG_SIGMOID,
+    [XSM_LABEL_TREE_LINK_SOFTMAX] = XSMI_LINK_SOFTMAX,
+    [XSM_LABEL_TREE_LINK_HINGE] = XSMI_LINK_SQUARED_HINGE,
+    [XSM_LABEL_TREE_LINK_NORMALISED] = XSMI_LINK_NORMALISED,
 };
 
 static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
@@ -263,13 +263,13 @@ static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
         .divided = o->divided,
         .layout = {.arity = (uint32_t)o->arity,
                    .leaf = (uint32_t)o->leaf,
-                   .balanced = o->balance == XSM_LABEL_TREE_BALANCED,
+                   .balanced = o->balance == XSM_LABEL_TREE_BALANCE_BALANCED,
                    .seed = seed,
                    .iterations = (uint32_t)o->rounds,
                    .position = position,
                    .divided = o->divided},
         .node = {.dual = {o->cost, o->epsilon, (uint32_t)o->iterations,
-                          o->loss == XSM_LABEL_TREE_LOGISTIC ? XSMI_DUAL_LOGISTIC : XSMI_DUAL_SQUARED_HINGE},
+                          o->loss == XSM_LABEL_TREE_LOSS_LOGISTIC ? XSMI_DUAL_LOGISTIC : XSMI_DUAL_SQUARED_HINGE},
                  .threshold = o->threshold,
                  .keep = (uint32_t)o->keep,
                  .seed = seed,
@@ -413,8 +413,8 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     bool several = false;
     XSMI_TRY(o->divided ? agree_options(ctx, o, err) : XSM_OK);
     XSMI_TRY(check_rows(train, &several, err));
-    if (o->link == XSM_LABEL_TREE_AUTO) {
-        o->link = several ? XSM_LABEL_TREE_SIGMOID : XSM_LABEL_TREE_SOFTMAX;
+    if (o->link == XSM_LABEL_TREE_LINK_AUTO) {
+        o->link = several ? XSM_LABEL_TREE_LINK_SIGMOID : XSM_LABEL_TREE_LINK_SOFTMAX;
     }
     result->link = o->link;
     xsmi_fit_checkpoint checkpoint = {.context = ctx,

@@ -26,8 +26,6 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.seed is %llu; accepted is 0 to 2^63-1",
                          (unsigned long long)o->seed);
     }
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_embedding_options, o, reserved, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_embedding_options, o, reserved2, err));
     o->scale = o->scale == XSM_DEFAULT ? sqrt(3.0 / hidden) : o->scale;
     if (!(o->scale >= 0 && o->scale <= 1e6)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.scale is %g; accepted is 0 to 1e6", o->scale);

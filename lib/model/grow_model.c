@@ -166,7 +166,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
                        const uint32_t *match, xsm_error *err)
 {
     xsm_parameters to = XSM_PARAMETERS_INIT;
-    XSMI_TRY(xsm_model_parameters(wider, &to, err));
+    XSMI_TRY(xsm_model_get_parameters(wider, &to, err));
     XSMI_TRY(xsmi_model_put_class_map(wider, map, err));
     XSMI_TRY(keep_schema(m, wider, features, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));

@@ -24,16 +24,16 @@ static xsm_status prepare(xsm_model *m, xsm_error *err)
     return xsmi_model_fold(m, err);
 }
 
-xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
+xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!m || !parameters) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_parameters: %s is NULL", m ? "parameters" : "model");
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
-    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_parameters()", err));
+    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_get_parameters()", err));
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
     XSMI_TRY(xsmi_end(&activity, prepare(m, err), err));
@@ -50,11 +50,11 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
 }
 
-xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
+xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!m || !parameters) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding_parameters: %s is NULL",
                          m ? "parameters" : "model");
     }
     xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
@@ -66,7 +66,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     xsmi_layer *l = m->layer;
     if (l->tied) {
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        XSMI_TRY(xsm_model_parameters(m, &w, err));
+        XSMI_TRY(xsm_model_get_parameters(m, &w, err));
     } else if (!l->w.narrow.data) {
         xsmi_activity activity;
         xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
@@ -85,13 +85,13 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
                               "xsm_embedding_parameters", err);
 }
 
-xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
+xsm_status xsm_model_get_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!m || !view) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_view: %s is NULL", m ? "view" : "model");
     }
-    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_view()", err));
+    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_get_view()", err));
     const bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->w.layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     v.weight = m->w.weight;
@@ -113,11 +113,11 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
     return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_parameters_view), view, "xsm_parameters_view", err);
 }
 
-xsm_status xsm_model_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
+xsm_status xsm_model_get_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!m || !view) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_view: %s is NULL", m ? "view" : "model");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding_view: %s is NULL", m ? "view" : "model");
     }
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");

@@ -170,7 +170,7 @@ xsm_status xsm_encoder_encode(xsm_encoder *e, const char *bytes, size_t length, 
     return set_batch(e, batch, err);
 }
 
-static xsm_status copy_pairs(xsm_encoder *e, const uint32_t *index, const float *values, uint64_t count, xsm_error *err)
+static xsm_status copy_pairs(xsm_encoder *e, const uint32_t *index, const float *values, size_t count, xsm_error *err)
 {
     if (count > e->features) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%llu pairs; the model has %u features, each of which a row has once",
@@ -194,7 +194,7 @@ static xsm_status copy_pairs(xsm_encoder *e, const uint32_t *index, const float 
     return XSM_OK;
 }
 
-xsm_status xsm_encoder_encode_pairs(xsm_encoder *e, const uint32_t *index, const float *values, uint64_t count,
+xsm_status xsm_encoder_encode_pairs(xsm_encoder *e, const uint32_t *index, const float *values, size_t count,
                                     xsm_batch *batch, xsm_error *err)
 {
     XSMI_ENTER(err);

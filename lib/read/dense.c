@@ -229,7 +229,7 @@ static xsm_status read_labels(const xsmi_record *c, const xsmi_field *f, char se
                                     "an empty label; labels are separated by '%c' here", separator);
         }
         XSMI_TRY(add_label(r, f, first, (size_t)(last - first), (size_t)(first - start), err));
-        if (r->options.labels == XSM_LABELS_FIRST) {
+        if (r->options.labels == XSM_KEEP_LABELS_FIRST) {
             break;
         }
         p = stop + 1;

@@ -114,7 +114,7 @@ static xsm_status check_choices(const xsm_read_options *o, xsm_error *err)
     const struct {
         const char *member, *values;
         int32_t value, most;
-    } choices[] = {{"labels", "XSM_LABELS_*", o->labels, XSM_LABELS_SMALLEST},
+    } choices[] = {{"labels", "XSM_KEEP_LABELS_*", o->labels, XSM_KEEP_LABELS_SMALLEST},
                    {"index_base", "XSM_INDEX_BASE_*", o->index_base, XSM_INDEX_BASE_ONE},
                    {"duplicates", "XSM_DUPLICATES_*", o->duplicates, XSM_DUPLICATES_SUM},
                    {"bad_bytes", "XSM_BAD_BYTES_*", o->bad_bytes, XSM_BAD_BYTES_REPLACE},
@@ -521,8 +521,8 @@ static xsm_status read_source(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     xsm_dataset *d = NULL;
     XSMI_TRY(finish(r, &d, err));
     /* The smallest name is known only after all names; numbers were compared while reading. */
-    if (r->dictionary.words && r->options.labels == XSM_LABELS_SMALLEST) {
-        xsm_status status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
+    if (r->dictionary.words && r->options.labels == XSM_KEEP_LABELS_SMALLEST) {
+        xsm_status status = xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_SMALLEST, err);
         if (status != XSM_OK) {
             xsm_dataset_free(d);
             return status;

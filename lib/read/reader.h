@@ -134,7 +134,7 @@ typedef struct xsmi_row_labels {
 static inline xsm_status xsmi_row_labels_add(xsmi_row_labels *l, int64_t label, float weight, xsm_error *err)
 {
     const int32_t which = l->r->options.labels;
-    if (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && !l->any)) {
+    if (which == XSM_KEEP_LABELS_ALL || (which == XSM_KEEP_LABELS_FIRST && !l->any)) {
         uint32_t id;
         XSMI_TRY(xsmi_dictionary_number(&l->r->dictionary, label, &id, err));
         xsmi_reader_add_weighted(l->r, id, weight);
@@ -147,7 +147,7 @@ static inline xsm_status xsmi_row_labels_add(xsmi_row_labels *l, int64_t label, 
 /* Behind the last one. */
 static inline xsm_status xsmi_row_labels_end(const xsmi_row_labels *l, xsm_error *err)
 {
-    if (l->any && l->r->options.labels == XSM_LABELS_SMALLEST) {
+    if (l->any && l->r->options.labels == XSM_KEEP_LABELS_SMALLEST) {
         uint32_t id;
         XSMI_TRY(xsmi_dictionary_number(&l->r->dictionary, l->smallest, &id, err));
         xsmi_reader_add_weighted(l->r, id, l->weight);

@@ -208,7 +208,7 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
                                 "a label within a label, %s; a blank between them is accepted",
                                 xsmi_quote(quote, word, length));
     }
-    if (!r->skips_labels && (*first || r->options.labels != XSM_LABELS_FIRST)) {
+    if (!r->skips_labels && (*first || r->options.labels != XSM_KEEP_LABELS_FIRST)) {
         uint32_t id;
         float weight = 1;
         if (r->options.label_weights) {

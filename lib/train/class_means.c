@@ -503,7 +503,7 @@ xsm_status xsm_fit_class_means(xsm_context *context, xsm_model *model, const xsm
     XSMI_TRY(check(model, train, err));
     XSMI_TRY(xsm_model_set_layout(model, XSM_LAYOUT_CLASS_MAJOR, err));
     means t = {.train = train, .to = XSM_PARAMETERS_INIT};
-    XSMI_TRY(xsm_model_parameters(model, &t.to, err));
+    XSMI_TRY(xsm_model_get_parameters(model, &t.to, err));
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.each = t.to.classes / JOBS + 1;
     xsm_status status = allocate(&t, err);

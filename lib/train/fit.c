@@ -397,7 +397,7 @@ static xsm_status prepare_weights(const fit *t, xsm_error *err)
 {
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     XSMI_TRY(xsm_model_set_layout(t->model, xsmi_estimator_layout(t->estimator), err));
-    XSMI_TRY(xsm_model_parameters(t->own, &parameters, err));
+    XSMI_TRY(xsm_model_get_parameters(t->own, &parameters, err));
     xsmi_model_put_link(t->model, xsmi_estimator_link(t->estimator));
     return XSM_OK;
 }

@@ -115,7 +115,7 @@ static xsm_status make_plain(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
     xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
-    return xsm_model_parameters(m, &p, err);
+    return xsm_model_get_parameters(m, &p, err);
 }
 
 xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xsm_model *output, xsm_error *err)

@@ -21,7 +21,7 @@ static xsm_status add_gradient(uint64_t *hash, const xsm_gradient *gradient)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
-    xsm_status status = xsm_gradient_get(gradient, &v, &err);
+    xsm_status status = xsm_gradient_get_view(gradient, &v, &err);
     for (uint64_t i = 0; status == XSM_OK && i < v.examples; i++) {
         uint64_t length = v.lengths ? v.lengths[i] : v.width;
         bits_add_count(hash, length);

@@ -240,7 +240,7 @@ xsm_status bits_add_model(uint64_t *hash, xsm_model *model, const xsm_dataset *d
     enum { SCORED_ROWS = 4 };
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    xsm_status status = xsm_model_parameters(model, &p, &err);
+    xsm_status status = xsm_model_get_parameters(model, &p, &err);
     if (status != XSM_OK) {
         return status;
     }
@@ -252,7 +252,7 @@ xsm_status bits_add_model(uint64_t *hash, xsm_model *model, const xsm_dataset *d
     }
     if (test_model_info(model).hidden) {
         xsm_embedding_parameters e = XSM_EMBEDDING_PARAMETERS_INIT;
-        status = xsm_model_embedding_parameters(model, &e, &err);
+        status = xsm_model_get_embedding_parameters(model, &e, &err);
         for (uint32_t j = 0; status == XSM_OK && j < e.features; j++) {
             add_strided(hash, e.vectors + j * e.feature_step, 1, e.hidden);
         }

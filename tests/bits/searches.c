@@ -154,8 +154,8 @@ static xsm_status add_search(uint64_t *hash, const xsm_index *index, const float
     s.stride = width;
     s.count = QUERIES;
     s.top = TOP;
-    s.has_threshold = threshold;
-    s.threshold = 0.75f;
+    s.has_least_score = threshold;
+    s.least_score = 0.75f;
     s.classes = classes;
     s.scores = scores;
     s.lengths = lengths;

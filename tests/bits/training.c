@@ -54,7 +54,7 @@ static xsm_status fill(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    xsm_status status = xsm_model_parameters(m, &p, &err);
+    xsm_status status = xsm_model_get_parameters(m, &p, &err);
     uint64_t seed = 99;
     for (uint32_t k = 0; status == XSM_OK && k < p.classes; k++) {
         for (uint32_t j = 0; j < p.features; j++) {

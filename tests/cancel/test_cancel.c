@@ -392,7 +392,7 @@ static xsm_status drop_rare(xsm_dataset *d, xsm_error *err)
 
 static xsm_status keep_smallest(xsm_dataset *d, xsm_error *err)
 {
-    return xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
+    return xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_SMALLEST, err);
 }
 
 static xsm_status extend(xsm_dataset *d, xsm_error *err)
@@ -1354,7 +1354,7 @@ static xsm_status joint(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_CANCELLED) {
         assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &none), none);
     }
-    assert_ok(xsm_gradient_get(g, &view, &none), none);
+    assert_ok(xsm_gradient_get_view(g, &view, &none), none);
     uint64_t hash = 0;
     for (uint64_t i = 0; i < TOGETHER; i++) {
         for (uint32_t j = 0; j < view.lengths[i]; j++) {
@@ -1459,7 +1459,7 @@ static xsm_status large_model(void *state, xsm_context *ctx, xsm_error *err)
         xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
         options.skip_verify = 1;
         status = xsm_model_load(ctx, t->path, &options, &mapped, err);
-        status = status == XSM_OK ? xsm_model_parameters(mapped, &p, err) : status;
+        status = status == XSM_OK ? xsm_model_get_parameters(mapped, &p, err) : status;
         assert_true((p.weight != NULL) == (status == XSM_OK));
     }
     xsm_model_free(mapped);

@@ -187,7 +187,7 @@ TEST(without_labels)
         assert_int_equal(info_of(d).unlabelled, 4);
         assert_int_equal(info_of(d).classes, 0);
         assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
-        assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, &err), err);
+        assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_FIRST, &err), err);
         assert_fails(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, NULL, &err), XSM_ERROR_DATA, err);
         assert_int_equal(info_of(d).rows, 4);
         xsm_dataset_free(d);
@@ -245,6 +245,8 @@ TEST(without_labels)
 /* The rows of the file's head in other types than the library's. */
 static const int32_t narrow_offsets[] = {0, 2, 2, 4, 6};
 static const int64_t wide_indexes[] = {0, 2, 1, 4, 0, 3};
+static const int32_t narrow_label_offsets[] = {0, 2, 2, 3, 5};
+static const xsm_labels narrow_labels = {sizeof(xsm_labels), 5, 32, narrow_label_offsets, labels, NULL};
 static const double wide_values[] = {1, 2, 3, 4, 5, 6};
 static const double wide_dense[] = {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 4, 5, 0, 0, 6, 0};
 
@@ -259,14 +261,14 @@ static xsm_csr_rows csr_of(int kind)
     csr.dtype = kind & 4 ? XSM_DTYPE_FLOAT64 : XSM_DTYPE_FLOAT32;
     csr.rows = 4;
     csr.features = 5;
-    csr.labels = &row_labels;
+    csr.labels = kind & 16 ? &narrow_labels : &row_labels;
     return csr;
 }
 
 static xsm_status convert_all(void *state, xsm_context *ctx, xsm_error *err)
 {
     (void)state;
-    xsm_csr_rows csr = csr_of(7);
+    xsm_csr_rows csr = csr_of(23);
     xsm_dataset *d = NULL;
     xsm_status status = xsm_dataset_from_csr(ctx, &csr, &d, err);
     xsm_dataset_free(d);
@@ -276,7 +278,7 @@ static xsm_status convert_all(void *state, xsm_context *ctx, xsm_error *err)
 TEST(types_are_converted)
 {
     xsm_error err = XSM_ERROR_INIT;
-    for (int kind = 0; kind < 16; kind++) {
+    for (int kind = 0; kind < 32; kind++) {
         xsm_dataset *d = NULL;
         xsm_csr_rows csr = csr_of(kind);
         assert_ok(xsm_dataset_from_csr(NULL, &csr, &d, &err), err);
@@ -340,6 +342,14 @@ TEST(types_are_converted)
     csr = csr_of(0);
     csr.offset_bits = 1;
     assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_ARGUMENT, err);
+    csr = csr_of(16);
+    xsm_labels crooked = narrow_labels;
+    csr.labels = &crooked;
+    crooked.offsets = falling;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_RANGE, err);
+    crooked.offset_bits = 16;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "xsm_labels.offset_bits is 16"));
     csr = csr_of(0);
     csr.dtype = XSM_DTYPE_BFLOAT16;
     assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_ARGUMENT, err);
@@ -367,7 +377,7 @@ TEST(constructor_errors)
     assert_fails(DENSE(dense, 4, 5, 4, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 4, 5, 6, NULL, 2), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 4, XSM_FEATURES_MAX + 1, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
-    assert_fails(DENSE(dense, UINT64_MAX, 5, 6, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
+    assert_fails(DENSE(dense, SIZE_MAX, 5, 6, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
     assert_fails(DENSE(dense, 4, 5, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
     assert_fails(
         xsm_dataset_from_dense(
@@ -466,9 +476,9 @@ TEST(keep_labels)
     {
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = made(sparse, ownership);
-        assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_ALL, &err), err);
+        assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_ALL, &err), err);
         assert_int_equal(info_of(d).labels, 5);
-        assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, &err), err);
+        assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_FIRST, &err), err);
         check_row(d, 0, "0:1 2:2", "2");
         check_row(d, 1, "", "");
         check_row(d, 2, "1:3 4:4", "3");
@@ -479,7 +489,7 @@ TEST(keep_labels)
         assert_memory_equal(test_class_counts(d), expected, sizeof expected);
         xsm_dataset_free(d);
         d = made(sparse, ownership);
-        assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, &err), err);
+        assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_SMALLEST, &err), err);
         check_row(d, 0, "0:1 2:2", "0");
         check_row(d, 3, "0:5 3:6", "0");
         assert_fails(xsm_dataset_keep_labels(d, 3, &err), XSM_ERROR_ARGUMENT, err);
@@ -772,7 +782,7 @@ static xsm_status edit_drop(xsm_dataset *d, xsm_error *err)
 }
 static xsm_status edit_keep(xsm_dataset *d, xsm_error *err)
 {
-    return xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, err);
+    return xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_FIRST, err);
 }
 static xsm_status edit_shuffle(xsm_dataset *d, xsm_error *err)
 {

@@ -341,10 +341,10 @@ TEST(batches_are_checked)
     batch.size = 8;
     assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_STRUCT_OLD, err);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
-    assert_fails(xsm_gradient_get(NULL, &view, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_gradient_get(g, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_gradient_get_view(NULL, &view, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_gradient_get_view(g, NULL, &err), XSM_ERROR_ARGUMENT, err);
     view.size = 8;
-    assert_fails(xsm_gradient_get(g, &view, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_fails(xsm_gradient_get_view(g, &view, &err), XSM_ERROR_STRUCT_OLD, err);
     assert_fails(xsm_gradient_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_gradient_free(NULL);
     xsm_gradient_free(g);
@@ -395,7 +395,7 @@ TEST(scores_out_of_range_are_divergence)
         for (int i = 0; i < 4; i++) {
             xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(m, &w, &err), err);
             /* a row that the example scores: its class's, or the root's */
             uint32_t row = xsm_estimator_at(n)->kind == XSM_ESTIMATOR_HIERARCHY ? 0 : p.labels[9];
             for (uint32_t j = 0; j < FEATURES; j++) {

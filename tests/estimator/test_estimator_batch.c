@@ -184,7 +184,7 @@ TEST(exact_steps_are_golden)
         test_problem p = golden_problem(1, false);
         xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             for (uint32_t f = 0; f < FEATURES; f++) {
                 w.weight[k * w.class_step + f * w.feature_step] = (float)old_weight(golden[c].size, k, f);

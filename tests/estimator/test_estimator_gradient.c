@@ -60,7 +60,7 @@ static void check_differences(const char *name, const char *options, bool multi,
         }
     }
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     const float h = 0x1p-7f;
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t f = 0; f <= FEATURES; f++) {

@@ -610,7 +610,7 @@ TEST(extremes)
             assert_true(isfinite(gradient_of(&r, row, g, &length)));
         }
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(r.m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(r.m, &w, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             w.weight[k * w.class_step] = 3e38f;
         }

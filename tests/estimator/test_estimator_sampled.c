@@ -170,7 +170,7 @@ TEST(coefficients_are_slopes)
             snprintf(options, sizeof options, "negatives=4 %s", methods[i].options);
             stage t = stage_new(methods[i].name, options, methods[i].several, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(t.m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(t.m, &w, &err), err);
             memcpy(script, scripts[c], sizeof scripts[c]);
             double g[CLASSES], none[CLASSES];
             take(&t, g);
@@ -257,7 +257,7 @@ static double signal_to_noise(stage *t, const double *p, double *q)
     xsm_parameters w = XSM_PARAMETERS_INIT;
     double second[CLASSES] = {0}, first[CLASSES] = {0}, trace = 0;
     memcpy(script_q, q, sizeof script_q);
-    assert_ok(xsm_model_parameters(t->m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(t->m, &w, &err), err);
     memset(w.weight, 0, FEATURES * sizeof *w.weight * CLASSES);
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t f = 0; f < FEATURES; f++) {
@@ -511,7 +511,7 @@ TEST(large_scores_are_finite)
             snprintf(options, sizeof options, "negatives=4 %s", methods[i].options);
             stage t = stage_new(methods[i].name, options, methods[i].several, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(t.m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(t.m, &w, &err), err);
             for (uint32_t k = 0; k < CLASSES; k++) {
                 w.bias[k] = (float)(sign * (k % 2 ? 1e4 : -1e4));
             }

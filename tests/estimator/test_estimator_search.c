@@ -527,7 +527,7 @@ TEST(searching_begins_when_it_should)
         xsm_index_info info = XSM_INDEX_INFO_INIT;
         for (uint64_t i = 0; i < ROWS + 3; i++) {
             double g[CLASSES];
-            assert_ok(xsm_estimator_index_info(r.e, 7, &info, &err), err);
+            assert_ok(xsm_estimator_get_index_info(r.e, 7, &info, &err), err);
             assert_int_equal(info.rows, i > cases[c].begin ? CLASSES : 0);
             gradient_of(r.e, r.g, r.data, i % ROWS, g);
             xsm_gradient_view v = test_view(r.g);
@@ -537,7 +537,7 @@ TEST(searching_begins_when_it_should)
             }
         }
         assert_int_equal(info.width, FEATURES - FEATURES * 7 / 8);
-        assert_fails(xsm_estimator_index_info(r.e, 8, &info, &err), XSM_ERROR_RANGE, err);
+        assert_fails(xsm_estimator_get_index_info(r.e, 8, &info, &err), XSM_ERROR_RANGE, err);
         test_rig_free(&r);
     }
 }
@@ -553,7 +553,7 @@ TEST(extremes)
             assert_true(isfinite(gradient_of(r.e, r.g, r.data, row, g)));
         }
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(r.m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(r.m, &w, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             w.weight[k * w.class_step] = 3e38f;
         }
@@ -628,9 +628,9 @@ TEST(a_hosts_index_is_used)
     xsm_estimator_get(plain, "index", text, sizeof text);
     assert_string_equal(text, "spherical");
     xsm_index_info info = XSM_INDEX_INFO_INIT;
-    assert_fails(xsm_estimator_index_info(plain, 0, &info, &err), XSM_ERROR_STATE, err);
-    assert_fails(xsm_estimator_index_info(softmax, 0, &info, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_fails(xsm_estimator_index_info(NULL, 0, &info, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_get_index_info(plain, 0, &info, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_estimator_get_index_info(softmax, 0, &info, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_estimator_get_index_info(NULL, 0, &info, &err), XSM_ERROR_ARGUMENT, err);
     xsm_index_free(like);
     xsm_gradient_free(g);
     xsm_estimator_free(e);

@@ -359,7 +359,7 @@ TEST(an_input_gradient_that_overflows_is_divergence)
     xsm_gradient *g = test_gradient(NULL);
     float out[BATCH * STRIDE];
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(f.model, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(f.model, &w, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
         w.weight[k * w.class_step] = 3e38f;
     }

@@ -98,7 +98,7 @@ def test_predictions(xsm):
         "dense_rows", values=(ctypes.c_float * 4)(1, 0, 0, 1), rows=2, features=2))
     with rows, xsm.make("model_new_linear", None, 2, 6, None) as model:
         parameters = xsm.struct("parameters")
-        xsm.model_parameters(model, ctypes.byref(parameters))
+        xsm.model_get_parameters(model, ctypes.byref(parameters))
         stored = ctypes.cast(parameters.weight, ctypes.POINTER(ctypes.c_float))
         for k in range(6):
             for j in range(2):

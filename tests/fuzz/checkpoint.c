@@ -36,7 +36,7 @@ static uint64_t hash_model(fuzz_rig *r, bool *finite)
     xsm_parameters p = XSM_PARAMETERS_INIT;
     uint64_t hash = 0;
     *finite = true;
-    fuzz_require(xsm_model_parameters(r->model, &p, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_model_get_parameters(r->model, &p, &err) == XSM_OK, err.message);
     for (uint32_t k = 0; k < p.classes; k++) {
         for (uint32_t f = 0; f < p.features; f++) {
             const float *w = &p.weight[(size_t)k * p.class_step + (size_t)f * p.feature_step];

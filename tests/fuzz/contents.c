@@ -330,7 +330,7 @@ static bool write_file(xsm_context *ctx, fuzz_contents *c, fuzz_file *out)
     xsmi_container_writer *w = NULL;
     xsm_status status = xsmi_container_create_at(ctx, &place, &plan, &w, &err);
     status = status == XSM_OK ? xsmi_container_fill(w, put_tensors, c, &err) : status;
-    uint64_t size = 0;
+    size_t size = 0;
     const void *bytes = xsm_buffer_bytes(buffer, &size);
     if (status == XSM_OK) {
         *out = file_of(bytes, size);

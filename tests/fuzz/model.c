@@ -115,7 +115,7 @@ static void use(xsm_model *m)
     xsm_dataset_free(rows);
     free(row);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    if (xsm_model_parameters(m, &p, NULL) == XSM_OK && p.weight) { /* sparse weights cannot be written */
+    if (xsm_model_get_parameters(m, &p, NULL) == XSM_OK && p.weight) { /* sparse weights cannot be written */
         p.weight[(size_t)(p.classes - 1) * p.class_step + (size_t)(p.features - 1) * p.feature_step] += 1.0f;
     }
 }

@@ -74,7 +74,7 @@ static xsm_label_tree_options tree_options(const char *name)
     options.arity = 2;
     options.leaf = 2;
     options.threshold = 0;
-    options.link = strcmp(name, "calibrated") == 0 ? XSM_LABEL_TREE_SIGMOID : XSM_LABEL_TREE_AUTO;
+    options.link = strcmp(name, "calibrated") == 0 ? XSM_LABEL_TREE_LINK_SIGMOID : XSM_LABEL_TREE_LINK_AUTO;
     options.checkpoint_every = 1e-9;
     return options;
 }
@@ -107,7 +107,7 @@ static void save_fit(xsm_context *unused, const char *name, fuzz_contents *c)
         const xsm_storage storage = begin_save(ctx, &buffer);
         options.checkpoint_storage = &storage;
         const xsm_status status = xsm_fit_label_tree(ctx, rows, &options, &m, NULL, &err);
-        uint64_t size = 0;
+        size_t size = 0;
         const bool saved = status == XSM_CANCELLED && xsm_buffer_bytes(buffer, &size) && size > 0;
         calls = 0;
         if (saved) {

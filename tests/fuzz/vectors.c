@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         xsm_parameters p = XSM_PARAMETERS_INIT;
         fuzz_require(xsm_model_get_class_map(m, &map, &err) == XSM_OK && map.names, err.message);
-        fuzz_require(xsm_model_parameters(m, &p, &err) == XSM_OK, err.message);
+        fuzz_require(xsm_model_get_parameters(m, &p, &err) == XSM_OK, err.message);
         for (uint32_t k = 0; k < p.classes; k++) {
             fuzz_require(map.names[k][0] != '\0', "a word");
             for (uint32_t i = 0; i < p.features; i++) {

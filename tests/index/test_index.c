@@ -501,6 +501,7 @@ TEST(bad_calls_are_refused)
         assert_ok(xsm_index_build(x, &r, &err), err);
         assert_fails(xsm_index_set(x, "seed", "3", &err), XSM_ERROR_STATE, err);
         assert_fails(xsm_index_update(x, &four, 1, &err), XSM_ERROR_RANGE, err);
+        assert_fails(xsm_index_update(x, &one, 5, &err), XSM_ERROR_RANGE, err); /* more than there are */
         assert_ok(xsm_index_query(x, &s, &err), err);
         assert_true(lengths[0] == 2 && classes[0] == 3 && classes[1] == 2 && scores[0] == 10 + 22 + 36);
         assert_true(s.probed == 8);
@@ -515,11 +516,11 @@ TEST(bad_calls_are_refused)
         s.lengths = NULL;
         assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_ARGUMENT, err);
         s.lengths = lengths;
-        s.has_threshold = 1;
-        s.threshold = 67;
+        s.has_least_score = 1;
+        s.least_score = 68; /* a score that is the least one counts */
         assert_ok(xsm_index_query(x, &s, &err), err);
         assert_true(lengths[0] == 1 && classes[0] == 3 && classes[1] == UINT32_MAX);
-        s.threshold = NAN;
+        s.least_score = NAN;
         assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_RANGE, err);
         rows[3] = INFINITY;
         assert_fails(xsm_index_update(x, &one, 1, &err), XSM_ERROR_DIVERGED, err);

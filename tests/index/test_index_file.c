@@ -55,7 +55,7 @@ static xsm_model *new_model(bool embedding, uint64_t seed)
     assert_ok(embedding ? xsm_model_new_embedding(NULL, 11, WIDTH, ROWS, &o, &m, &err)
                         : xsm_model_new_linear(NULL, WIDTH, ROWS, &linear, &m, &err),
               err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     float rows[ROWS * WIDTH];
     fill(rows, ROWS, seed);
     for (uint32_t k = 0; k < ROWS; k++) {
@@ -127,7 +127,7 @@ static void change(xsm_model *m, const uint32_t *classes, uint32_t count)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t j = 0; j < count; j++) {
         for (uint32_t f = 0; f < WIDTH; f++) {
             p.weight[classes[j] * p.class_step + f] = p.weight[(classes[j] + 31) % ROWS * p.class_step + f] + 0.125f;

@@ -19,8 +19,8 @@ static xsm_label_tree_options options_of(int kind)
     o.leaf = 5;
     o.trees = kind == 1 ? 3 : 2;
     o.negatives = kind == 2 ? 3 : 0;
-    o.balance = kind == 3 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
-    o.link = kind == 3 ? XSM_LABEL_TREE_HINGE : XSM_LABEL_TREE_AUTO;
+    o.balance = kind == 3 ? XSM_LABEL_TREE_BALANCE_CLUSTERS : XSM_LABEL_TREE_BALANCE_BALANCED;
+    o.link = kind == 3 ? XSM_LABEL_TREE_LINK_HINGE : XSM_LABEL_TREE_LINK_AUTO;
     o.checkpoint_every = 1e-9; /* after every job */
     return o;
 }

@@ -44,11 +44,11 @@ static xsm_label_tree_options options_of(int kind)
     o.arity = 4;
     o.leaf = 6;
     o.trees = kind == 1 ? 2 : 1;
-    o.balance = kind == 2 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
+    o.balance = kind == 2 ? XSM_LABEL_TREE_BALANCE_CLUSTERS : XSM_LABEL_TREE_BALANCE_BALANCED;
     o.negatives = kind == 3 ? 3 : 0;
-    o.loss = kind == 4 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
+    o.loss = kind == 4 ? XSM_LABEL_TREE_LOSS_LOGISTIC : XSM_LABEL_TREE_LOSS_SQUARED_HINGE;
     o.keep = kind == 4 ? 9 : 0;
-    o.link = kind == 5 ? XSM_LABEL_TREE_HINGE : XSM_LABEL_TREE_AUTO;
+    o.link = kind == 5 ? XSM_LABEL_TREE_LINK_HINGE : XSM_LABEL_TREE_LINK_AUTO;
     o.leaf = kind == 5 ? 40 : o.leaf; /* several groups of children */
     return o;
 }

@@ -130,8 +130,8 @@ TEST(test_bits)
 {
     for (int k = 0; k < 6; k++) {
         xsm_label_tree_options o = small_trees();
-        o.loss = k == 5 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
-        o.balance = k == 2 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
+        o.loss = k == 5 ? XSM_LABEL_TREE_LOSS_LOGISTIC : XSM_LABEL_TREE_LOSS_SQUARED_HINGE;
+        o.balance = k == 2 ? XSM_LABEL_TREE_BALANCE_CLUSTERS : XSM_LABEL_TREE_BALANCE_BALANCED;
         o.trees = k == 1 ? 2 : 1;
         o.keep = k == 3 ? 10 : 0;
         o.negatives = k == 4 ? 3 : 0;
@@ -181,15 +181,15 @@ TEST(test_seed)
 TEST(test_learns)
 {
     xsm_error err = XSM_ERROR_INIT;
-    static const int32_t links[] = {XSM_LABEL_TREE_AUTO, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX,
-                                    XSM_LABEL_TREE_HINGE, XSM_LABEL_TREE_NORMALISED};
+    static const int32_t links[] = {XSM_LABEL_TREE_LINK_AUTO, XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_SOFTMAX,
+                                    XSM_LABEL_TREE_LINK_HINGE, XSM_LABEL_TREE_LINK_NORMALISED};
     for (uint32_t most = 1; most <= 3; most += 2) {
         xsm_dataset *train = look_alikes(3, ROWS, most, LABELS + 7, true);
         xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
         for (size_t k = 0; k < sizeof links / sizeof *links; k++) {
-            for (int balance = 0; balance < (links[k] == XSM_LABEL_TREE_HINGE ? 3 : 4); balance++) {
+            for (int balance = 0; balance < (links[k] == XSM_LABEL_TREE_LINK_HINGE ? 3 : 4); balance++) {
                 xsm_label_tree_options o = small_trees();
-                o.loss = balance == 3 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
+                o.loss = balance == 3 ? XSM_LABEL_TREE_LOSS_LOGISTIC : XSM_LABEL_TREE_LOSS_SQUARED_HINGE;
                 o.cost = balance == 3 ? 10 : 1;
                 xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
                 xsm_model *m;
@@ -198,9 +198,9 @@ TEST(test_learns)
                 o.balance = balance % 2;
                 o.negatives = balance == 2 ? 2 : 0;
                 assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, &result, &err), err);
-                assert_int_equal(result.link, links[k] != XSM_LABEL_TREE_AUTO ? links[k]
-                                              : most == 1                     ? XSM_LABEL_TREE_SOFTMAX
-                                                                              : XSM_LABEL_TREE_SIGMOID);
+                assert_int_equal(result.link, links[k] != XSM_LABEL_TREE_LINK_AUTO ? links[k]
+                                              : most == 1                          ? XSM_LABEL_TREE_LINK_SOFTMAX
+                                                                                   : XSM_LABEL_TREE_LINK_SIGMOID);
                 assert_true(result.nodes > LABELS + 7 && result.weights > LABELS && result.bytes > 5 * result.weights);
                 assert_in_range(result.depth, 2, 6);
                 assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
@@ -221,7 +221,7 @@ TEST(test_probabilities)
     xsm_dataset *train = look_alikes(3, ROWS, 1, CLASSES, true), *test = look_alikes(4, 100, 1, CLASSES, true);
     xsm_label_tree_options o = small_trees();
     o.trees = 2;
-    o.link = XSM_LABEL_TREE_SOFTMAX;
+    o.link = XSM_LABEL_TREE_LINK_SOFTMAX;
     xsm_model *m;
     assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
     float *scores = malloc((size_t)100 * CLASSES * sizeof *scores);
@@ -249,7 +249,7 @@ TEST(test_normalised)
 {
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 100 };
-    static const int32_t links[] = {XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_NORMALISED};
+    static const int32_t links[] = {XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_NORMALISED};
     xsm_dataset *train = look_alikes(3, ROWS, 1, LABELS, true), *test = look_alikes(4, N, 1, LABELS, true);
     float *scores[2];
     double losses[2], want = 0;
@@ -293,7 +293,8 @@ TEST(test_unseen)
 {
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 50, FEW = LABELS + 1, MANY = LABELS + 2500 };
-    static const int32_t links[] = {XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_NORMALISED};
+    static const int32_t links[] = {XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_SOFTMAX,
+                                    XSM_LABEL_TREE_LINK_NORMALISED};
     for (size_t k = 0; k < 4; k++) {
         float *scores[2];
         for (size_t i = 0; i < 2; i++) {
@@ -347,8 +348,8 @@ TEST(test_odds)
     xsm_dataset *data;
     assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
     xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
-    o.loss = XSM_LABEL_TREE_LOGISTIC;
-    o.link = XSM_LABEL_TREE_SIGMOID;
+    o.loss = XSM_LABEL_TREE_LOSS_LOGISTIC;
+    o.link = XSM_LABEL_TREE_LINK_SIGMOID;
     o.cost = 1000;
     o.epsilon = 1e-4;
     o.iterations = 10000;
@@ -367,7 +368,7 @@ TEST(test_pruning)
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
     xsm_label_tree_options o = small_trees();
-    o.link = XSM_LABEL_TREE_HINGE; /* weights as the solver has them */
+    o.link = XSM_LABEL_TREE_LINK_HINGE; /* weights as the solver has them */
     for (int k = 0; k < 2; k++) {
         o.keep = k == 0 ? 0 : 3;
         o.threshold = k == 0 ? 0.3 : 0;
@@ -414,8 +415,8 @@ TEST(test_options)
     assert_true(set.trees == 1 && set.arity == 16 && set.leaf == 100 && set.rounds == 20 && set.iterations == 100);
     assert_true(set.keep == 0 && set.negatives == 0 && set.seed == 1);
     assert_true(set.cost == 1 && set.epsilon == 0.1 && set.threshold == 0.1);
-    assert_true(set.loss == XSM_LABEL_TREE_SQUARED_HINGE);
-    assert_true(set.balance == XSM_LABEL_TREE_BALANCED && set.link == XSM_LABEL_TREE_AUTO);
+    assert_true(set.loss == XSM_LABEL_TREE_LOSS_SQUARED_HINGE);
+    assert_true(set.balance == XSM_LABEL_TREE_BALANCE_BALANCED && set.link == XSM_LABEL_TREE_LINK_AUTO);
     set.threshold = 0; /* a threshold, no default */
     assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), 1);
     assert_string_equal(text, "0");
@@ -425,7 +426,7 @@ TEST(test_options)
     set = initial;
     assert_ok(xsm_label_tree_set(&set, "trees", "3", &err), err);
     assert_ok(xsm_label_tree_set(&set, "balance", "clusters", &err), err);
-    assert_true(set.trees == 3 && set.balance == XSM_LABEL_TREE_CLUSTERS);
+    assert_true(set.trees == 3 && set.balance == XSM_LABEL_TREE_BALANCE_CLUSTERS);
     assert_fails(xsm_label_tree_set(&set, "tree", "3", &err), XSM_ERROR_NAME, err);
     assert_non_null(strstr(err.message, "trees"));
     assert_fails(xsm_label_tree_set(&set, "trees", "0", &err), XSM_ERROR_RANGE, err);
@@ -450,8 +451,8 @@ TEST(test_options)
     set.loss = 2;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
     assert_ok(xsm_label_tree_set(&set, "loss", "logistic", &err), err);
-    assert_int_equal(set.loss, XSM_LABEL_TREE_LOGISTIC);
-    set.link = XSM_LABEL_TREE_HINGE;
+    assert_int_equal(set.loss, XSM_LABEL_TREE_LOSS_LOGISTIC);
+    set.link = XSM_LABEL_TREE_LINK_HINGE;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
     assert_non_null(strstr(err.message, "squared-hinge"));
     set = initial;
@@ -641,7 +642,7 @@ TEST(test_weights)
         o.epsilon = 1e-5;
         o.iterations = 20000;
         o.threshold = 1e-6;
-        o.link = XSM_LABEL_TREE_HINGE;
+        o.link = XSM_LABEL_TREE_LINK_HINGE;
         const xsm_dataset *const of[] = {data, all};
         for (size_t j = 0; j < 2; j++) {
             xsm_model *m = NULL;

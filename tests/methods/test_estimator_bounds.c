@@ -111,7 +111,7 @@ static void check_bounds(double ridge, double bound, uint64_t batch, bool sparse
         }
         if (step == 3000) { /* weights that the host changes count from then on */
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(m, &w, &err), err);
             for (uint32_t j = 0; j < FEATURES; j++) {
                 d.w[4][j] = 0.001 * j;
                 w.weight[4 * w.class_step + j * w.feature_step] = (float)d.w[4][j];

@@ -169,7 +169,7 @@ static void both_steps(double gap, double eta, bool ridge, double *implicit, dou
     double x2 = norm(p.x, false);
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     for (uint32_t k = 0; k < 3; k++) {
         for (uint32_t j = 0; k != 1 && j < FEATURES; j++) {
             w.weight[k * w.class_step + j * w.feature_step] = (float)(gap / x2 * (double)p.x[j]);

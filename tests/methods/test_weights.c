@@ -214,7 +214,7 @@ static void check_batch(const way *w, bool embedding)
         xsm_parameters of = XSM_PARAMETERS_INIT;
         uint64_t seed = 9;
         assert_ok(xsm_model_new_embedding(NULL, FEATURES, FEATURES, CLASSES, NULL, &m, &err), err);
-        assert_ok(xsm_model_parameters(m, &of, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &of, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             for (uint32_t j = 0; j < FEATURES; j++) {
                 of.weight[k * of.class_step + j * of.feature_step] = (float)test_uniform(&seed);

@@ -192,7 +192,7 @@ TEST(models_are_used_and_saved)
         }
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0), *loaded = NULL;
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         assert_true(w.features == 0 && w.classes == 7 && w.weight && w.bias);
         for (int k = 0; k < 7; k++) {
             w.bias[k] = bias[k] = (float)log(some_counts[k]);

@@ -301,11 +301,11 @@ TEST(words_get_classes)
     map.features = 1;
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     xsm_parameters at = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &at, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &at, &err), err);
     at.weight[0] = 1;
     at.weight[at.class_step] = 2;
     assert_ok(xsm_model_grow(m, 1, &own, &err), err);
-    assert_ok(xsm_model_parameters(m, &at, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &at, &err), err);
     assert_true(at.weight[0] == 1 && at.weight[at.class_step] == 2 && at.weight[2 * at.class_step] == 0);
     xsm_model_free(m);
     xsm_dataset_free(d);

@@ -91,7 +91,7 @@ static xsm_embedding_parameters vectors_of(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
-    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     return v;
 }
 

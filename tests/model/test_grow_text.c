@@ -56,7 +56,7 @@ static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *st
     assert_ok(hidden ? xsm_model_new_embedding(NULL, map.features, hidden, map.classes, NULL, &m, &err)
                      : xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err),
               err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < map.classes; k++) {
         for (uint32_t j = 0; j < (hidden ? hidden : map.features); j++) {
             p.weight[k * p.class_step + j * p.feature_step] = (float)((k * 7 + j * 13) % 23) - 11;
@@ -286,7 +286,7 @@ TEST(classes_are_their_names)
     assert_ok(
         read_text("__label__d __label__a w\n__label__b v\n__label__f __label__c w v\n", NULL, NULL, 0, &train, &err),
         err);
-    assert_ok(xsm_dataset_keep_labels(train, XSM_LABELS_FIRST, &err), err);
+    assert_ok(xsm_dataset_keep_labels(train, XSM_KEEP_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(train, XSM_DROP_CLASSES, NULL, &err), err);
     xsm_class_map map = test_map_of(train);
     assert_words(&map, "v:0 w:1 b d f 2");
@@ -295,7 +295,7 @@ TEST(classes_are_their_names)
     map = test_map_of_model(m);
     assert_null(map.labels);
     assert_ok(read_text("__label__c __label__f w\n__label__d v\n", NULL, &map, 1, &rows, &err), err);
-    assert_ok(xsm_dataset_keep_labels(rows, XSM_LABELS_FIRST, &err), err);
+    assert_ok(xsm_dataset_keep_labels(rows, XSM_KEEP_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(rows, XSM_DROP_CLASSES, NULL, &err), err);
     assert_ok(xsm_dataset_extend(rows, &map, &err), err);
     const xsm_class_map joined = test_map_of(rows);

@@ -780,7 +780,7 @@ TEST(files_hold_trees)
         assert_memory_equal(a.classes, b.classes, sizeof a.classes);
         assert_memory_equal(a.scores, b.scores, sizeof a.scores);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-        assert_ok(xsm_model_view(loaded, &v, &err), err);
+        assert_ok(xsm_model_get_view(loaded, &v, &err), err);
         uint64_t nonzeros = 0;
         for (uint32_t t = 0; t < trees; t++) {
             static plan p;

@@ -25,7 +25,7 @@ static xsm_model *new_model(uint32_t features, uint32_t classes, int32_t bias, i
 static void fill(xsm_model *m)
 {
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_int_equal(xsm_model_parameters(m, &p, NULL), XSM_OK);
+    assert_int_equal(xsm_model_get_parameters(m, &p, NULL), XSM_OK);
     for (size_t k = 0; k < p.classes; k++) {
         for (size_t j = 0; j < p.features; j++) {
             p.weight[k * p.class_step + j * p.feature_step] = (float)(k * 1000 + j) / 8;
@@ -39,7 +39,7 @@ static void fill(xsm_model *m)
 static void check_filled(xsm_model *m, float factor)
 {
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_int_equal(xsm_model_parameters(m, &p, NULL), XSM_OK);
+    assert_int_equal(xsm_model_get_parameters(m, &p, NULL), XSM_OK);
     for (size_t k = 0; k < p.classes; k++) {
         for (size_t j = 0; j < p.features; j++) {
             float expected = factor * ((float)(k * 1000 + j) / 8);
@@ -174,7 +174,7 @@ TEST(scales_fold)
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, NULL), XSM_OK);
             assert_null(m->w.row_scale);
         }
-        check_filled(m, factor); /* xsm_model_parameters() folds */
+        check_filled(m, factor); /* xsm_model_get_parameters() folds */
         assert_true(m->w.alpha == 1.0);
         assert_null(m->w.row_scale);
         xsm_model_free(m);
@@ -223,14 +223,14 @@ TEST(parameters_are_checked)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(3, 4, 1, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_int_equal(xsm_model_parameters(NULL, &p, &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsm_model_parameters(m, NULL, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_get_parameters(NULL, &p, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_get_parameters(m, NULL, &err), XSM_ERROR_ARGUMENT);
     p.size = 4;
     p.classes = 77;
-    assert_int_equal(xsm_model_parameters(m, &p, &err), XSM_ERROR_STRUCT_OLD);
+    assert_int_equal(xsm_model_get_parameters(m, &p, &err), XSM_ERROR_STRUCT_OLD);
     assert_int_equal(p.classes, 77);
     p.size = sizeof p;
-    assert_int_equal(xsm_model_parameters(m, &p, &err), XSM_OK);
+    assert_int_equal(xsm_model_get_parameters(m, &p, &err), XSM_OK);
     assert_int_equal(p.classes, 4);
     assert_int_equal(p.features, 3);
     assert_int_equal(p.class_step, 16);
@@ -256,7 +256,7 @@ TEST(views_apply_nothing)
             }
         }
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT, again = XSM_PARAMETERS_VIEW_INIT;
-        assert_ok(xsm_model_view(m, &v, &err), err);
+        assert_ok(xsm_model_get_view(m, &v, &err), err);
         assert_true(v.scale == 0.5);
         assert_int_equal(v.class_scales != NULL, layout == XSM_LAYOUT_CLASS_MAJOR);
         assert_int_equal(v.classes, 50);
@@ -275,24 +275,24 @@ TEST(views_apply_nothing)
                 seen[k][j] = stored * v.scale * (v.class_scales ? v.class_scales[k] : 1);
             }
         }
-        assert_ok(xsm_model_view(m, &again, &err), err);
+        assert_ok(xsm_model_get_view(m, &again, &err), err);
         assert_memory_equal(&v, &again, sizeof v);
         xsm_parameters p = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(m, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &p, &err), err);
         for (size_t k = 0; k < 50; k++) {
             for (size_t j = 0; j < 20; j++) {
                 assert_true((double)p.weight[k * p.class_step + j * p.feature_step] == seen[k][j]);
             }
         }
-        assert_ok(xsm_model_view(m, &v, &err), err);
+        assert_ok(xsm_model_get_view(m, &v, &err), err);
         assert_true(v.scale == 1);
         assert_null(v.class_scales);
         assert_ptr_equal(v.weight, p.weight);
         xsm_embedding_view e = XSM_EMBEDDING_VIEW_INIT;
-        assert_fails(xsm_model_embedding_view(m, &e, &err), XSM_ERROR_STATE, err);
-        assert_fails(xsm_model_view(NULL, &v, &err), XSM_ERROR_ARGUMENT, err);
-        assert_fails(xsm_model_view(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
-        assert_fails(xsm_model_embedding_view(NULL, &e, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_get_embedding_view(m, &e, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_model_get_view(NULL, &v, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_get_view(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_get_embedding_view(NULL, &e, &err), XSM_ERROR_ARGUMENT, err);
         xsm_model_free(m);
     }
 }
@@ -306,22 +306,22 @@ TEST(vectors_are_viewed)
         xsm_model *m = NULL;
         assert_ok(xsm_model_new_embedding(NULL, 9, 5, 9, &options, &m, &err), err);
         xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
-        assert_ok(xsm_model_embedding_view(m, &v, &err), err);
+        assert_ok(xsm_model_get_embedding_view(m, &v, &err), err);
         assert_int_equal(v.features, 9);
         assert_int_equal(v.hidden, 5);
         assert_int_equal(v.dtype, XSM_DTYPE_FLOAT32);
         assert_true(v.scale == 1);
         assert_int_equal(v.bytes, (8 * v.feature_step + 5) * sizeof(float));
         xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
-        assert_ok(xsm_model_embedding_parameters(m, &p, &err), err);
+        assert_ok(xsm_model_get_embedding_parameters(m, &p, &err), err);
         assert_ptr_equal(v.vectors, p.vectors); /* in memory already: nothing to copy */
         assert_ptr_equal(v.data, p.vectors);
         if (!tied) {
             const float first = v.vectors[0];
             m->layer->w.alpha = 0.5;
-            assert_ok(xsm_model_embedding_view(m, &v, &err), err);
+            assert_ok(xsm_model_get_embedding_view(m, &v, &err), err);
             assert_true(v.scale == 0.5 && v.vectors[0] == first);
-            assert_ok(xsm_model_embedding_parameters(m, &p, &err), err);
+            assert_ok(xsm_model_get_embedding_parameters(m, &p, &err), err);
             assert_true(p.vectors[0] == first / 2);
         }
         xsm_model_free(m);
@@ -554,7 +554,7 @@ static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
         m->w.alpha = 0.5;
         status = xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err);
         if (status == XSM_OK) {
-            status = xsm_model_parameters(m, &p, err);
+            status = xsm_model_get_parameters(m, &p, err);
         }
     }
     xsm_model_free(m);

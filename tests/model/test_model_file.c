@@ -77,7 +77,7 @@ static xsm_model *make_model(xsm_context *ctx, int with)
     xsm_model *m = NULL;
     assert_ok(xsm_model_new_linear(ctx, FEATURES, CLASSES, &options, &m, &err), err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         for (size_t j = 0; j < FEATURES; j++) {
             p.weight[k * p.class_step + j * p.feature_step] = weight_of(k, j);
@@ -152,8 +152,8 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_parameters q = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(a, &p, &err), err);
-    assert_ok(xsm_model_parameters(b, &q, &err), err);
+    assert_ok(xsm_model_get_parameters(a, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(b, &q, &err), err);
     for (size_t k = 0; k < p.classes; k++) {
         for (size_t j = 0; j < p.features; j++) {
             assert_memory_equal(&p.weight[k * p.class_step + j * p.feature_step],
@@ -297,7 +297,7 @@ TEST(a_view_copies_nothing)
     xsm_model_free(saved);
     assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-    assert_ok(xsm_model_view(m, &v, &err), err);
+    assert_ok(xsm_model_get_view(m, &v, &err), err);
     assert_true(is_mapped(m, v.weight) && is_mapped(m, v.bias));
     assert_true(is_mapped(m, (const unsigned char *)v.data + v.bytes - 1));
     for (size_t k = 0; k < CLASSES; k++) {
@@ -306,7 +306,7 @@ TEST(a_view_copies_nothing)
         }
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     assert_false(is_mapped(m, p.weight));
     xsm_model_free(m);
 
@@ -316,7 +316,7 @@ TEST(a_view_copies_nothing)
     xsm_model_free(embedding);
     assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
     xsm_embedding_view e = XSM_EMBEDDING_VIEW_INIT;
-    assert_ok(xsm_model_embedding_view(m, &e, &err), err);
+    assert_ok(xsm_model_get_embedding_view(m, &e, &err), err);
     assert_true(is_mapped(m, e.vectors) && is_mapped(m, (const unsigned char *)e.data + e.bytes - 1));
     xsm_model_free(m);
 }
@@ -497,7 +497,7 @@ TEST(a_failed_save_changes_nothing)
     for (int layout = 0; layout < 2; layout++) {
         assert_ok(xsm_model_set_layout(m, layout, &err), err);
         xsm_parameters p = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(m, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &p, &err), err);
         for (size_t i = 0; i < 3; i++) {
             float *weight = &p.weight[2 * p.class_step + 1 * p.feature_step];
             *weight = bad[i];
@@ -574,7 +574,7 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     xsm_status status = xsm_model_save(m, test_path("second"), err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     if (status == XSM_OK) {
-        status = xsm_model_parameters(m, &p, err);
+        status = xsm_model_get_parameters(m, &p, err);
     }
     if (status == XSM_OK) {
         status = xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, err);
@@ -685,7 +685,7 @@ TEST(numpy_reads_what_is_written)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = make_model(NULL, WITH_BIAS | WITH_CLASSES | WITH_TRANSFORM);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         p.bias[k] = (float)k / 8;
         for (size_t j = 0; j < FEATURES; j++) {

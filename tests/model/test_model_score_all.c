@@ -110,7 +110,7 @@ static xsm_model *golden_model(xsm_context *context, int32_t layout)
     xsm_model *m = NULL;
     assert_int_equal(xsm_model_new_linear(context, GOLDEN_FEATURES, GOLDEN_CLASSES, &options, &m, NULL), XSM_OK);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_int_equal(xsm_model_parameters(m, &p, NULL), XSM_OK);
+    assert_int_equal(xsm_model_get_parameters(m, &p, NULL), XSM_OK);
     for (int k = 0; k < GOLDEN_CLASSES; k++) {
         for (int j = 0; j < GOLDEN_FEATURES; j++) {
             p.weight[(size_t)k * p.class_step + (size_t)j * p.feature_step] =
@@ -284,7 +284,7 @@ static xsm_model *noisy_model(xsm_context *context, uint32_t features, uint32_t 
     xsm_model *m = NULL;
     assert_int_equal(xsm_model_new_linear(context, features, classes, &options, &m, NULL), XSM_OK);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_int_equal(xsm_model_parameters(m, &p, NULL), XSM_OK);
+    assert_int_equal(xsm_model_get_parameters(m, &p, NULL), XSM_OK);
     uint64_t seed = 77;
     for (size_t k = 0; k < classes; k++) {
         for (size_t j = 0; j < features; j++) {

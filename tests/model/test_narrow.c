@@ -41,7 +41,7 @@ static void fill(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < p.classes; k++) {
         for (uint32_t j = 0; j < p.features; j++) {
             p.weight[k * p.class_step + j * p.feature_step] = k == 7 ? 0 : weight_of(k, j);
@@ -97,7 +97,7 @@ static xsm_model *one_row(const float *weights, uint32_t features)
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_model *m = NULL;
     assert_ok(xsm_model_new_linear(NULL, features, 1, NULL, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     memcpy(p.weight, weights, features * sizeof *weights);
     return m;
 }
@@ -113,8 +113,8 @@ TEST(bfloat16_is_rounded_to_nearest_even)
     xsm_model *m = one_row(weights, COUNT), *small = convert(m, XSM_DTYPE_BFLOAT16), *back;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_view(small, &v, &err), err);
-    assert_ok(xsm_model_parameters(small, &p, &err), err);
+    assert_ok(xsm_model_get_view(small, &v, &err), err);
+    assert_ok(xsm_model_get_parameters(small, &p, &err), err);
     assert_true(!v.weight && !p.weight && !v.class_scales && v.scale == 1);
     assert_true(v.dtype == XSM_DTYPE_BFLOAT16 && p.dtype == XSM_DTYPE_BFLOAT16 && v.bytes == 2 * COUNT);
     assert_int_equal(v.class_step, COUNT);
@@ -122,7 +122,7 @@ TEST(bfloat16_is_rounded_to_nearest_even)
         assert_int_equal(((const uint16_t *)v.data)[i], bfloat16_golden[i][1]);
     }
     back = convert(small, XSM_DTYPE_FLOAT32);
-    assert_ok(xsm_model_view(back, &v, &err), err);
+    assert_ok(xsm_model_get_view(back, &v, &err), err);
     for (size_t i = 0; i < COUNT; i++) {
         uint32_t bits;
         memcpy(&bits, v.weight + i, sizeof bits);
@@ -140,7 +140,7 @@ TEST(int8_has_a_factor_for_each_row)
     for (size_t i = 0; i < COUNT; i++) {
         xsm_model *m = one_row(int8_golden[i].weights, ROW_WIDTH), *small = convert(m, XSM_DTYPE_INT8);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-        assert_ok(xsm_model_view(small, &v, &err), err);
+        assert_ok(xsm_model_get_view(small, &v, &err), err);
         assert_true(v.dtype == XSM_DTYPE_INT8 && v.bytes == ROW_WIDTH &&
                     v.class_scales[0] == (double)int8_golden[i].factor);
         assert_memory_equal(v.data, int8_golden[i].numbers, ROW_WIDTH);
@@ -298,7 +298,7 @@ TEST(scores_are_sums_of_what_is_stored)
     for (size_t t = 0; t < 2; t++) {
         xsm_model *small = convert(m, types[t]);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-        assert_ok(xsm_model_view(small, &v, &err), err);
+        assert_ok(xsm_model_get_view(small, &v, &err), err);
         for (uint32_t count = 1; count <= ROWS; count += 76) {
             float *z = calloc(ROWS * CLASSES, sizeof *z);
             xsm_batch batch = xsm_batch_range(r->full, 0, count);
@@ -344,8 +344,8 @@ TEST(embedding_models_have_vectors_of_the_type)
             xsm_model *small = convert(m, types[t]), *wide = convert(small, XSM_DTYPE_FLOAT32);
             xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
             xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
-            assert_ok(xsm_model_embedding_view(small, &v, &err), err);
-            assert_ok(xsm_model_embedding_parameters(small, &p, &err), err);
+            assert_ok(xsm_model_get_embedding_view(small, &v, &err), err);
+            assert_ok(xsm_model_get_embedding_parameters(small, &p, &err), err);
             assert_true(!v.vectors && !p.vectors && v.data && v.dtype == types[t] && p.dtype == types[t]);
             assert_true(v.features == features && v.hidden == 21 && (v.feature_scales != NULL) == (t == 1));
             float *a = calloc(ROWS * 21, sizeof *a), *b = calloc(ROWS * 21, sizeof *b);

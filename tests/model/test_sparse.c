@@ -44,7 +44,7 @@ static xsm_model *make_dense(xsm_context *ctx, int32_t layout, uint32_t features
     o.bias = 1;
     o.layout = layout;
     assert_ok(xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < features; j++) {
             p.weight[k * p.class_step + j * p.feature_step] = weight_of(k, j);
@@ -109,7 +109,7 @@ TEST(scores_are_those_of_the_weights_kept)
         assert_int_equal(m->w.layout, XSM_LAYOUT_SPARSE_ROWS);
         assert_string_equal(xsm_model_get_metadata(m, "maker"), "test");
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-        assert_ok(xsm_model_view(m, &v, &err), err);
+        assert_ok(xsm_model_get_view(m, &v, &err), err);
         assert_null(v.weight);
         assert_non_null(v.bias);
         assert_int_equal(v.nonzeros, nonzeros_of(BELOW));
@@ -257,7 +257,7 @@ TEST(the_largest_of_each_class_are_kept)
     xsm_model *dense = make_dense(NULL, XSM_LAYOUT_FEATURE_MAJOR, FEATURES), *m = prune(dense, 0.004, KEEP);
     assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < FEW; k++) {
         for (uint32_t j = 0; j < FEATURES; j++) {
             const float w = weight_of(k, j);
@@ -279,7 +279,7 @@ TEST(layouts_change_back)
         assert_ok(xsm_model_set_layout(m, layout, &err), err);
         assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), XSM_ERROR_UNSUPPORTED, err);
         xsm_parameters p = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(m, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &p, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             assert_true(p.bias[k] == bias_of(k));
             for (uint32_t j = 0; j < FEATURES; j++) {
@@ -406,8 +406,8 @@ TEST(weights_in_fewer_bits_are_rounded)
         assert_true(info.dtype == types[t] && info.layout == XSM_LAYOUT_SPARSE_ROWS && info.weights == was.weights);
         assert_int_equal(info.bytes, was.bytes - bytes_less[t] * was.weights + (t ? CLASSES * sizeof(float) : 0));
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT, w = XSM_PARAMETERS_VIEW_INIT;
-        assert_ok(xsm_model_view(small, &v, &err), err);
-        assert_ok(xsm_model_view(again, &w, &err), err);
+        assert_ok(xsm_model_get_view(small, &v, &err), err);
+        assert_ok(xsm_model_get_view(again, &w, &err), err);
         assert_true(!v.weight && !v.class_scales && v.dtype == types[t] && v.nonzeros == was.weights);
         assert_memory_equal(v.data, w.data, v.nonzeros * (2 - t)); /* not rounded again */
         float *range = calloc(ROWS * CLASSES, sizeof *range), *other = calloc(ROWS * CLASSES, sizeof *other);
@@ -465,7 +465,7 @@ TEST(weights_that_do_not_fit_are_refused)
         xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
         xsm_parameters p = XSM_PARAMETERS_INIT;
         xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *out = NULL;
-        assert_ok(xsm_model_parameters(dense, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(dense, &p, &err), err);
         p.weight[777 * p.class_step + 333 * p.feature_step] = 2; /* kept by pruning, and found by its value */
         xsm_model *m = prune(dense, 1.5, 0);
         assert_int_equal(xsmi_sparse_entries(m->w.sparse), 1);
@@ -504,7 +504,7 @@ static void expect_mapped(int32_t dtype)
     assert_memory_equal(bytes, again, size);
     assert_true(size < 8 * nonzeros_of(BELOW));
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
-    assert_ok(xsm_model_view(loaded, &v, &err), err);
+    assert_ok(xsm_model_get_view(loaded, &v, &err), err);
     const unsigned char *values = v.data;
     assert_true(values > loaded->mapping.data &&
                 values + xsmi_number_bytes(dtype) * v.nonzeros <= loaded->mapping.data + loaded->mapping.size);
@@ -656,7 +656,7 @@ TEST(what_needs_dense_weights_is_refused)
     if (test_has_lbfgs()) {
         assert_fails(xsm_fit_full_batch(NULL, m, r->sparse, e, &fit, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     }
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     assert_null(p.weight);
     assert_true(p.bias && p.bias[3] == bias_of(3));
     for (size_t t = 0; t < 2; t++) {
@@ -666,7 +666,7 @@ TEST(what_needs_dense_weights_is_refused)
         assert_fails(xsm_model_prune(small, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_model_set_layout(small, XSM_LAYOUT_CLASS_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, t ? "int8" : "bfloat16"));
-        assert_ok(xsm_model_parameters(small, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(small, &p, &err), err);
         assert_true(!p.weight && p.dtype == types[t]);
         xsm_model_free(small);
     }
@@ -696,7 +696,7 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
     to.dtype = XSM_DTYPE_INT8;
     o.bias = 1;
     xsm_status status = xsm_model_new_linear(ctx, 30, 20, &o, &dense, err);
-    status = status == XSM_OK ? xsm_model_parameters(dense, &p, err) : status;
+    status = status == XSM_OK ? xsm_model_get_parameters(dense, &p, err) : status;
     for (uint32_t i = 0; status == XSM_OK && i < 20 * 30; i++) {
         p.weight[i / 30 * p.class_step + i % 30 * p.feature_step] = weight_of(i / 30, i % 30);
     }

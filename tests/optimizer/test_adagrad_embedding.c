@@ -49,7 +49,7 @@ static xsm_model *golden_model(xsm_context *ctx, const char *activation, int mea
     o.bias = 1;
     assert_ok(xsm_model_new_embedding(ctx, FEATURES, HIDDEN, FEATURES, &o, &m, &err), err);
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
-    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     for (uint32_t k = 0; k < FEATURES; k++) {
         m->w.bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
         for (uint32_t h = 0; h < HIDDEN; h++) {
@@ -76,7 +76,7 @@ static void check_golden(size_t c, xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
-    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     for (uint32_t k = 0; k < FEATURES; k++) {
         for (uint32_t j = 0; j <= 2 * HIDDEN; j++) {
             double have = j < HIDDEN    ? test_weight(m, k, j)
@@ -187,7 +187,7 @@ TEST(scaled_vectors_are_multiplied_out)
     }
     assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
-    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     for (uint32_t j = 0; j < FEATURES; j++) {
         for (uint32_t h = 0; h < HIDDEN; h++) {
             double step = t[h] * (double)p.x[3 * FEATURES + j];

@@ -212,7 +212,7 @@ TEST(test_optimum)
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         /* Better than by chance: the bias of classes follows their counts. */
         xsm_parameters weights = XSM_PARAMETERS_INIT;
-        assert_int_equal(xsm_model_parameters(m, &weights, NULL), XSM_OK);
+        assert_int_equal(xsm_model_get_parameters(m, &weights, NULL), XSM_OK);
         for (uint64_t i = 0; i < p.rows; i++) {
             for (uint32_t f = 0; f < p.features; f++) {
                 weights.weight[p.labels[i] * weights.class_step + f] += 0.1f * p.x[i * p.features + f];
@@ -285,7 +285,7 @@ static xsm_model *two_classes(float w0, float b0, float w1, float b1)
     xsm_model *m;
     xsm_parameters weights = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_new_linear(NULL, 1, 2, &options, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &weights, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &weights, &err), err);
     weights.weight[0] = w0;
     weights.weight[weights.class_step] = w1;
     weights.bias[0] = b0;
@@ -388,7 +388,7 @@ TEST(test_threads)
             xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
             xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
             xsm_parameters weights = XSM_PARAMETERS_INIT;
-            assert_int_equal(xsm_model_parameters(m, &weights, NULL), XSM_OK);
+            assert_int_equal(xsm_model_get_parameters(m, &weights, NULL), XSM_OK);
             for (uint64_t i = 0; i < p.rows; i++) {
                 weights.bias[p.labels[i]] += 0.05f;
                 for (uint32_t f = 0; f < p.features; f++) {
@@ -436,7 +436,7 @@ TEST(test_sure)
     const xsm_dense_rows rows = {.size = sizeof rows, .values = values, .rows = N, .features = 1, .labels = &given};
     assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
     assert_ok(xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     w.weight[0] = 3.3f;
     w.weight[w.class_step] = -3.3f;
     const xsm_batch batch = xsm_batch_range(d, 0, N);
@@ -604,12 +604,12 @@ static xsm_dataset *with_noise(const test_problem *p, bool several)
 TEST(test_label_tree)
 {
     xsm_error err = XSM_ERROR_INIT;
-    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE,
-                                    XSM_LABEL_TREE_NORMALISED};
+    static const int32_t links[] = {XSM_LABEL_TREE_LINK_SOFTMAX, XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_HINGE,
+                                    XSM_LABEL_TREE_LINK_NORMALISED};
     for (size_t i = 0; i < 32; i++) {
         const int32_t link = links[i % 4];
         const bool several = i / 4 % 2 == 1, own = i / 8 % 2 == 1, steep = i >= 16;
-        const bool one_sum = link == XSM_LABEL_TREE_SOFTMAX || link == XSM_LABEL_TREE_NORMALISED;
+        const bool one_sum = link == XSM_LABEL_TREE_LINK_SOFTMAX || link == XSM_LABEL_TREE_LINK_NORMALISED;
         test_problem p = test_problem_new(400, 30, 60, true, 2 + i);
         xsm_dataset *train = labelled(&p, true, several), *other = with_noise(&p, several);
         const xsm_dataset *rows = own ? train : other;
@@ -637,7 +637,7 @@ TEST(test_label_tree)
         assert_true(fabs(r.log_loss - after.log_loss) <= 1e-6 * after.log_loss);
         assert_true(after.error == before.error);
         assert_true(r.log_loss <= r.log_loss_before);
-        if (link != XSM_LABEL_TREE_HINGE && !(link == XSM_LABEL_TREE_NORMALISED && several)) {
+        if (link != XSM_LABEL_TREE_LINK_HINGE && !(link == XSM_LABEL_TREE_LINK_NORMALISED && several)) {
             assert_true(after.calibration_error <= before.calibration_error + 1e-6);
         }
         xsm_context_free(two);
@@ -656,8 +656,8 @@ TEST(test_label_tree_classes)
     test_problem p = test_problem_new(ROWS, 6, 9, false, 2);
     xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
     options.leaf = 3;
-    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE,
-                                    XSM_LABEL_TREE_NORMALISED};
+    static const int32_t links[] = {XSM_LABEL_TREE_LINK_SOFTMAX, XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_HINGE,
+                                    XSM_LABEL_TREE_LINK_NORMALISED};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         xsm_model *m;
         options.link = links[i];
@@ -679,7 +679,7 @@ TEST(test_label_tree_classes)
         assert_ok(xsm_predictor_run(predictor, &got, &err), err);
         for (size_t j = 0; j < ROWS * TOP; j++) {
             const double log_p = fmin((double)scores[j], -0x1p-24), hinge = (double)scores[j];
-            const double z = links[i] == XSM_LABEL_TREE_HINGE ? hinge : log_p - log(1 - exp(log_p));
+            const double z = links[i] == XSM_LABEL_TREE_LINK_HINGE ? hinge : log_p - log(1 - exp(log_p));
             assert_true(fabs(probabilities[j] - 1 / (1 + exp(-(r.scale * z + r.shift)))) <= 1e-5);
         }
         xsm_predictor_free(predictor);
@@ -741,7 +741,7 @@ TEST(test_weights)
         for (uint64_t i = 0; i < ROWS; i++) {
             for (size_t j = 0; j < 2; j++) { /* better than by chance */
                 xsm_parameters of = XSM_PARAMETERS_INIT;
-                assert_ok(xsm_model_parameters(both[j], &of, &err), err);
+                assert_ok(xsm_model_get_parameters(both[j], &of, &err), err);
                 for (uint32_t f = 0; f < p.features; f++) {
                     of.weight[p.labels[i] * of.class_step + f] += 0.2f * p.x[i * p.features + f];
                 }
@@ -782,7 +782,7 @@ static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
         xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
         xsm_parameters weights = XSM_PARAMETERS_INIT;
         options.method = method;
-        status = xsm_model_parameters(m, &weights, err);
+        status = xsm_model_get_parameters(m, &weights, err);
         for (uint32_t k = 0; status == XSM_OK && k < p->classes; k++) {
             weights.bias[k] = 0.125f * (float)(k % 3);
         }

@@ -328,7 +328,7 @@ static void test_failures(void **state)
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
     assert_ok(xsm_model_save(m, w.model, &err), err);
     xsm_parameters weights = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &weights, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &weights, &err), err);
     weights.weight[0] += 1;
     assert_ok(xsm_model_save(m, w.saved, &err), err);
     xsm_model_free(m);
@@ -432,9 +432,9 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     const work *w = r->user;
     xsm_error *err = &r->err;
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
-    REFUSES(xsm_model_parameters(m, &parameters, err));
+    REFUSES(xsm_model_get_parameters(m, &parameters, err));
     xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
-    REFUSES(xsm_model_view(m, &view, err));
+    REFUSES(xsm_model_get_view(m, &view, err));
     XSMI_TRY(refuse_index(r, m));
     XSMI_TRY(refuse_tied(r));
     XSMI_TRY(refuse_choices(r, m));

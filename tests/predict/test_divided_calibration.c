@@ -170,7 +170,7 @@ static xsm_model *model_new(const test_problem *p, bool bias, int32_t layout, ui
         assert_ok(xsm_model_new_embedding(NULL, FEATURES, hidden, CLASSES, &layer, &m, &err), err);
     }
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     for (uint32_t i = 0; i < p->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(p->data, i);
         float vector[64];

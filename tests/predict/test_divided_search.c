@@ -334,14 +334,14 @@ static void try_bits(bool sparse, way how, uint32_t hidden, int32_t correction, 
 static void test_shortlists(void **state)
 {
     (void)state;
-    try_bits(false, SHORTLIST, 0, XSM_CORRECTION_NONE, 1, XSM_LABEL_TREE_AUTO);
-    try_bits(true, SHORTLIST, 7, XSM_CORRECTION_CLASSES, 2, XSM_LABEL_TREE_AUTO);
+    try_bits(false, SHORTLIST, 0, XSM_CORRECTION_NONE, 1, XSM_LABEL_TREE_LINK_AUTO);
+    try_bits(true, SHORTLIST, 7, XSM_CORRECTION_CLASSES, 2, XSM_LABEL_TREE_LINK_AUTO);
 }
 
 static void test_shortlists_of_nodes(void **state)
 {
     (void)state;
-    try_bits(false, SHORTLIST, 0, XSM_CORRECTION_HIERARCHY, 1, XSM_LABEL_TREE_HINGE);
+    try_bits(false, SHORTLIST, 0, XSM_CORRECTION_HIERARCHY, 1, XSM_LABEL_TREE_LINK_HINGE);
 }
 
 static void test_beams(void **state)
@@ -354,8 +354,8 @@ static void test_beams(void **state)
 static void test_label_trees(void **state)
 {
     (void)state;
-    try_bits(false, LABEL_TREE, 0, 0, 1, XSM_LABEL_TREE_AUTO);
-    try_bits(true, LABEL_TREE, 0, 0, 2, XSM_LABEL_TREE_AUTO);
+    try_bits(false, LABEL_TREE, 0, 0, 1, XSM_LABEL_TREE_LINK_AUTO);
+    try_bits(true, LABEL_TREE, 0, 0, 2, XSM_LABEL_TREE_LINK_AUTO);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -364,7 +364,7 @@ static work work_of(const test_problem *p, way how, results *of)
 {
     const int32_t corrections[WAYS] = {XSM_CORRECTION_NONE, XSM_CORRECTION_TREE, XSM_CORRECTION_TREE,
                                        XSM_CORRECTION_NONE, XSM_CORRECTION_HIERARCHY};
-    work w = work_new(p, how, 0, corrections[how], 1, XSM_LABEL_TREE_AUTO);
+    work w = work_new(p, how, 0, corrections[how], 1, XSM_LABEL_TREE_LINK_AUTO);
     w.of = of;
     w.brief = true;
     return w;

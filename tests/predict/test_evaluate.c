@@ -304,7 +304,7 @@ TEST(rankings_are_worth_what_numpy_says)
               err);
     assert_ok(xsm_model_new_linear(NULL, RANKED_CLASSES, RANKED_CLASSES, NULL, &m, &err), err);
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
         w.weight[k * w.class_step + k * w.feature_step] = 1; /* a row's features are its scores */
     }
@@ -459,7 +459,7 @@ TEST(weights_that_are_no_numbers)
         xsm_model *m = test_model(NULL, &p, true, kind & 2 ? 1 : 0, 1, 6);
         if (kind & 1) { /* zeros are not stored: dense rows of zeros times NaN are NaN from the first on */
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(m, &w, &err), err);
             w.weight[101 * w.class_step + 3 * w.feature_step] = wrong[kind / 4];
         } else {
             m->w.bias[101] = wrong[kind / 4];

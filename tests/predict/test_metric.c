@@ -37,7 +37,7 @@ static xsm_model *embedding(xsm_context *ctx, const test_problem *p, int32_t act
     uint64_t seed = 5;
     o.activation = activation;
     assert_ok(xsm_model_new_embedding(ctx, p->features, HIDDEN, p->classes, &o, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     for (uint32_t k = 0; k < w.classes; k++) {
         for (uint32_t j = 0; j < w.features; j++) {
             w.weight[k * w.class_step + j] = (float)(2 * test_uniform(&seed) - 1);
@@ -109,7 +109,7 @@ TEST(written_weights_are_bound_again)
     xsm_parameters w = XSM_PARAMETERS_INIT;
     make_euclidean(m);
     for (int by_optimizer = 0; by_optimizer < 2; by_optimizer++) {
-        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         w.weight[w.class_step + 2] += 3;
         if (by_optimizer) {
             xsm_optimizer_free(test_optimizer(NULL, m));
@@ -182,11 +182,11 @@ static void check_step(const rule *r, const test_problem *p, bool layer, uint64_
     check_bound(moved);
     xsm_parameters to = XSM_PARAMETERS_INIT, from = XSM_PARAMETERS_INIT;
     xsm_embedding_parameters v_to = XSM_EMBEDDING_PARAMETERS_INIT, v = XSM_EMBEDDING_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(moved, &to, &err), err);
-    assert_ok(xsm_model_parameters(m, &from, &err), err);
+    assert_ok(xsm_model_get_parameters(moved, &to, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &from, &err), err);
     if (layer) {
-        assert_ok(xsm_model_embedding_parameters(moved, &v_to, &err), err);
-        assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+        assert_ok(xsm_model_get_embedding_parameters(moved, &v_to, &err), err);
+        assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     }
     uint32_t width = to.features, lines = p->classes + (layer ? p->features : 0);
     for (uint32_t line = 0; line < lines; line++) {
@@ -367,7 +367,7 @@ TEST(a_mahalanobis_distance_is_learned)
     /* The best that the plain distance has: the mean of each class's rows. */
     assert_ok(xsm_model_new_linear(NULL, 6, 12, NULL, &means, &err), err);
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(means, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(means, &w, &err), err);
     for (uint64_t i = 0; i < 600; i++) {
         xsm_row row = XSM_ROW_INIT;
         assert_ok(xsm_dataset_get_row(data, i, &row, &err), err);

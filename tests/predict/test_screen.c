@@ -42,7 +42,7 @@ static xsm_model *make_model(xsm_context *ctx, shape kind, uint32_t features)
     uint64_t state = 7 + kind;
     o.bias = kind != RANDOM;
     assert_ok(xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         float *w = p.weight + k * p.class_step;
         for (size_t j = 0; j < features; j++) {
@@ -173,7 +173,7 @@ TEST(scores_that_are_not_finite_are_refused)
         xsm_error err = XSM_ERROR_INIT;
         xsm_parameters w = XSM_PARAMETERS_INIT;
         xsm_model *m = make_model(NULL, BIASED, FEATURES);
-        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         if (i % 2 == 0) {
             w.weight[4321 * w.class_step + 7] = bad[i / 2];
         } else {

@@ -383,7 +383,7 @@ TEST(caches_adapt)
         assert_ok(xsm_dataset_read(NULL, cached(2), &options, &again, &err), err);
         if (i < 5) {
             /* Labels left out leave their classes, which a cache has kept: compared against the same map only. */
-            assert_true(options.labels != XSM_LABELS_ALL || direct->classes == again->classes);
+            assert_true(options.labels != XSM_KEEP_LABELS_ALL || direct->classes == again->classes);
             assert_int_equal(direct->counted.labels, again->counted.labels);
             assert_int_equal(direct->counted.unseen_labels, again->counted.unseen_labels);
             assert_int_equal(direct->counted.dropped_features, again->counted.dropped_features);
@@ -931,12 +931,12 @@ TEST(labels_with_weights)
         const char *text;
         int32_t format, labels;
         bool spooled;
-    } tries[] = {{"3 9 20\n3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_XC, XSM_LABELS_ALL, false},
-                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_LABELS_ALL, true},
+    } tries[] = {{"3 9 20\n3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_XC, XSM_KEEP_LABELS_ALL, false},
+                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_KEEP_LABELS_ALL, true},
                  {"__label__3:0.5 a __label__7\nb\n__label__7:2 a __label__3:0 b __label__12:10\n", XSM_FORMAT_TEXT,
-                  XSM_LABELS_ALL, true},
-                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_LABELS_SMALLEST, false},
-                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_LABELS_FIRST, false}};
+                  XSM_KEEP_LABELS_ALL, true},
+                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_KEEP_LABELS_SMALLEST, false},
+                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_KEEP_LABELS_FIRST, false}};
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
@@ -958,14 +958,14 @@ TEST(labels_with_weights)
         for (size_t j = 0; j < 2; j++) {
             xsm_row row = XSM_ROW_INIT;
             assert_ok(xsm_dataset_get_row(both[j], 0, &row, &err), err);
-            const bool all = tries[i].labels == XSM_LABELS_ALL;
+            const bool all = tries[i].labels == XSM_KEEP_LABELS_ALL;
             assert_int_equal(row.label_count, all ? 2 : 1);
             assert_true(row.label_weights[0] == 0.5f && (!all || row.label_weights[1] == 1));
             assert_ok(xsm_dataset_get_row(both[j], 1, &row, &err), err);
             assert_int_equal(row.label_count, 0);
             assert_ok(xsm_dataset_get_row(both[j], 2, &row, &err), err);
             assert_int_equal(row.label_count, all ? 3 : 1);
-            assert_true(row.label_weights[0] == (tries[i].labels == XSM_LABELS_SMALLEST ? 0 : 2));
+            assert_true(row.label_weights[0] == (tries[i].labels == XSM_KEEP_LABELS_SMALLEST ? 0 : 2));
             assert_true(!all || (row.label_weights[1] == 0 && row.label_weights[2] == 10));
         }
         assert_int_equal(xsmi_dataset_fingerprint(d), xsmi_dataset_fingerprint(back));

@@ -67,9 +67,9 @@ static const good cases[] = {
     {"1 9 2\n1 7:0 3:2 5:0.0 8:-0 2:1e-60\n", "9 1[1]: 0 3:2", NONE},        /* zeros are not kept */
     {"1 3 0\n 1:2\n", "3 0[]:  1:2", NONE},                                  /* to predict */
     {"1 2147483647 2147483647\n2147483646 2147483646:1\n", "2147483647 1[2147483646]: 0 2147483646:1", NONE},
-    {"1 5 9\n8,3,4 0:1\n", "5 1[8]: 0 0:1", OPTIONS(.labels = XSM_LABELS_FIRST)},
-    {"1 5 9\n8,3,4 0:1\n", "5 1[3]: 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
-    {"2 5 9\n8 0:1\n 1:1", "5 1[8]: 0 0:1;  1:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
+    {"1 5 9\n8,3,4 0:1\n", "5 1[8]: 0 0:1", OPTIONS(.labels = XSM_KEEP_LABELS_FIRST)},
+    {"1 5 9\n8,3,4 0:1\n", "5 1[3]: 0 0:1", OPTIONS(.labels = XSM_KEEP_LABELS_SMALLEST)},
+    {"2 5 9\n8 0:1\n 1:1", "5 1[8]: 0 0:1;  1:1", OPTIONS(.labels = XSM_KEEP_LABELS_SMALLEST)},
     {"1 5 9\n8 0:1 4:1\n", "7 1[8]: 0 0:1 4:1", OPTIONS(.features = 7)},
     {"1 5 9\n2,8,7 0:1 2:1 3:1 4:0\n", "3 3[-1,2,7]: 1,?,2 0:1 2:1", OPTIONS(.classes = &numbered)},
     {"1 5 9\n2,8,7 0:1 3:1\n", "5 3[-1,2,7]: 1,?,2 0:1 3:1", OPTIONS(.classes = &numbered, .features = 5)},
@@ -99,7 +99,7 @@ static const good cases[] = {
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero)}, /* as in the training file */
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ZERO)},
     {"7 1:1 3:1", "3 3[-1,2,7]: 2 0:1 2:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ONE)},
-    {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
+    {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_KEEP_LABELS_SMALLEST)},
     {"-9223372036854775808 2147483647:1", "1 1[-9223372036854775808]: 0 0:1", NONE},
     {"5,5\n", "2 1[5]: 0", OPTIONS(.format = XSM_FORMAT_LIBSVM, .features = 2)},
     /* CSV and TSV */

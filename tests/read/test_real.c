@@ -48,11 +48,11 @@ static void check_file(const described *x)
     }
     assert_int_equal(counted, info.labels);
     /* The first label of each row, chosen afterwards and while reading: the same. */
-    assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, &err), err);
+    assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
     assert_int_equal(info_of(d).classes, x->first);
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    options.labels = XSM_LABELS_FIRST;
+    options.labels = XSM_KEEP_LABELS_FIRST;
     xsm_dataset *first = NULL;
     assert_ok(xsm_dataset_read(NULL, path, &options, &first, &err), err);
     assert_int_equal(info_of(first).classes, x->first);

@@ -110,8 +110,8 @@ static const good cases[] = {
     {"#x a __label__y", "[__label__y a] [x]: 0 | __label__y a", HOW(.label_prefix = "#"), 0},
     {"__label__ a", "[__label__ a] []: | __label__ a", HOW(.label_prefix = "__label__x"), 0},
     /* One label a row. */
-    {"__label__y __label__x a\n__label__x a", "[a] [x y]: 1 | a; 0 | a", PLAIN, XSM_LABELS_FIRST},
-    {"__label__y __label__x a\n__label__z a", "[a] [x y z]: 0 | a; 2 | a", PLAIN, XSM_LABELS_SMALLEST},
+    {"__label__y __label__x a\n__label__x a", "[a] [x y]: 1 | a; 0 | a", PLAIN, XSM_KEEP_LABELS_FIRST},
+    {"__label__y __label__x a\n__label__z a", "[a] [x y z]: 0 | a; 2 | a", PLAIN, XSM_KEEP_LABELS_SMALLEST},
     /* A bucket for everything. */
     {"__label__y a b c b", "[b a c] [y]: 0 | b*2 a c #0*5", HOW(.word_ngrams = 3, .buckets = 1), 0},
     /* <a>: a, <a, a>, <a>; a bracket alone is none. */

@@ -478,12 +478,12 @@ static xsm_status load_from_source(fixture *f, void *object, xsm_error *err)
 {
     xsm_buffer *buffer = NULL;
     xsm_storage storage = XSM_STORAGE_INIT;
-    uint64_t count = 0;
+    size_t count = 0;
     assert_ok(xsm_buffer_new(NULL, &buffer, err), *err);
     assert_ok(xsm_buffer_get_storage(buffer, &storage, err), *err);
     assert_ok(xsm_model_save_to(f->model, &storage, err), *err);
     const void *saved = xsm_buffer_bytes(buffer, &count);
-    test_bytes bytes = {saved, (size_t)count, 0, SIZE_MAX, 0};
+    test_bytes bytes = {saved, count, 0, SIZE_MAX, 0};
     const xsm_source source = test_source(&bytes);
     memcpy((char *)object + offsetof(xsm_source, user), &source.user, sizeof source.user);
     storage = (xsm_storage)XSM_STORAGE_INIT;
@@ -574,12 +574,12 @@ static xsm_status get_model_classes(fixture *f, void *object, xsm_error *err)
 
 static xsm_status get_parameters(fixture *f, void *object, xsm_error *err)
 {
-    return xsm_model_parameters(f->model, object, err);
+    return xsm_model_get_parameters(f->model, object, err);
 }
 
 static xsm_status get_view(fixture *f, void *object, xsm_error *err)
 {
-    return xsm_model_view(f->model, object, err);
+    return xsm_model_get_view(f->model, object, err);
 }
 
 static xsm_status scores(fixture *f, void *object, xsm_error *err)
@@ -620,7 +620,7 @@ static xsm_status compute_gradient(fixture *f, void *object, xsm_error *err)
 
 static xsm_status get_gradient(fixture *f, void *object, xsm_error *err)
 {
-    return xsm_gradient_get(f->gradient, object, err);
+    return xsm_gradient_get_view(f->gradient, object, err);
 }
 
 static xsm_status apply_gradient(fixture *f, void *object, xsm_error *err)

@@ -70,7 +70,6 @@ TEST(data_is_refused)
     dense.features = FEATURES;
     dense.labels = &l;
     REFUSES(xsm_dense_rows, dense, reserved, xsm_dataset_from_dense(NULL, &dense, &d, &err));
-    REFUSES(xsm_labels, l, reserved, xsm_dataset_from_dense(NULL, &dense, &d, &err));
     xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
     csr.offsets = offsets;
     csr.rows = 1;
@@ -127,8 +126,6 @@ TEST(models_are_refused)
     xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
     REFUSES(xsm_embedding_options, e, bias, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
     REFUSES(xsm_embedding_options, e, tied, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
-    REFUSES(xsm_embedding_options, e, reserved, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
-    REFUSES(xsm_embedding_options, e, reserved2, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
     assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err), err);
     const char *path = test_path("reserved.safetensors");
     assert_ok(xsm_model_save(m, path, &err), err);
@@ -277,9 +274,9 @@ TEST(tables_are_refused)
     REFUSES(xsm_index_rows, rows, reserved, xsm_index_build(x, &rows, &err));
     REFUSES_TYPES(xsm_index_rows, rows, xsm_index_build(x, &rows, &err));
     REFUSES_TYPES(xsm_index_search, search, xsm_index_query(x, &search, &err));
-    REFUSES(xsm_index_search, search, has_threshold, xsm_index_query(x, &search, &err));
+    REFUSES(xsm_index_search, search, has_least_score, xsm_index_query(x, &search, &err));
     REFUSES_TYPES(xsm_index_search, search, xsm_index_recall(x, &search, &recall, &err));
-    REFUSES(xsm_index_search, search, has_threshold, xsm_index_recall(x, &search, &recall, &err));
+    REFUSES(xsm_index_search, search, has_least_score, xsm_index_recall(x, &search, &recall, &err));
     xsm_index_free(x);
     xsm_sampler_free(s);
     xsm_estimator_free(e);

@@ -227,7 +227,7 @@ static xsm_model *model_of(const xsm_dataset *d, float factor)
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < map.classes; k++) {
         for (size_t j = 0; j < map.features; j++) {
             p.weight[k * p.class_step + j * p.feature_step] = factor * (float)(k + 1) / (float)(j + 2);

@@ -213,7 +213,7 @@ static bool check_model(xsm_model *m, const rows *r, bool weighted, double varia
     expected e;
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     assert_int_equal(p.layout, XSM_LAYOUT_CLASS_MAJOR);
     average(r, weighted, NULL, &e);
     double mean[FEATURES] = {0};
@@ -329,7 +329,7 @@ TEST(nothing_known)
         assert_ok(xsm_model_new_linear(NULL, 2, 4, &biased, &m, &err), err);
         assert_ok(xsm_fit_class_means(NULL, m, d, &variance, &err), err);
         assert_true(variance > 0 && isfinite(variance));
-        assert_ok(xsm_model_parameters(m, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &p, &err), err);
         for (size_t i = 0; i < (same ? 1 : 4); i++) {
             for (size_t k = 0; k < 4; k++) {
                 double gap = 0; /* of the row's class to class k */
@@ -423,7 +423,7 @@ TEST(errors)
     assert_fails(xsm_fit_class_means(NULL, m, d, NULL, &err), XSM_ERROR_RANGE, err);
     assert_non_null(strstr(err.message, "'standard'"));
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         assert_true(p.bias[k] == 0 && p.weight[k * p.class_step] == 0);
     }

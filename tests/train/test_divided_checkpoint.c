@@ -116,10 +116,10 @@ static xsm_status checkpoint_to_buffer(training *t, const test_rank *r, xsm_erro
     xsm_status status = xsm_buffer_get_storage(buffer, &storage, err);
     storage.seek = w->place == BUFFER ? storage.seek : NULL;
     status = status == XSM_OK ? xsm_trainer_checkpoint_to(t->trainer, &storage, err) : status;
-    uint64_t count = 0;
+    size_t count = 0;
     const void *bytes = xsm_buffer_bytes(buffer, &count);
     if (status == XSM_OK && r->rank == 0) { /* the others' buffers stay empty */
-        w->count = (size_t)count;
+        w->count = count;
         w->bytes = malloc(w->count);
         memcpy(w->bytes, bytes, w->count);
     } else if (status == XSM_OK && bytes) {

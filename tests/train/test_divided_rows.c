@@ -469,7 +469,7 @@ static xsm_status try_all(test_rank *r)
     write.format = XSM_FORMAT_CACHE;
     REFUSED(xsm_dataset_write(d, w->model, &write, &err));
     REFUSED(xsm_dataset_drop(d, XSM_DROP_EMPTY, &dropped, &err));
-    REFUSED(xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, &err));
+    REFUSED(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_FIRST, &err));
     REFUSED(xsm_dataset_extend(d, &map, &err));
     REFUSED(xsm_dataset_shuffle(d, 1, &err));
     REFUSED(xsm_dataset_select(d, &row, 1, &out, &err));

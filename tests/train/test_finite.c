@@ -521,8 +521,8 @@ static xsm_status search(float row, float bias, float query, float threshold, xs
     s.queries = queries;
     s.stride = s.top = 2;
     s.count = 1;
-    s.has_threshold = 1;
-    s.threshold = threshold;
+    s.has_least_score = 1;
+    s.least_score = threshold;
     s.classes = classes;
     s.scores = scores;
     s.lengths = &length;

@@ -160,7 +160,7 @@ TEST(bibtex_optima_are_golden)
     }
     xsm_error err = XSM_ERROR_INIT;
     xsm_read_options reading = XSM_READ_OPTIONS_INIT;
-    reading.labels = XSM_LABELS_FIRST;
+    reading.labels = XSM_KEEP_LABELS_FIRST;
     xsm_dataset *data = NULL;
     xsm_transform *unit = NULL;
     assert_ok(xsm_dataset_read(NULL, path, &reading, &data, &err), err);

@@ -190,7 +190,7 @@ TEST(test_views_stay)
             assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
         }
         if (way != 2) {
-            assert_ok(xsm_model_parameters(loaded, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(loaded, &w, &err), err);
             w.weight[0] += 1;
         }
         assert_ok(xsm_model_grow(loaded, 11, NULL, &err), err);
@@ -257,7 +257,7 @@ TEST(test_release)
     s.release = count_release;
     s.release_user = &told_file;
     assert_ok(xsm_model_load_from(NULL, &s, NULL, &loaded, &err), err);
-    assert_ok(xsm_model_parameters(loaded, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(loaded, &w, &err), err);
     assert_ok(xsm_model_grow(loaded, 11, NULL, &err), err);
     assert_int_equal(told_file, 0);
     assert_ok(xsm_model_get_tensor(loaded, "lent", &t, &err), err);

@@ -134,7 +134,7 @@ static xsm_model *model_of(const side *s)
     map.rows = 0;
     assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, &options, &m, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < map.classes; k++) {
         p.weight[k * p.class_step + feature_of(called(s, k)) * p.feature_step] = 1;
         p.bias[k] = 0.5F; /* above those of new classes */

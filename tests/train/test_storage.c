@@ -346,8 +346,7 @@ TEST(test_buffers)
         xsm_error err = XSM_ERROR_INIT;
         xsm_buffer *buffer;
         xsm_storage s = XSM_STORAGE_INIT;
-        size_t size;
-        uint64_t count = 1;
+        size_t size, count = 1;
         unsigned char *bytes = file_of(&t, &size);
         s.name = "b";
         assert_ok(xsm_buffer_new(NULL, &buffer, &err), err);
@@ -368,7 +367,7 @@ TEST(test_buffers)
         /* A save that fails leaves the bytes as they are. */
         if (kind == LINEAR) {
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(t.model, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(t.model, &w, &err), err);
             w.weight[(size_t)(w.classes - 1) * w.class_step] = NAN;
             assert_fails(save(&t, &s, &err), XSM_ERROR_DIVERGED, err);
             assert_memory_equal(xsm_buffer_bytes(buffer, NULL), bytes, size);
@@ -398,8 +397,7 @@ TEST(test_buffer_kept)
         xsm_buffer *buffer;
         xsm_storage s = XSM_STORAGE_INIT;
         xsm_model *first = NULL, *second = NULL, *none = NULL;
-        size_t size;
-        uint64_t count;
+        size_t size, count;
         unsigned char *bytes = file_of(&t, &size);
         test_hook h; /* whose memory is counted */
         test_hook_start(&h, 1);
@@ -468,7 +466,7 @@ TEST(test_release)
     xsm_predictor_free(predictor);
     assert_int_equal(told, 1);
     assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     assert_int_equal(told, 2); /* all is copied */
     memset(bytes, 0, 8);
     xsm_model_free(m);
@@ -518,12 +516,12 @@ TEST(test_in_place)
         xsm_model *m;
         o.copy = copy;
         assert_ok(xsm_model_load_from(NULL, &s, &o, &m, &err), err);
-        assert_ok(xsm_model_view(m, &view, &err), err);
+        assert_ok(xsm_model_get_view(m, &view, &err), err);
         const unsigned char *weight = view.data;
         assert_int_equal(weight >= bytes && weight < bytes + size, !copy);
         assert_true((uintptr_t)weight % 64 == 0);
         /* Weights are the model's own before they are written. */
-        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         w.weight[0] += 1;
         assert_memory_equal(bytes, before, size);
         xsm_model_free(m);

@@ -331,7 +331,7 @@ TEST(weights_may_be_read_between)
             record.stop_at = 3;
             assert_fails(xsm_trainer_run(r.t, &err), XSM_CANCELLED, err);
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(r.m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(r.m, &w, &err), err);
             if (order) {
                 assert_ok(xsm_model_set_layout(r.m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
             }
@@ -482,7 +482,7 @@ TEST(divergence_is_named)
                 assert_true(size == distance_at_stop && size > 0);
             }
             xsm_parameters w = XSM_PARAMETERS_INIT;
-            assert_ok(xsm_model_parameters(r.m, &w, &err), err);
+            assert_ok(xsm_model_get_parameters(r.m, &w, &err), err);
             for (uint32_t k = 0; k < 20000; k++) {
                 for (uint32_t j = 0; j < FEATURES; j++) {
                     assert_true(fabs((double)w.weight[k * w.class_step + j]) < 1e6);

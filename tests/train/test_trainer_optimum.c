@@ -57,7 +57,7 @@ static double objective(xsm_model *m, const xsm_dataset *data, bool one_vs_each,
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     assert_ok(xsm_dataset_get_info(data, &info, &err), err);
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     double squares = 0, loss = 0;
     for (uint32_t k = 0; k < info.classes; k++) {
         for (uint32_t j = 0; j < info.features; j++) {
@@ -151,7 +151,7 @@ static real read_real(const char *folder, uint64_t rows, uint32_t classes)
         return r;
     }
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    options.labels = XSM_LABELS_FIRST;
+    options.labels = XSM_KEEP_LABELS_FIRST;
     assert_ok(xsm_dataset_read(NULL, path, &options, &r.train, &err), err);
     assert_ok(xsm_dataset_drop(r.train, XSM_DROP_UNLABELLED, NULL, &err), err);
     assert_ok(xsm_dataset_drop(r.train, XSM_DROP_CLASSES, NULL, &err), err);

@@ -550,10 +550,10 @@ TEST(bad_arguments)
     }
     o.estimator = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(in, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(in, &p, &err), err);
     p.weight[0] = 3e38f;
     p.weight[1] = -3e38f;
-    assert_ok(xsm_model_parameters(out, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(out, &p, &err), err);
     for (uint32_t k = 0; k < p.classes; k++) {
         p.weight[k * p.class_step] = p.weight[k * p.class_step + 1] = 1e9f * (k % 2 ? 1 : -1);
         p.weight[k * p.class_step] *= 2;

@@ -197,7 +197,7 @@ TEST(vectors_come_back)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = words_model(NULL, 33, 0.25), *back = NULL;
     xsm_parameters a = XSM_PARAMETERS_INIT, b = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &a, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &a, &err), err);
     float least = 0, most = 0;
     for (uint32_t k = 0; k < 4; k++) {
         for (uint32_t i = 0; i < 33; i++) {
@@ -213,7 +213,7 @@ TEST(vectors_come_back)
     const char *path = test_path("words.vec");
     assert_ok(xsm_word_model_write(m, path, &err), err);
     assert_ok(xsm_word_model_read(NULL, path, &back, &err), err);
-    assert_ok(xsm_model_parameters(back, &b, &err), err);
+    assert_ok(xsm_model_get_parameters(back, &b, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(back, &map, &err), err);
     assert_string_equal(map.names[0], "ein");
@@ -299,7 +299,7 @@ TEST(vectors_of_a_pipe)
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(read_pipe("3 2\na 1 2\nb 3 4\nc 5 6\n", &m, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     assert_ok(xsm_model_get_class_map(m, &map, &err), err);
     for (uint32_t k = 0; k < 3; k++) {
         assert_true(map.names[k][0] == "abc"[k] && map.names[k][1] == '\0');
@@ -349,7 +349,7 @@ TEST(bad_vectors)
     assert_fails(xsm_word_model_write(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_word_model_write(m, "/dev/full", &err), XSM_ERROR_IO, err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     p.weight[p.class_step] = NAN;
     assert_fails(xsm_word_model_write(m, test_path("nan.vec"), &err), XSM_ERROR_DIVERGED, err);
     assert_non_null(strstr(err.message, "'b'"));

@@ -456,7 +456,7 @@ static void negatives_follow(double power)
     assert_ok(xsm_corpus_get_class_map(c, &map, &err), err);
     xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_model_parameters(in, &p, &err), err);
+    assert_ok(xsm_model_get_parameters(in, &p, &err), err);
     for (uint32_t k = 0; k < p.classes; k++) {
         p.weight[k * p.class_step] = 1;
     }
@@ -515,7 +515,7 @@ TEST(one_word_may_dominate)
     for (int i = 0; i < 2; i++) {
         xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
         xsm_parameters p = XSM_PARAMETERS_INIT;
-        assert_ok(xsm_model_parameters(in, &p, &err), err);
+        assert_ok(xsm_model_get_parameters(in, &p, &err), err);
         for (uint32_t k = 0; k < p.classes; k++) {
             p.weight[k * p.class_step] = 1;
         }

@@ -38,26 +38,26 @@ XSM_API const char *xsm_status_text(xsm_status status);
 /** As xsm_batch_range(), for languages that cannot call functions of a header: sets every member of the caller's batch
  *  except `size`, which the caller has set to its own (xsm_struct_init() does).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for no batch. O(1). */
-XSM_API xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, uint64_t count,
+XSM_API xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, size_t count,
                                        xsm_error *err);
 
 /** As xsm_batch_rows(), into the caller's batch: see xsm_batch_set_range(). */
-XSM_API xsm_status xsm_batch_set_rows(xsm_batch *batch, const xsm_dataset *dataset, const uint64_t *rows,
-                                      uint64_t count, xsm_error *err);
+XSM_API xsm_status xsm_batch_set_rows(xsm_batch *batch, const xsm_dataset *dataset, const uint64_t *rows, size_t count,
+                                      xsm_error *err);
 
 /** As xsm_batch_values(), into the caller's batch: see xsm_batch_set_range(). */
-XSM_API xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, uint64_t count, uint32_t features,
+XSM_API xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, size_t count, uint32_t features,
                                         size_t stride, xsm_error *err);
 
 /** As xsm_batch_sparse_values(), into the caller's batch: see xsm_batch_set_range(). */
 XSM_API xsm_status xsm_batch_set_sparse_values(xsm_batch *batch, const uint64_t *offsets, const uint32_t *index,
-                                               const float *values, uint64_t count, uint32_t features, xsm_error *err);
+                                               const float *values, size_t count, uint32_t features, xsm_error *err);
 
 /** Sets a list of classes, without duplicates; it is copied. As text, a list is numbers separated by commas.
  *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT if the option is not a list; #XSM_ERROR_RANGE;
  *          #XSM_ERROR_STATE */
 XSM_API xsm_status xsm_estimator_set_classes(xsm_estimator *estimator, const char *name, const uint32_t *classes,
-                                             uint32_t count, xsm_error *err);
+                                             size_t count, xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -83,7 +83,7 @@ XSM_API xsm_status xsm_encoder_encode(xsm_encoder *encoder, const char *bytes, s
  *  @param err     what went wrong, or NULL
  *  @return as xsm_encoder_encode(); #XSM_ERROR_RANGE for `count`, an index or a value. O(count). */
 XSM_API xsm_status xsm_encoder_encode_pairs(xsm_encoder *encoder, const uint32_t *index, const float *values,
-                                            uint64_t count, xsm_batch *batch, xsm_error *err);
+                                            size_t count, xsm_batch *batch, xsm_error *err);
 /** Encodes a row and predicts its classes: xsm_encoder_encode() and xsm_predictor_run().
  *  @param encoder   the encoder
  *  @param bytes     [length] the row, as for xsm_encoder_encode()

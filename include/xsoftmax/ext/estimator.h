@@ -293,7 +293,7 @@ struct xsm_estimator_ops {
     const xsm_option *options; /**< [option_count] entries, each as long as the first one's `size` says, which in a
                                     table of the library may be more than sizeof(xsm_option): read them by
                                     xsm_estimator_ops_option(), not by a subscript. */
-    uint64_t option_count;     /**< Options. */
+    size_t option_count;       /**< Options. */
     uint64_t batch_limit;      /**< Largest batch; 0 = any size. */
 
     /** Checks options against the problem and allocates the memory of the state; NULL = nothing to check or allocate.

@@ -26,9 +26,9 @@ typedef struct xsm_filter_classes {
     uint32_t reserved;      /**< Zero. */
     const uint32_t *allow;  /**< [allow_count] the classes that may be predicted, in any order; NULL = all. An array of
                                  length 0 allows none. */
-    uint64_t allow_count;   /**< Their number. */
+    size_t allow_count;     /**< Their number. */
     const uint32_t *deny;   /**< [deny_count] classes that may not be predicted, in any order, or NULL. */
-    uint64_t deny_count;    /**< Their number. */
+    size_t deny_count;      /**< Their number. */
     const uint64_t *bitmap; /**< [ceil(K/64)] bit k%64 of number k/64 is 1 if class k may be predicted; bits from K on
                                  are ignored. NULL = all. */
 } xsm_filter_classes;

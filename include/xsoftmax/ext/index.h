@@ -92,7 +92,7 @@ struct xsm_index_ops {
     const xsm_option *options; /**< [option_count] entries, each as long as the first one's `size` says, which in a
                                     table of the library may be more than sizeof(xsm_option): read them by
                                     xsm_index_ops_option(), not by a subscript. */
-    uint64_t option_count;     /**< Options. */
+    size_t option_count;       /**< Options. */
 
     /** Required. Builds the index of all rows. On failure the library calls clear(). */
     xsm_status (*build)(void *state, const xsm_index_source *source, xsm_error *err);
@@ -180,8 +180,8 @@ XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_i
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if it is not bound;
  *          #XSM_ERROR_RANGE for a block that does not exist */
-XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
-                                            xsm_error *err);
+XSM_API xsm_status xsm_estimator_get_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
+                                                xsm_error *err);
 
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
  *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and

@@ -78,7 +78,7 @@ struct xsm_optimizer_ops {
     const xsm_option *options; /**< [option_count] entries, each as long as the first one's `size` says, which in a
                                     table of the library may be more than sizeof(xsm_option): read them by
                                     xsm_optimizer_ops_option(), not by a subscript. */
-    uint64_t option_count;     /**< Options. */
+    size_t option_count;       /**< Options. */
 
     /** [accumulators] lower-case words joined by hyphens: the names in checkpoints. */
     const char *const *accumulator_names;

@@ -97,7 +97,7 @@ struct xsm_sampler_ops {
     const xsm_option *options; /**< [option_count] entries, each as long as the first one's `size` says, which in a
                                     table of the library may be more than sizeof(xsm_option): read them by
                                     xsm_sampler_ops_option(), not by a subscript. */
-    uint64_t option_count;     /**< Options. */
+    size_t option_count;       /**< Options. */
 
     /** Required. Computes the distribution. On failure the library calls unbind(). `problem` is valid during the call
      *  only. */

@@ -43,7 +43,7 @@ XSM_API void xsm_buffer_free(xsm_buffer *buffer);
  *  @param buffer the buffer
  *  @param[out] count number of bytes, 0 before the first save
  *  @return the bytes; NULL before the first save. O(1) */
-XSM_API const void *xsm_buffer_bytes(const xsm_buffer *buffer, uint64_t *count);
+XSM_API const void *xsm_buffer_bytes(const xsm_buffer *buffer, size_t *count);
 /** Fills `storage` (start it with #XSM_STORAGE_INIT) so that it writes to the buffer, and reads the bytes that are in
  *  it now: fill it again after a save, or reading is #XSM_ERROR_STATE. `name` stays as it is. The buffer must outlive
  *  the calls with the storage, not the models that they load: a model over the bytes keeps them until it needs them no

@@ -37,7 +37,7 @@ typedef struct xsm_tensor {
                                 saved is what they are at that time; they must not change while it is saved. Borrowed
                                 data begin at a multiple of the size of a number. */
     const void *data;      /**< The numbers, without gaps, in the byte order of the machine; NULL without numbers. */
-    uint64_t bytes;        /**< Bytes of `data`, those of dtype and shape. */
+    size_t bytes;          /**< Bytes of `data`, those of dtype and shape. */
     xsm_release_hook release; /**< With #XSM_BORROW alone, else it is #XSM_ERROR_ARGUMENT: called when the model no
                                  longer needs `data`. It must not use the model. NULL = the caller knows. */
     void *release_user;       /**< Argument of release(). */

@@ -13,8 +13,8 @@
 /** @defgroup ext_weights Stored weights
  *
  * For hosts that score or copy weights themselves: views that copy nothing, the vectors of the features of an embedding
- * model, the order of the weights in memory, and their type. xsm_model_parameters() gives the weights of the classes,
- * to read and write.
+ * model, the order of the weights in memory, and their type. xsm_model_get_parameters() gives the weights of the
+ * classes, to read and write.
  *  @{ */
 
 /** To what xsm_model_convert() converts the weights. Start with #XSM_CONVERT_OPTIONS_INIT. */
@@ -108,18 +108,18 @@ extern "C" {
  *  the model changes. Copies nothing and changes nothing: a mapped model stays mapped, and scale factors stay pending.
  *  O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */
-XSM_API xsm_status xsm_model_view(const xsm_model *model, xsm_parameters_view *view, xsm_error *err);
+XSM_API xsm_status xsm_model_get_view(const xsm_model *model, xsm_parameters_view *view, xsm_error *err);
 
-/** As xsm_model_parameters(), for the vectors of the features of an embedding model. xsm_model_parameters() gives its W
- *  [K,H] and bias.
- *  @return as xsm_model_parameters(); #XSM_ERROR_STATE for a linear model */
-XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
-                                                  xsm_error *err);
+/** As xsm_model_get_parameters(), for the vectors of the features of an embedding model. xsm_model_get_parameters()
+ *  gives its W [K,H] and bias.
+ *  @return as xsm_model_get_parameters(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_get_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
+                                                      xsm_error *err);
 
-/** As xsm_model_view(), for the vectors of the features of an embedding model (start `view` with
+/** As xsm_model_get_view(), for the vectors of the features of an embedding model (start `view` with
  *  #XSM_EMBEDDING_VIEW_INIT).
- *  @return as xsm_model_view(); #XSM_ERROR_STATE for a linear model */
-XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
+ *  @return as xsm_model_get_view(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_get_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
 
 /** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
  *  copy during the call, and copies a mapped file to memory. Sparse weights become dense, with room for all K D. O(K
