@@ -20,14 +20,14 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/stored_weights.h>
 
 enum {
     BATCH = 2000,     /* the rows of a large batch */

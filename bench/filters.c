@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 
 enum { TOP = 5, ROWS = 256, WARM = 10 };
 

@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/encoder.h>
 
 enum { TOP = 5, ROWS = 1024, WARM = 20, NONZEROS = 40, THREADS_MOST = 64, TOGETHER_MOST = 32 };
 

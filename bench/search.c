@@ -19,8 +19,8 @@
 #include <time.h>
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/buffer.h>
 
 enum { WIDTH = 64, QUERIES = 256, TOP = 10, RUNS = 5 };
 

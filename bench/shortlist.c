@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 
 enum { TOP = 10, TIMED = 1000, TOGETHER = 64, PASSES = 5 };
 

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 enum { TYPES = 3, TOP = 5, ROWS = 1024, BATCH = 256, MOST_CALLS = 1000, MOST_MODELS = 8 };
 

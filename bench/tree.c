@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 enum { ROWS = 490449, CLASSES = 213874, DRAWS = 16, SWEPT = 256, STEP_ROWS = 16384 };
 /* The target seconds of the fit, and of a draw with its log-probability. */

@@ -7,7 +7,7 @@
  */
 #include <xsoftmax.h>
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 
 #include <hnswlib/hnswlib.h>
 

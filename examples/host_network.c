@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/tensors.h>
+#include <xsoftmax/tensors.h>
 
 enum { HIDDEN = 128, BATCH = 32, STRIDE = HIDDEN + 4 /* rows of hidden vectors need not be contiguous */ };
 

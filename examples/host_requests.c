@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/encoder.h>
 
 static const char *const training[] = {
     "__label__animal the cat sleeps on the mat",

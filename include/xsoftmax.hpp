@@ -29,10 +29,10 @@
  * does something outside of the process's memory (removes a file, say) does it in each. A context with a pool of the
  * program cannot be used in the child, where the pool has no threads.
  *
- * **Promise.** The header uses core functions. Members that use functions of ext/ name its header, such as
- * "(ext/weights.h)": only programs that call them depend on the promise of ext/. Everything is in an inline namespace
- * of the release, such as v0_1: libraries that were compiled with headers of different releases can be parts of one
- * process.
+ * **Promise.** The header uses core functions, and includes the headers of the core that xsoftmax.h leaves out. Members
+ * that use functions of ext/ name its header, such as "(ext/estimator.h)": only programs that call them depend on the
+ * promise of ext/. Everything is in an inline namespace of the release, such as v0_1: libraries that were compiled with
+ * headers of different releases can be parts of one process.
  */
 #ifndef XSOFTMAX_HPP
 #define XSOFTMAX_HPP
@@ -66,16 +66,16 @@
 #endif
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/draw.h>
-#include <xsoftmax/ext/encoder.h>
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/draw.h>
+#include <xsoftmax/encoder.h>
+#include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/stored_weights.h>
 
 #if defined(__cpp_exceptions)
 #define XSOFTMAX_EXCEPTIONS 1 /**< 1 if errors can be thrown. */
@@ -887,18 +887,18 @@ inline xsm_storage storage_of(span<const unsigned char> bytes, const char *name 
 template <class C, class = std::enable_if_t<detail::is_owner_v<C>>>
 void storage_of(C &&bytes, const char *name = nullptr) = delete;
 
-/** Bytes in memory that saves fill. (ext/storage.h) */
+/** Bytes in memory that saves fill. (buffer.h) */
 class buffer : public handle<xsm_buffer, xsm_buffer_free>
 {
   public:
     using handle::handle;
-    /** An empty buffer. (ext/storage.h) */
+    /** An empty buffer. (buffer.h) */
     template <class How = throwing> static outcome<How, buffer> make(const context &in)
     {
         return detail::make<How, buffer>(
             [&](xsm_buffer **out, xsm_error *err) { return xsm_buffer_new(in.get(), out, err); });
     }
-    /** Those of the last complete save, valid until the next one is complete, or the buffer is gone. (ext/storage.h) */
+    /** Those of the last complete save, valid until the next one is complete, or the buffer is gone. (buffer.h) */
     span<const unsigned char> bytes() const noexcept
     {
         std::size_t count = 0;
@@ -906,7 +906,7 @@ class buffer : public handle<xsm_buffer, xsm_buffer_free>
         return {static_cast<const unsigned char *>(bytes), count};
     }
     /** What saves into the buffer, and loads the bytes that are in it now; `name`, which messages call it by, must
-     *  outlive it. (ext/storage.h) */
+     *  outlive it. (buffer.h) */
     template <class How = throwing> outcome<How, xsm_storage> storage(const char *name = nullptr)
     {
         return detail::fill<How>(init<xsm_storage>(), [&](xsm_storage *storage, xsm_error *err) {
@@ -1151,7 +1151,7 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
         return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_shuffle(get(), seed, err); });
     }
     /** Replaces the rows' weights by copies of these, one a row; an empty span takes them away.
-     *  (ext/dataset_weights.h) */
+     *  (dataset_weights.h) */
     template <class How = throwing> outcome<How, void> set_weights(span<const float> weights)
     {
         return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
@@ -1410,7 +1410,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save(get(), path.c_str(), err); });
     }
-    /** As load(), from a storage, whose bytes the model uses in place: see xsm_storage::bytes. (ext/storage.h) */
+    /** As load(), from a storage, whose bytes the model uses in place: see xsm_storage::bytes. (buffer.h) */
     template <class How = throwing>
     static outcome<How, model> load_from(const context &in, const xsm_storage &from,
                                          const xsm_load_options &options = init<xsm_load_options>())
@@ -1421,7 +1421,7 @@ class model : public handle<xsm_model, xsm_model_free>
     /** A model over the bytes of an owner, which is not empty: the model keeps it until the last reference to it is
      *  given up, or before that, once a function has copied the weights to change them. The bytes must not change. The
      *  owner is given up by the thread whose call needs it last, and after fork() in each process. Messages call the
-     *  bytes by `name`. (ext/storage.h) */
+     *  bytes by `name`. (buffer.h) */
     template <class How = throwing>
     static outcome<How, model> borrow(const context &in, std::shared_ptr<const void> owner,
                                       span<const unsigned char> bytes, cstring name = "storage",
@@ -1438,29 +1438,29 @@ class model : public handle<xsm_model, xsm_model_free>
                 err);
         });
     }
-    /** As save(), to a storage, such as that of a buffer. (ext/storage.h) */
+    /** As save(), to a storage, such as that of a buffer. (buffer.h) */
     template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save_to(get(), &to, err); });
     }
-    /** Puts a tensor of the host into the model. (ext/tensors.h) */
+    /** Puts a tensor of the host into the model. (tensors.h) */
     template <class How = throwing> outcome<How, void> set_tensor(const xsm_tensor &tensor)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_tensor(get(), &tensor, err); });
     }
-    /** A view of a tensor of the host, valid until it is set again or removed. (ext/tensors.h) */
+    /** A view of a tensor of the host, valid until it is set again or removed. (tensors.h) */
     template <class How = throwing> outcome<How, xsm_tensor> tensor(cstring name) const
     {
         return detail::fill<How>(init<xsm_tensor>(), [&](xsm_tensor *tensor, xsm_error *err) {
             return xsm_model_get_tensor(get(), name.c_str(), tensor, err);
         });
     }
-    /** The name of a tensor of the host, in alphabetic order; nullptr past the last. (ext/tensors.h) */
+    /** The name of a tensor of the host, in alphabetic order; nullptr past the last. (tensors.h) */
     const char *tensor_name(std::size_t index) const noexcept
     {
         return xsm_model_tensor_name(get(), index);
     }
-    /** Removes a tensor of the host. (ext/tensors.h) */
+    /** Removes a tensor of the host. (tensors.h) */
     template <class How = throwing> outcome<How, void> remove_tensor(cstring name)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_remove_tensor(get(), name.c_str(), err); });
@@ -1526,14 +1526,14 @@ class model : public handle<xsm_model, xsm_model_free>
         });
     }
     /** The weights as they are stored, valid until the model changes. Copies nothing of a mapped file.
-     *  (ext/weights.h) */
+     *  (stored_weights.h) */
     template <class How = throwing> outcome<How, xsm_parameters_view> view() const
     {
         return detail::fill<How>(init<xsm_parameters_view>(), [&](xsm_parameters_view *view, xsm_error *err) {
             return xsm_model_get_view(get(), view, err);
         });
     }
-    /** As parameters(), for the features' vectors of an embedding model. (ext/weights.h) */
+    /** As parameters(), for the features' vectors of an embedding model. (stored_weights.h) */
     template <class How = throwing> outcome<How, xsm_embedding_parameters> embedding_parameters()
     {
         return detail::fill<How>(init<xsm_embedding_parameters>(),
@@ -1541,7 +1541,7 @@ class model : public handle<xsm_model, xsm_model_free>
                                      return xsm_model_get_embedding_parameters(get(), parameters, err);
                                  });
     }
-    /** As view(), for the features' vectors of an embedding model. (ext/weights.h) */
+    /** As view(), for the features' vectors of an embedding model. (stored_weights.h) */
     template <class How = throwing> outcome<How, xsm_embedding_view> embedding_view() const
     {
         return detail::fill<How>(init<xsm_embedding_view>(), [&](xsm_embedding_view *view, xsm_error *err) {
@@ -1549,7 +1549,7 @@ class model : public handle<xsm_model, xsm_model_free>
         });
     }
     /** Changes the order of the weights in memory, an XSM_LAYOUT_* value. Sparse weights become dense.
-     *  (ext/weights.h) */
+     *  (stored_weights.h) */
     template <class How = throwing> outcome<How, void> set_layout(std::int32_t layout)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_layout(get(), layout, err); });
@@ -1582,7 +1582,7 @@ class model : public handle<xsm_model, xsm_model_free>
             [&](xsm_model **out, xsm_error *err) { return xsm_model_prune(get(), &options, out, err); });
     }
     /** A model with the weights in another type, an XSM_DTYPE_* value; in fewer bits it cannot be trained.
-     *  (ext/weights.h) */
+     *  (stored_weights.h) */
     template <class How = throwing>
     outcome<How, model> convert(const xsm_convert_options &options = init<xsm_convert_options>()) const
     {
@@ -1642,7 +1642,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_grow(get(), features, &classes, err); });
     }
-    /** Adds to the scores what pairs of a feature and a class in the training rows say. (ext/pairs.h) */
+    /** Adds to the scores what pairs of a feature and a class in the training rows say. (pairs.h) */
     template <class How = throwing> outcome<How, void> add_pairs(const dataset &train, double strength)
     {
         return detail::invoke<How>(
@@ -1768,7 +1768,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), path.c_str(), err); });
     }
-    /** As load(), from a storage. (ext/storage.h) */
+    /** As load(), from a storage. (buffer.h) */
     template <class How = throwing>
     static outcome<How, sampler> load_from(const context &in, const xsm_storage &from,
                                            const xsm_sampler_ops *ops = nullptr)
@@ -1776,7 +1776,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
         return detail::make<How, sampler>(
             [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load_from(in.get(), &from, ops, out, err); });
     }
-    /** As save(), to a storage. (ext/storage.h) */
+    /** As save(), to a storage. (buffer.h) */
     template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save_to(get(), &to, err); });
@@ -1791,7 +1791,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_bind(get(), train.get(), err); });
     }
-    /** Log-probabilities of the classes [first, first+count), [n][count]. (ext/draw.h) */
+    /** Log-probabilities of the classes [first, first+count), [n][count]. (draw.h) */
     template <class How = throwing>
     outcome<How, void> log_probabilities(const xsm_batch &rows, std::uint32_t first, std::uint32_t count,
                                          span<float> out) const
@@ -1804,7 +1804,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
             return xsm_sampler_log_probabilities(get(), &rows, first, count, out.data(), err);
         });
     }
-    /** Draws; the members of `draw` name the arrays. (ext/draw.h) */
+    /** Draws; the members of `draw` name the arrays. (draw.h) */
     template <class How = throwing> outcome<How, void> draw(const xsm_draw &draw) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_draw(get(), &draw, err); });
@@ -1828,7 +1828,7 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
         return detail::invoke<How>([&](xsm_error *err) { return xsm_index_build_model(get(), of.get(), err); });
     }
     /** Builds the index of rows of `width` numbers, one after another. Rows and bias are borrowed: they must stay valid
-     *  until the index is built again or released, by predictors, too. (ext/search.h) */
+     *  until the index is built again or released, by predictors, too. (search.h) */
     template <class How = throwing>
     outcome<How, void> build(span<const float> rows, std::uint32_t width, span<const float> bias = {})
     {
@@ -1850,7 +1850,7 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
         });
     }
     /** Loads an index of save() over the model that it was built of; with a table, which must outlive it, one of the
-     *  program's own. (ext/search.h) */
+     *  program's own. (search.h) */
     template <class How = throwing>
     static outcome<How, index> load(const context &in, cstring path, const model &of,
                                     const xsm_index_ops *ops = nullptr)
@@ -1859,12 +1859,12 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
             return xsm_index_load(in.get(), path.c_str(), ops, of.get(), out, err);
         });
     }
-    /** Saves it in a file. (ext/search.h) */
+    /** Saves it in a file. (search.h) */
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save(get(), path.c_str(), err); });
     }
-    /** As load(), from a storage. (ext/storage.h) */
+    /** As load(), from a storage. (buffer.h) */
     template <class How = throwing>
     static outcome<How, index> load_from(const context &in, const xsm_storage &from, const model &of,
                                          const xsm_index_ops *ops = nullptr)
@@ -1873,7 +1873,7 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
             return xsm_index_load_from(in.get(), &from, ops, of.get(), out, err);
         });
     }
-    /** As save(), to a storage. (ext/storage.h) */
+    /** As save(), to a storage. (buffer.h) */
     template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save_to(get(), &to, err); });
@@ -2071,12 +2071,12 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), err); });
     }
-    /** As checkpoint(), to a storage. (ext/storage.h) */
+    /** As checkpoint(), to a storage. (buffer.h) */
     template <class How = throwing> outcome<How, void> checkpoint_to(const xsm_storage &to)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint_to(get(), &to, err); });
     }
-    /** As resume(), from a storage. (ext/storage.h) */
+    /** As resume(), from a storage. (buffer.h) */
     template <class How = throwing> outcome<How, void> resume_from(const xsm_storage &from)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume_from(get(), &from, err); });
@@ -2120,18 +2120,18 @@ inline xsm_status fill_prediction(xsm_error *err, const xsm_batch &rows, std::ui
 /** @endcond */
 
 /** Which classes may be predicted: xsm_prediction::filter is its get(). Any number of threads may use one.
- *  (ext/filter.h) */
+ *  (filter.h) */
 class filter : public handle<xsm_filter, xsm_filter_free>
 {
   public:
     using handle::handle;
-    /** The classes that every member allows. (ext/filter.h) */
+    /** The classes that every member allows. (filter.h) */
     template <class How = throwing> static outcome<How, filter> make(const context &in, const xsm_filter_classes &of)
     {
         return detail::make<How, filter>(
             [&](xsm_filter **out, xsm_error *err) { return xsm_filter_new(in.get(), &of, out, err); });
     }
-    /** Of so many classes only these; an empty list allows none. (ext/filter.h) */
+    /** Of so many classes only these; an empty list allows none. (filter.h) */
     template <class How = throwing>
     static outcome<How, filter> allow(const context &in, std::uint32_t classes, span<const std::uint32_t> list)
     {
@@ -2142,7 +2142,7 @@ class filter : public handle<xsm_filter, xsm_filter_free>
         of.allow_count = list.size();
         return make<How>(in, of);
     }
-    /** Of so many classes all but these. (ext/filter.h) */
+    /** Of so many classes all but these. (filter.h) */
     template <class How = throwing>
     static outcome<How, filter> deny(const context &in, std::uint32_t classes, span<const std::uint32_t> list)
     {
@@ -2152,7 +2152,7 @@ class filter : public handle<xsm_filter, xsm_filter_free>
         of.deny_count = list.size();
         return make<How>(in, of);
     }
-    /** Of so many classes those with a bit of 1, class k's in word k/64, bit k%64. (ext/filter.h) */
+    /** Of so many classes those with a bit of 1, class k's in word k/64, bit k%64. (filter.h) */
     template <class How = throwing>
     static outcome<How, filter> bitmap(const context &in, std::uint32_t classes, span<const std::uint64_t> words)
     {
@@ -2167,7 +2167,7 @@ class filter : public handle<xsm_filter, xsm_filter_free>
             return xsm_filter_new(in.get(), &of, out, err);
         });
     }
-    /** Number of classes that it leaves. (ext/filter.h) */
+    /** Number of classes that it leaves. (filter.h) */
     std::uint32_t left() const noexcept
     {
         return xsm_filter_left(get());
@@ -2212,7 +2212,7 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
     {
         return run<How>(init<xsm_prediction>(), rows, classes, {}, scores, probabilities);
     }
-    /** The same for the classes that the filters and thresholds of a prediction leave (ext/filter.h), whose batch and
+    /** The same for the classes that the filters and thresholds of a prediction leave (filter.h), whose batch and
      * results are not used; `lengths` [n], the number of classes of each row, may be empty. */
     template <class How = throwing>
     outcome<How, void> run(const xsm_prediction &limits, const xsm_batch &rows, span<std::uint32_t> classes,
@@ -2271,26 +2271,26 @@ outcome<How, predictions> predict(const context &in, const model &of, const data
                         probabilities, options);
 }
 
-/** From the bytes of a row to what a model scores, one row at a time, by one thread. (ext/encoder.h) */
+/** From the bytes of a row to what a model scores, one row at a time, by one thread. (encoder.h) */
 class encoder : public handle<xsm_encoder, xsm_encoder_free>
 {
   public:
     using handle::handle;
-    /** An encoder for a model, which it keeps. (ext/encoder.h) */
+    /** An encoder for a model, which it keeps. (encoder.h) */
     template <class How = throwing>
     static outcome<How, encoder> make(const model &of, const xsm_encoder_options &options = init<xsm_encoder_options>())
     {
         return detail::make<How, encoder>(
             [&](xsm_encoder **out, xsm_error *err) { return xsm_encoder_new(of.get(), &options, out, err); });
     }
-    /** A row of text, or of features as `f:v f:v`, valid until the next one is encoded. (ext/encoder.h) */
+    /** A row of text, or of features as `f:v f:v`, valid until the next one is encoded. (encoder.h) */
     template <class How = throwing> outcome<How, xsm_batch> encode(std::string_view bytes)
     {
         return detail::fill<How>(init<xsm_batch>(), [&](xsm_batch *row, xsm_error *err) {
             return xsm_encoder_encode(get(), bytes.data(), bytes.size(), row, err);
         });
     }
-    /** A row of features, strictly increasing, and their values, valid until the next one is encoded. (ext/encoder.h)
+    /** A row of features, strictly increasing, and their values, valid until the next one is encoded. (encoder.h)
      */
     template <class How = throwing>
     outcome<How, xsm_batch> encode(span<const std::uint32_t> features, span<const float> values)
@@ -2303,7 +2303,7 @@ class encoder : public handle<xsm_encoder, xsm_encoder_free>
         });
     }
     /** The best classes of a row by a predictor of the same model, [top]; scores and probabilities if their spans are
-     *  not empty. (ext/encoder.h) */
+     *  not empty. (encoder.h) */
     template <class How = throwing>
     outcome<How, void> predict(std::string_view bytes, predictor &by, span<std::uint32_t> classes,
                                span<float> scores = {}, span<double> probabilities = {})
@@ -2311,7 +2311,7 @@ class encoder : public handle<xsm_encoder, xsm_encoder_free>
         return run<How>(init<xsm_prediction>(), bytes, by, classes, nullptr, scores, probabilities);
     }
     /** The same for the classes that the filters and thresholds of a prediction leave, whose batch and results are not
-     *  used; `length` becomes their number. (ext/encoder.h) */
+     *  used; `length` becomes their number. (encoder.h) */
     template <class How = throwing>
     outcome<How, void> predict(const xsm_prediction &limits, std::string_view bytes, predictor &by,
                                span<std::uint32_t> classes, std::uint32_t &length, span<float> scores = {},

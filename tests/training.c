@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/stored_weights.h>
 
 uint64_t test_next(uint64_t *state)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include <xsoftmax/ext/estimator.h>
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 int cli_checkpoint_prepare(cli_run *r)
 {

@@ -1,7 +1,7 @@
 /* The automatic choice and its reasons in words: three lines. */
 #include "train.h"
 
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 /* In the order of XSM_FORMAT_*, XSM_KEEP_LABELS_*, XSM_INDEX_BASE_*, XSM_DUPLICATES_*,
  * XSM_BAD_BYTES_* and XSM_HEADER_*. */

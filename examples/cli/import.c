@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include <xsoftmax/ext/fasttext.h>
+#include <xsoftmax/fasttext.h>
 
 typedef struct importing {
     const char *from, *to, *label_prefix;

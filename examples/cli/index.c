@@ -1,7 +1,7 @@
 /* The index of predict and evaluate, --index, --index-file, --probe and --index-set; and the command that saves one. */
 #include "cli.h"
 
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
  * metadata come first; in a cache of data they say that it is one. */

@@ -1,7 +1,7 @@
 /* xsoftmax train --method: what differs from a training run with an estimator. */
 #include "train.h"
 
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 

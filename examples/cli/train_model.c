@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/pairs.h>
 
 enum { RESTARTS_MOST = 3 };
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/vocabulary.h>
+#include <xsoftmax/stored_weights.h>
 
 typedef struct entry {
     const char *word;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/encoder.h>
 
 /* The forms of a row; what a message calls them. */
 enum form { UNKNOWN, LINE, PAIRS, VALUES };

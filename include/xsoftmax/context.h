@@ -107,8 +107,8 @@ typedef struct xsm_activity {
 typedef int32_t (*xsm_activity_hook)(void *user, const xsm_activity *activity);
 
 /** Called once, when the library no longer needs what the host has lent it: a context its callbacks
- *  (#xsm_context_options), a dataset its arrays (#XSM_BORROW), a model bytes and tensors (ext/storage.h,
- *  ext/tensors.h). Never called if the function that was to borrow it fails: it is then still the caller's alone.
+ *  (#xsm_context_options), a dataset its arrays (#XSM_BORROW), a model bytes and tensors (buffer.h,
+ *  tensors.h). Never called if the function that was to borrow it fails: it is then still the caller's alone.
  *
  *  Called on the thread whose call gave up the last reference, or changed the dataset or the model. It may call the
  *  library, must return and must not throw. After fork() each process has its own objects, and calls the hook when it

@@ -170,6 +170,14 @@ XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *t
  *          #XSM_ERROR_FORMAT for the value (the message says what is accepted). */
 XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
                                       xsm_error *err);
+/** Option number `index` of the table, NULL past the last. Its `offset` says nothing: set a member by
+ *  xsm_label_tree_set(). */
+XSM_API const xsm_option *xsm_label_tree_option(size_t index);
+/** Writes an option's value as text, that of the default for a member that stands for it; terminated, cut off where
+ *  `size` is too small.
+ *  @return the text's full length; SIZE_MAX, and an empty text, for a name that is no option and for options that the
+ *          fit refuses. */
+XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);
 
 #ifdef __cplusplus
 }

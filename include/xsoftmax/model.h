@@ -150,7 +150,7 @@ typedef struct xsm_parameters {
     float *weight; /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither class-major nor
                         feature-major. Such weights cannot be written; xsm_model_get_view() shows them, and
                         xsm_model_score_range() scores with them. A program should check for NULL, as a model may
-                        be sparse, or in fewer bits (xsm_model_convert() in ext/weights.h). */
+                        be sparse, or in fewer bits (xsm_model_convert() in stored_weights.h). */
     float *bias;   /**< [K], or NULL. */
     size_t class_step;   /**< Numbers from one class to the next. */
     size_t feature_step; /**< Numbers from one feature to the next. */
@@ -174,7 +174,7 @@ enum {
     XSM_CORRECTION_SAMPLER = 3,   /**< log q of another sampler that depends on the row, a host's or `label-tree`;
                                        xsm_model_save() refuses such a model. */
     XSM_CORRECTION_HIERARCHY = 4, /**< Rows of weights are those of the nodes of a tree. */
-    XSM_CORRECTION_PAIRS = 5      /**< One number for each feature and class that occur together (ext/pairs.h). */
+    XSM_CORRECTION_PAIRS = 5      /**< One number for each feature and class that occur together (pairs.h). */
 };
 
 /** Facts about a model. Start with #XSM_MODEL_INFO_INIT. Texts are valid until the model changes. */
@@ -211,9 +211,9 @@ typedef struct xsm_model_info {
     uint64_t bytes;          /**< Bytes that they take, with what says where sparse ones belong; without the bias. */
     uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
     int32_t correction_kind; /**< An XSM_CORRECTION_* value; a later release may have others. */
-    int32_t dtype;           /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in ext/weights.h). */
-    int32_t link;            /**< An XSM_LINK_* value; of a label tree #XSM_LINK_SOFTMAX where its probabilities sum to
-                                  one. */
+    int32_t dtype; /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in stored_weights.h). */
+    int32_t link;  /**< An XSM_LINK_* value; of a label tree #XSM_LINK_SOFTMAX where its probabilities sum to
+                        one. */
 } xsm_model_info;
 
 /** Starting value of an #xsm_model_info. */

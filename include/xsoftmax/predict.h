@@ -22,7 +22,7 @@
  * how many classes a search misses. A label tree is always searched, and one of several trees that misses a class gives
  * it a probability of 0. The tree is also a classifier by itself, which uses no weights and costs O(log K).
  *
- * **Filters.** xsm_prediction says which classes a row may get: by a filter of the call or of each row (ext/filter.h),
+ * **Filters.** xsm_prediction says which classes a row may get: by a filter of the call or of each row (filter.h),
  * by lists of each row, without its known labels, and above a score or probability. The result is that of scoring every
  * class and then leaving out what may not be. Only the classes that are left are scored where they are few; a search
  * goes on until it has found `top` of them or seen all. Probabilities are those of all classes: what is left out keeps
@@ -36,7 +36,7 @@
 
 /** A predictor: the scratch memory of one thread; opaque. */
 typedef struct xsm_predictor xsm_predictor;
-/** Which classes may be predicted; opaque. See ext/filter.h. */
+/** Which classes may be predicted; opaque. See filter.h. */
 typedef struct xsm_filter xsm_filter;
 
 /** Settings of a predictor. Start with #XSM_PREDICTOR_OPTIONS_INIT. */

@@ -14,7 +14,7 @@
  *
  * Bytes in memory, or functions of the host's that read and write, in place of a file: the bytes are those of the file,
  * and they pass the same checks. Label trees have their checkpoints in storages by
- * xsm_label_tree_options::checkpoint_storage and `resume_storage`; the functions of ext/storage.h save and load models,
+ * xsm_label_tree_options::checkpoint_storage and `resume_storage`; the functions of buffer.h save and load models,
  * samplers and the checkpoints of training.
  *  @{ */
 
@@ -52,7 +52,7 @@ typedef struct xsm_storage {
     int32_t (*end)(void *user, int32_t complete);
     xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
                                    after its last reference has been given up, or as soon as a function that changes
-                                   the weights has copied them. If tensors of the host (ext/tensors.h) are in the bytes
+                                   the weights has copied them. If tensors of the host (tensors.h) are in the bytes
                                    then, it may be called as late as with the model's last reference, even if they are
                                    removed before. It must not use the model. NULL = the caller knows. Where the bytes
                                  are needed for the call only (xsm_load_options::copy, a `source`, anything but a

@@ -150,7 +150,7 @@ XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
  *          of the same name; #XSM_ERROR_STATE as xsm_trainer_run() */
 XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Restores the state of a run from a checkpoint. The model, the estimator and the optimizer of the trainer change
- *  accordingly; the model's tensors of the host (ext/tensors.h) become copies of those of the checkpoint.
+ *  accordingly; the model's tensors of the host (tensors.h) become copies of those of the checkpoint.
  *  xsm_trainer_run() then gives results that are bit-identical to those of a run without interruption, for any number
  *  of threads and any instruction set.
  *

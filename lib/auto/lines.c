@@ -9,7 +9,7 @@
 #include "model/score.h"
 #include "train/fit.h"
 
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/ext/optimizer.h>
 
 #include <math.h>

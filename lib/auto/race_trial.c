@@ -9,7 +9,7 @@
 #include "predict/calibrate.h"
 
 #include <xsoftmax/ext/optimizer.h>
-#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/pairs.h>
 #include <xsoftmax/fit.h>
 
 #include <limits.h>

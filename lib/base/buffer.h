@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/lender.h"
 
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 
 /* Refuses a buffer's storage that reads other bytes than those of the last save, or has a release() of the host's. All
  * other storages pass. `function` and `name` are for messages. */

@@ -14,7 +14,7 @@
 #include <xlocale.h>
 #endif
 
-#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/bindings.h>
 
 const char *xsm_status_name(xsm_status status)
 {

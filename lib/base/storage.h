@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/file.h"
 
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 
 typedef struct xsmi_place {
     const char *name;           /* in messages; without a storage the path */

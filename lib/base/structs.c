@@ -13,20 +13,20 @@
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
 #include <xsoftmax/choose.h>
-#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/bindings.h>
 #include <xsoftmax/ext/comm.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/draw.h>
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/draw.h>
+#include <xsoftmax/encoder.h>
 #include <xsoftmax/ext/estimator.h>
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/tune.h>
 
 #define START(name, ...) static const name name##_start = __VA_ARGS__;

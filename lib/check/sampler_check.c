@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 enum {
     COMPARED_ROWS = 40,  /* rows whose log-probabilities are compared: more than one sweep */

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
 {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/bindings.h>
 
 /* Sparse rows of the host. */
 static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features, xsm_error *err)

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 
 /* Refuses an array of another length than what it is for. */
 static xsm_status check_count(const float *weights, size_t count, const char *member, uint64_t wanted, xsm_error *err)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 struct xsm_vocabulary {
     xsm_context *context;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/bindings.h>
 
 static const xsm_option common_options[] = {
     XSMI_OPTION_DOUBLE("ridge", xsmi_common_options, ridge, "0", 0, XSMI_RIDGE_MAX,

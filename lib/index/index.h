@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 #include <xsoftmax/index.h>
 
 typedef struct xsmi_index_common {

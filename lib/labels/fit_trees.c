@@ -10,7 +10,7 @@
 #include "model/divided.h"
 #include "model/model.h"
 
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 
 #include <math.h>
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* Floats that are converted between two looks whether to go on, more if a row is longer. */
 #define FLOATS_TOGETHER ((size_t)1 << 18)

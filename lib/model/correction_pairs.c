@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/pairs.h>
 
 typedef struct correction_of_pairs {
     xsmi_correction base;

@@ -11,7 +11,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 const char *const xsmi_geometry_names[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 

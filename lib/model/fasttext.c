@@ -32,7 +32,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/fasttext.h>
+#include <xsoftmax/fasttext.h>
 
 #define MAGIC 793712314
 #define CENTROIDS 256

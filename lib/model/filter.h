@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/top.h"
 
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 
 struct xsm_filter {
     xsm_context *context;

@@ -7,7 +7,7 @@
 #include "base/lender.h"
 #include "base/safetensors.h"
 
-#include <xsoftmax/ext/tensors.h>
+#include <xsoftmax/tensors.h>
 
 /* Before their names in files. */
 #define XSMI_HOST_PREFIX "host."

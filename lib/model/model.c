@@ -14,7 +14,7 @@
 #include <float.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* Side of a square that is transposed at once: its cache lines of both matrices stay in the first cache. */
 #define TRANSPOSE_SIDE 32

@@ -4,7 +4,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* Bytes from the first number of `rows` rows to the last. */
 static uint64_t stored_bytes(int32_t dtype, size_t rows, size_t stride, size_t length)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* Numbers that are filled between two looks whether to go on. */
 #define FILL_NUMBERS ((size_t)1 << 20)

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/bindings.h>
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/bindings.h>
+#include <xsoftmax/encoder.h>
 
 struct xsm_encoder {
     xsm_context *context;

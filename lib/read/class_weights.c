@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 
 /* -- from the counts ----------------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 /* Writes a field of text, in quotes if it needs them or if blanks at its ends would be left out without them. */
 static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)

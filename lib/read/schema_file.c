@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 #define FASTTEXT "hash=fasttext "
 

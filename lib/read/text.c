@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 /* The first code of buckets, above the codes of words, or of new words, above features; features end below it. */
 #define BUCKET UINT32_C(0x80000000)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 /* Lists up to this length are searched linearly, longer ones are sorted. */
 #define SHORT_LIST 32

@@ -26,7 +26,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 
 /* The most rows by which the variance is chosen, and classes that each is compared with. */

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* libLBFGS requires vector lengths that are multiples of this. */
 #define LBFGS_BLOCK 16

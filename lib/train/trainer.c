@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2

@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 enum { COUNTERS = 6, SUMS = 3, NAME_SIZE = 96 };
 

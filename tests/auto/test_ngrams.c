@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 
 enum { ROWS = 400, CLASSES = 4, LINE = 200 };
 

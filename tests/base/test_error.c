@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/file.h"
 
-#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/bindings.h>
 #include <xsoftmax/ext/version.h>
 
 /* Names and numbers of the first release: a program may have stored either. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 const char *const bits_forms[BITS_FORMS] = {"dense", "sparse", "embedding"};
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 
-#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/pairs.h>
 
 /* -- full-batch training ------------------------------------------------------------------------------------------- */
 

@@ -3,10 +3,10 @@
  */
 #include "bits.h"
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 
 enum { ROWS = 9 };
 

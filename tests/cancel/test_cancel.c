@@ -7,15 +7,15 @@
 #include "words.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/stored_weights.h>
 
 #include <dirent.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/activity.h"
 #include "data/dataset.h"
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "estimator/estimator.h"
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
 

@@ -6,7 +6,7 @@
 #include "training.h"
 
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/trainer.h>
 
 #include "estimator/estimator.h"

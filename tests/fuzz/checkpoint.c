@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 
 /* -- runs --------------------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 
 static void *copy_of(const void *data, size_t size)
 {

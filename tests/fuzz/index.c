@@ -4,7 +4,7 @@
 #include "restored.h"
 #include "rig.h"
 
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 
 /* An index that was accepted must find rows. */
 static void use(const xsm_index *x)

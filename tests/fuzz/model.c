@@ -10,9 +10,9 @@
 
 #include <xsoftmax/predict.h>
 
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/vocabulary.h>
 
 /* The first features, all of them not zero. */
 static void transform_row(const xsm_model *m, uint32_t features)

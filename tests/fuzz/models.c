@@ -12,11 +12,11 @@
 
 #include "model/model.h"
 
-#include <xsoftmax/ext/encoder.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/encoder.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>

@@ -10,7 +10,7 @@
 #include "sampler/arrays.h"
 
 #include <xsoftmax/dataset.h>
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 #include <math.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/draw.h>
+#include <xsoftmax/buffer.h>
 #include <xsoftmax/label_tree.h>
 
 enum { DRAWS = 20, MOST_CLASSES = 100, ROWS = 3 };

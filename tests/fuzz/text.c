@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 #include <xsoftmax/words/corpus.h>
 
 #include "data/schema.h"

@@ -5,8 +5,8 @@
 #include "training.h"
 
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/stored_weights.h>
 
 #include "base/file.h"
 #include "base/safetensors.h"

@@ -9,7 +9,6 @@
 #include "base/context.h"
 #include "comm.h"
 
-#include <xsoftmax/ext/label_tree.h>
 #include <xsoftmax/label_tree.h>
 
 #include <stdio.h>

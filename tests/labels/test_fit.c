@@ -7,8 +7,8 @@
 #include "base/random.h"
 #include "labels/grow_tree.h"
 
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/label_tree.h>
 
 #include <math.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/bindings.h>
 
 enum { MOST = 40, MANY = 1300 };
 

@@ -14,7 +14,7 @@
 #include "data/dataset.h"
 #include "estimator/estimator.h"
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/trainer.h>
 

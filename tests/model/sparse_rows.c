@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 
 uint32_t noise(uint32_t i)
 {

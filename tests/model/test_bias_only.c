@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>

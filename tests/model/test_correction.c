@@ -10,7 +10,7 @@
 #include <xsoftmax/trainer.h>
 
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 #include "model/model_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "estimator/estimator.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>

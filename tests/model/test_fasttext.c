@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include <xsoftmax/batch.h>
-#include <xsoftmax/ext/encoder.h>
-#include <xsoftmax/ext/fasttext.h>
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/encoder.h>
+#include <xsoftmax/fasttext.h>
+#include <xsoftmax/vocabulary.h>
 #include <xsoftmax/model.h>
 
 #define LESSER 1e-5

@@ -6,7 +6,7 @@
 
 #include "model/model.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/trainer.h>
 
 #include <math.h>

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include <xsoftmax/batch.h>
-#include <xsoftmax/ext/encoder.h>
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/encoder.h>
+#include <xsoftmax/vocabulary.h>
 #include <xsoftmax/model.h>
 
 static xsm_status read_text(const char *text, const xsm_text_options *how, const xsm_class_map *map, int32_t grows,

@@ -13,7 +13,7 @@
 #include "model/model_file.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 #define FEATURES 300
 #define CLASSES 260

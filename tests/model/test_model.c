@@ -10,7 +10,7 @@
 #include <string.h>
 #include "model/model.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 static xsm_model *new_model(uint32_t features, uint32_t classes, int32_t bias, int32_t layout)
 {

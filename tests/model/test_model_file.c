@@ -16,8 +16,8 @@
 #include "model/model.h"
 #include "model/model_file.h"
 
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/stored_weights.h>
 
 static const char golden_folder[] = TEST_SOURCE_ROOT "/tests/golden/";
 

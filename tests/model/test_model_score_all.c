@@ -15,7 +15,7 @@
 
 #include "golden/model_golden.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* A context with the C library's memory. */
 static xsm_context *new_context(uint32_t threads, uint32_t cpu_disable)

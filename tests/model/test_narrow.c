@@ -14,9 +14,9 @@
 #include "model/model_file.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/stored_weights.h>
 
 #define CLASSES 611
 #define FEATURES 75

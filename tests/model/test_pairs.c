@@ -4,8 +4,8 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>

@@ -14,8 +14,8 @@
 #include "model/score.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/stored_weights.h>
 
 #define FEATURES 700
 #define CLASSES 900

@@ -7,7 +7,7 @@
 #include "optimizer/optimizer.h"
 
 #include <xsoftmax/ext/estimator.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/trainer.h>
 
 #include <math.h>

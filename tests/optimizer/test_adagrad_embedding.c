@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 enum { ROWS = GOLDEN_ROWS, FEATURES = GOLDEN_FEATURES, HIDDEN = GOLDEN_HIDDEN };
 

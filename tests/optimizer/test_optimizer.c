@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 
 /* -- one step against its formula --------------------------------------------------------------------------------- */
 

@@ -6,9 +6,9 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/fit.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>

@@ -11,8 +11,8 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/choose.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>

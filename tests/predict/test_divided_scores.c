@@ -9,8 +9,8 @@
 #include "comm.h"
 #include "model/divided.h"
 
-#include <xsoftmax/ext/filter.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/filter.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/metrics.h>
 
 #include <math.h>

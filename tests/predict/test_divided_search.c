@@ -11,7 +11,7 @@
 #include "model/model.h"
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/predict.h>
 

@@ -9,8 +9,8 @@
 #include "model/divided.h"
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/metrics.h>
 
 #include <stdio.h>

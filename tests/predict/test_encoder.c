@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/encoder.h>
 
 typedef struct lines {
     char **line;

@@ -6,8 +6,8 @@
 
 #include "predict/evaluate.h"
 
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 

@@ -5,9 +5,9 @@
 #include "training.h"
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/ext/filter.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/filter.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/predict.h>

@@ -5,7 +5,7 @@
 #include "training.h"
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>

@@ -6,7 +6,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>

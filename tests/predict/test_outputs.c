@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 enum { N = 6, D = 5, K = 9, H = 4, TOP = 3 };
 

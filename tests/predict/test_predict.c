@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/predict.h>

@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/metrics.h>
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include <xsoftmax/batch.h>
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/encoder.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/trainer.h>
 

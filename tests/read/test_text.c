@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/vocabulary.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/predict.h>
 

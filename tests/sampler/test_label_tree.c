@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/sampler.h>

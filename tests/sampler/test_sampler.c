@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 enum { FEATURES = 4, CLASSES = 7, ROWS = 300 };
 

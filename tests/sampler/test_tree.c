@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/draw.h>
 
 /* -- principal components ------------------------------------------------------------------------------------------ */
 

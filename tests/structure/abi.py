@@ -22,12 +22,12 @@ import tempfile
 
 # Tier by header, the most specific first; and the version node of each tier in the map of the library, with the macro of
 # version.h that numbers it.
-TIERS = [("bindings", r"xsoftmax/ext/bindings\.h"), ("experimental", r"xsoftmax/(choose|tune|ext/comm)\.h"),
-         ("ext", r"xsoftmax/ext/"), ("words", r"xsoftmax/words/"), ("mpi", r"xsoftmax/mpi\.h"), ("core", r"")]
-ORDER = ["core", "bindings", "ext", "experimental", "words", "mpi"]
-NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "bindings": ("XSOFTMAX_", "XSM_ABI_VERSION"),
-         "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"), "experimental": ("XSOFTMAX_EXPERIMENTAL", None),
-         "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION"), "mpi": ("XSOFTMAX_MPI_EXPERIMENTAL", None)}
+TIERS = [("experimental", r"xsoftmax/(choose|tune|ext/comm)\.h"), ("ext", r"xsoftmax/ext/"), ("words", r"xsoftmax/words/"),
+         ("mpi", r"xsoftmax/mpi\.h"), ("core", r"")]
+ORDER = ["core", "ext", "experimental", "words", "mpi"]
+NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"),
+         "experimental": ("XSOFTMAX_EXPERIMENTAL", None), "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION"),
+         "mpi": ("XSOFTMAX_MPI_EXPERIMENTAL", None)}
 # Headers of tiers without a number, which may change with any release.
 UNPROMISED = "|".join(pattern for tier, pattern in TIERS if NODES[tier][1] is None)
 LIBRARIES = {"words": "xsoftmax-words", "mpi": "xsoftmax-mpi"}  # of tiers; the others are libxsoftmax's
@@ -254,14 +254,14 @@ class Interface:
         return next(tier for tier, pattern in TIERS if re.search(pattern, header))
 
     def unnumbered(self):
-        """What of the core and of bindings reaches a struct of another tier that carries no number to be refused by:
+        """What of the core reaches a struct of another tier that carries no number to be refused by:
         (name, struct). Who fills an experimental struct has said so, XSM_EXPERIMENTAL, and is built for one release."""
         texts = {name: result + arguments for name, (result, arguments, header) in self.functions.items()}
         texts.update({name: " ".join(kind for member, kind in members) for name, members in self.structs.items()})
         texts.update(self.types)
-        return [(name, other) for name, text in texts.items() if self.tier(name) in ("core", "bindings")
+        return [(name, other) for name, text in texts.items() if self.tier(name) == "core"
                 for other in sorted(set(re.findall(r"\bxsm_\w+", text)) & set(self.structs))
-                if self.tier(other) not in ("core", "bindings", "experimental") and "abi" not in dict(self.structs[other])]
+                if self.tier(other) not in ("core", "experimental") and "abi" not in dict(self.structs[other])]
 
 
 def namespace(include):

@@ -14,8 +14,8 @@ NAMES = """
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
 extern xsm_error err;
 extern xsm_context *context;
 extern xsm_dataset *train, *test, *rows;

@@ -11,21 +11,21 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
-#include <xsoftmax/ext/bindings.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/draw.h>
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/bindings.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/draw.h>
+#include <xsoftmax/encoder.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/comm.h>
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/vocabulary.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/vocabulary.h>
+#include <xsoftmax/stored_weights.h>
 
 /* The size that a struct had in the first release: programs of that age hand in so much. 64-bit machines. */
 typedef struct released {

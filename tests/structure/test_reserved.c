@@ -10,14 +10,14 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/draw.h>
 #include <xsoftmax/ext/estimator.h>
-#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/stored_weights.h>
 
 /* A later release may have a use for what this one reserves. */
 static xsm_status refusal(const char *member)

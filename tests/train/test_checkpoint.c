@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/ext/index.h>
 
 #include "train/trainer.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 
 enum { ROWS = 300, FEATURES = 5, CLASSES = 12, EMPTY = 7, ALONE = 3 };

@@ -9,7 +9,7 @@
 #include "model/divided.h"
 #include "train/trainer.h"
 
-#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/buffer.h>
 #include <xsoftmax/trainer.h>
 
 #include <stdio.h>

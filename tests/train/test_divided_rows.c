@@ -14,8 +14,8 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/choose.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/pairs.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>

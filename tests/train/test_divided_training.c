@@ -10,7 +10,7 @@
 #include "model/divided.h"
 #include "train/trainer.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/trainer.h>
 

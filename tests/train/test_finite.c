@@ -8,15 +8,15 @@
 
 #include <xsoftmax.h>
 #include <xsoftmax/choose.h>
-#include <xsoftmax/ext/dataset_weights.h>
-#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/encoder.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/ext/optimizer.h>
-#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/pairs.h>
 #include <xsoftmax/ext/sampler.h>
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 #include <xsoftmax/tune.h>
 
 #include <float.h>

@@ -3,9 +3,9 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/tensors.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/trainer.h>
 

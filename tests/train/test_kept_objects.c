@@ -5,7 +5,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/predict.h>

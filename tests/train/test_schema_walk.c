@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/ext/encoder.h>
-#include <xsoftmax/ext/search.h>
-#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/encoder.h>
+#include <xsoftmax/search.h>
+#include <xsoftmax/vocabulary.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/sampler.h>

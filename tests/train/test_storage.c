@@ -4,9 +4,9 @@
  */
 #include "training.h"
 
-#include <xsoftmax/ext/pairs.h>
-#include <xsoftmax/ext/storage.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/pairs.h>
+#include <xsoftmax/buffer.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/trainer.h>
 

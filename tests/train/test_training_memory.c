@@ -1,7 +1,7 @@
 /* Tests in which every allocation of estimators, optimizers, training, evaluation and prediction fails in turn. */
 #include "training.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>

@@ -1,7 +1,7 @@
 /* Tests of corpora: counts, order and memory; and of text files of word vectors. */
 #include "training.h"
 
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/stored_weights.h>
 #include <xsoftmax/words/corpus.h>
 #include <xsoftmax/words/skipgram.h>
 

@@ -18,8 +18,7 @@ extern "C" {
 
 /** ABI number of ext/ in the library at run time, for programs that look up functions of ext/ by their names: they
  *  compare it with #XSM_EXT_ABI_VERSION before they call any. (If the numbers differ, the library refuses tables, and
- *  the linker does not start a program that was linked with functions of ext/ other than those of ext/bindings.h.) Any
- *  thread, O(1). */
+ *  the linker does not start a program that was linked with functions of ext/.) Any thread, O(1). */
 XSM_API uint32_t xsm_ext_abi_version(void);
 
 #ifdef __cplusplus

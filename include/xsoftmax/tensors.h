@@ -1,9 +1,9 @@
 /**
- * @file ext/tensors.h
+ * @file tensors.h
  * @brief Tensors of the host in a model and its files, such as the weights of its own network.
  */
-#ifndef XSOFTMAX_EXT_TENSORS_H
-#define XSOFTMAX_EXT_TENSORS_H
+#ifndef XSOFTMAX_TENSORS_H
+#define XSOFTMAX_TENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/model.h>
 
-/** @defgroup ext_tensors Tensors of the host
+/** @defgroup tensors Tensors of the host
  *
  * A host keeps tensors of its own in a model: what its network has below the softmax, tables, statistics. They are
  * saved with the model, in every file, checkpoint and storage, where their names begin with `host.`, and are used in

@@ -1,9 +1,9 @@
 /**
- * @file ext/bindings.h
+ * @file bindings.h
  * @brief What the headers have as macros and inline functions, for other languages.
  */
-#ifndef XSOFTMAX_EXT_BINDINGS_H
-#define XSOFTMAX_EXT_BINDINGS_H
+#ifndef XSOFTMAX_BINDINGS_H
+#define XSOFTMAX_BINDINGS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include <xsoftmax/error.h>
 #include <xsoftmax/estimator.h>
 
-/** @defgroup ext_bindings For other languages
+/** @defgroup bindings For other languages
  *
  * Functions that do what C programs do by a macro, an inline function or text. xsoftmax-abi.json describes the structs
  * (@ref guide_bindings).

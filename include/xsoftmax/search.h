@@ -1,16 +1,16 @@
 /**
- * @file ext/search.h
+ * @file search.h
  * @brief Indexes in files, indexes of the host's own rows, and their recall.
  */
-#ifndef XSOFTMAX_EXT_SEARCH_H
-#define XSOFTMAX_EXT_SEARCH_H
+#ifndef XSOFTMAX_SEARCH_H
+#define XSOFTMAX_SEARCH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/index.h>
 
-/** @defgroup ext_search Files of indexes, and rows of the host
+/** @defgroup search Files of indexes, and rows of the host
  *
  * An index that takes seconds to build can be saved, and loaded over the same rows. It can hold rows that belong to no
  * model. xsm_evaluate_search() measures the search in a model's classes; xsm_index_recall() that in any rows.

@@ -1,16 +1,16 @@
 /**
- * @file ext/weights.h
+ * @file stored_weights.h
  * @brief The weights as they are stored, and their layout.
  */
-#ifndef XSOFTMAX_EXT_WEIGHTS_H
-#define XSOFTMAX_EXT_WEIGHTS_H
+#ifndef XSOFTMAX_STORED_WEIGHTS_H
+#define XSOFTMAX_STORED_WEIGHTS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/model.h>
 
-/** @defgroup ext_weights Stored weights
+/** @defgroup stored_weights Stored weights
  *
  * For hosts that score or copy weights themselves: views that copy nothing, the vectors of the features of an embedding
  * model, the order of the weights in memory, and their type. xsm_model_get_parameters() gives the weights of the

@@ -1,16 +1,16 @@
 /**
- * @file ext/pairs.h
+ * @file pairs.h
  * @brief Numbers for pairs of a feature and a class, added to the scores of a model.
  */
-#ifndef XSOFTMAX_EXT_PAIRS_H
-#define XSOFTMAX_EXT_PAIRS_H
+#ifndef XSOFTMAX_PAIRS_H
+#define XSOFTMAX_PAIRS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/model.h>
 
-/** @defgroup ext_pairs Pairs
+/** @defgroup pairs Pairs
  *
  * A correction of the scores that is counted, not trained.
  *  @{ */

@@ -1,16 +1,16 @@
 /**
- * @file ext/vocabulary.h
+ * @file vocabulary.h
  * @brief The words of a vocabulary.
  */
-#ifndef XSOFTMAX_EXT_VOCABULARY_H
-#define XSOFTMAX_EXT_VOCABULARY_H
+#ifndef XSOFTMAX_VOCABULARY_H
+#define XSOFTMAX_VOCABULARY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/dataset.h>
 
-/** @defgroup ext_vocabulary Vocabularies
+/** @defgroup vocabulary Vocabularies
  *
  * Text is read with the vocabulary of a class map (xsm_class_map::vocabulary) without looking into it. These functions
  * show what is in it.

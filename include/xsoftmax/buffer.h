@@ -1,21 +1,21 @@
 /**
- * @file ext/storage.h
+ * @file buffer.h
  * @brief Saving to and loading from memory, or whatever the host reads and writes, in place of files.
  */
-#ifndef XSOFTMAX_EXT_STORAGE_H
-#define XSOFTMAX_EXT_STORAGE_H
+#ifndef XSOFTMAX_BUFFER_H
+#define XSOFTMAX_BUFFER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/dataset.h>
-#include <xsoftmax/ext/search.h>
+#include <xsoftmax/search.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/sampler.h>
 #include <xsoftmax/storage.h>
 #include <xsoftmax/trainer.h>
 
-/** @defgroup ext_storage Memory and storage of the host
+/** @defgroup buffer Memory and storage of the host
  *
  * What is saved to a file can be saved to a storage (#xsm_storage), and what is loaded from a file can be loaded from
  * one. xsm_buffer is a storage in memory that grows.

@@ -1,16 +1,16 @@
 /**
- * @file ext/dataset_weights.h
+ * @file dataset_weights.h
  * @brief Weights of the rows and labels of a dataset that exists already.
  */
-#ifndef XSOFTMAX_EXT_DATASET_WEIGHTS_H
-#define XSOFTMAX_EXT_DATASET_WEIGHTS_H
+#ifndef XSOFTMAX_DATASET_WEIGHTS_H
+#define XSOFTMAX_DATASET_WEIGHTS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/dataset.h>
 
-/** @defgroup ext_dataset_weights Weights of rows and labels
+/** @defgroup dataset_weights Weights of rows and labels
  *
  * A row of weight v counts as v copies of the row: training minimises the sum of the weights times the losses, and an
  * evaluation takes weighted means. xsm_dense_rows::weights and xsm_csr_rows::weights give a new dataset weights, and

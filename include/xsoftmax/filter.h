@@ -1,16 +1,16 @@
 /**
- * @file ext/filter.h
+ * @file filter.h
  * @brief Filters: which classes may be predicted, prepared once for many calls.
  */
-#ifndef XSOFTMAX_EXT_FILTER_H
-#define XSOFTMAX_EXT_FILTER_H
+#ifndef XSOFTMAX_FILTER_H
+#define XSOFTMAX_FILTER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/predict.h>
 
-/** @defgroup ext_filter Filters of classes
+/** @defgroup filter Filters of classes
  *
  * A filter says which of K classes may be predicted: those of a list, all but those of a list, or those of a bitmap. It
  * is made once and then used in any number of calls, for all rows (xsm_prediction::filter) or for some

@@ -1,9 +1,9 @@
 /**
- * @file ext/encoder.h
+ * @file encoder.h
  * @brief One row at a time: from the bytes of a request to the features that a model scores, and to its classes.
  */
-#ifndef XSOFTMAX_EXT_ENCODER_H
-#define XSOFTMAX_EXT_ENCODER_H
+#ifndef XSOFTMAX_ENCODER_H
+#define XSOFTMAX_ENCODER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include <xsoftmax/model.h>
 #include <xsoftmax/predict.h>
 
-/** @defgroup ext_encoder Encoding rows
+/** @defgroup encoder Encoding rows
  *
  * A server gets rows one by one, as text or as sparse features. An encoder turns each into the features that its model
  * scores: by the model's vocabulary with its n-grams, or its first feature index, then by the model's transform. The

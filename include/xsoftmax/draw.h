@@ -1,16 +1,16 @@
 /**
- * @file ext/draw.h
+ * @file draw.h
  * @brief Draws and probabilities of a sampler, without an estimator.
  */
-#ifndef XSOFTMAX_EXT_DRAW_H
-#define XSOFTMAX_EXT_DRAW_H
+#ifndef XSOFTMAX_DRAW_H
+#define XSOFTMAX_DRAW_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <xsoftmax/sampler.h>
 
-/** @defgroup ext_draw Drawing classes
+/** @defgroup draw Drawing classes
  *
  * For losses of the host's own, and to look at a distribution.
  *  @{ */

@@ -1,13 +1,13 @@
 /**
- * @file ext/fasttext.h
+ * @file fasttext.h
  * @brief Models that fastText has trained.
  */
-#ifndef XSOFTMAX_EXT_FASTTEXT_H
-#define XSOFTMAX_EXT_FASTTEXT_H
+#ifndef XSOFTMAX_FASTTEXT_H
+#define XSOFTMAX_FASTTEXT_H
 
 #include <xsoftmax/model.h>
 
-/** @defgroup ext_fasttext Models of fastText
+/** @defgroup fasttext Models of fastText
  *
  * See @ref guide_fasttext.
  *  @{ */
