@@ -45,10 +45,10 @@
  *   after the struct's first release, check that it is there: XSM_HAS(pointer, member).**
  * - The library hands it out to be filled: write only members that it has.
  *
- * Members of a struct's first release may start at any value, such as #XSM_DEFAULT. A member that a later release adds
- * starts at 0 (NULL), and 0 means that the call does what it did before: a program that leaves it alone runs with older
- * libraries, too. If 0 should mean something else, another new member says whether it counts, such as
- * xsm_index_search::has_least_score.
+ * What a member means at 0, or at #XSM_DEFAULT, never changes within an ABI number. Members of a struct's first release
+ * may start at any value, such as #XSM_DEFAULT. A member that a later release adds starts at 0 (NULL), and 0 means that
+ * the call does what it did before: a program that leaves it alone runs with older libraries, too. If 0 should mean
+ * something else, another new member says whether it counts, such as xsm_index_search::has_least_score.
  *
  * @code
  * xsm_error err = XSM_ERROR_INIT;

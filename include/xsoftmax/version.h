@@ -2,8 +2,8 @@
  * @file version.h
  * @brief Version of the library and its ABI number.
  *
- * They change independently: the release version says which features exist, the ABI number says which compiled programs
- * still run. The soname of the shared library contains the ABI number only.
+ * The ABI number is the first number of the version: it says which compiled programs still run, and the soname of the
+ * shared library contains it alone. The second says which functions exist.
  */
 #ifndef XSOFTMAX_VERSION_H
 #define XSOFTMAX_VERSION_H
@@ -13,12 +13,12 @@
 /** @defgroup version Version
  *  @{ */
 
-#define XSM_VERSION_MAJOR 0 /**< Changes when programs must be edited. */
+#define XSM_VERSION_MAJOR 0 /**< Changes when programs must be edited or built again. */
 #define XSM_VERSION_MINOR 1 /**< Changes when something is added. */
 #define XSM_VERSION_PATCH 0 /**< Changes when something is fixed. */
 
 /** ABI number: a program built with this header runs with every release that has the same ABI number. */
-#define XSM_ABI_VERSION 0
+#define XSM_ABI_VERSION XSM_VERSION_MAJOR
 
 /** ABI number of ext/: tables and programs that were compiled with these headers work with every release of the same
  *  number, which xsm_ext_abi_version() (ext/version.h) says at run time. Other releases refuse the tables with
@@ -33,6 +33,14 @@
 #define XSM_API __attribute__((visibility("default")))
 #else
 #define XSM_API
+#endif
+
+/** Marks a function that the next ABI number will not have: `XSM_API XSM_DEPRECATED("since 1.2, by xsm_other") ...`. It
+ *  does until then what it always did. */
+#if defined(__GNUC__)
+#define XSM_DEPRECATED(text) __attribute__((deprecated(text)))
+#else
+#define XSM_DEPRECATED(text)
 #endif
 
 #ifdef __cplusplus

@@ -10,7 +10,18 @@
 xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *err)
 {
     xsm_comm c = XSM_COMM_INIT;
+    if (given) { /* before all else: another release may mean something else by the rest */
+        memcpy(&c.size, given, sizeof c.size);
+        memcpy(&c.release, (const unsigned char *)given + offsetof(xsm_comm, release), sizeof c.release);
+        if (c.size >= offsetof(xsm_comm, rank) && c.release / 100 != XSM_VERSION / 100) {
+            return xsmi_fail(
+                err, XSM_ERROR_ABI,
+                "xsm_comm.release is %u, and this library is of %u: build the communicator with its headers", c.release,
+                (unsigned)XSM_VERSION);
+        }
+    }
     XSMI_TRY(xsmi_options_read(&c, sizeof c, XSMI_FIRST(xsm_comm), given, "xsm_comm", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_comm, &c, reserved, err));
     if (c.ranks < 1 || c.ranks > XSM_RANKS_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_comm.ranks is %u; accepted is 1 to %d", c.ranks, XSM_RANKS_MAX);
     }

@@ -44,7 +44,13 @@ TEST(test_table)
     assert_int_equal(xsmi_ranks(ctx), 1);
     xsm_context_free(ctx);
 
-    comm = (xsm_comm){sizeof comm, NULL, 1, 2, no_max, no_gather, no_broadcast};
+    comm = (xsm_comm){sizeof comm, XSM_VERSION, 1, 2, 0, NULL, no_max, no_gather, no_broadcast};
+    comm.release = XSM_VERSION + 100; /* a minor release */
+    comm.ranks = 0;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ABI, err);
+    comm.release = 0; /* filled in by no headers */
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ABI, err);
+    comm.release = XSM_VERSION / 100 * 100 + 99; /* a patch */
     comm.ranks = 0;
     assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
     comm.ranks = XSM_RANKS_MAX + 1;

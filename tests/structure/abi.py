@@ -8,7 +8,9 @@ abi.py first INCLUDE FIRST COMPILER...     prints lib/base/first.h; FIRST is tha
 abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run; pins-i386.inc
                                            is read from the same folder
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
-abi.py map SYMBOLS INCLUDE [words|mpi]     prints the version script, its nodes numbered as the headers say
+abi.py map SYMBOLS INCLUDE MAP CHANGELOG [words|mpi]
+                                           prints the version script: names of MAP, that of before, keep their nodes once
+                                           CHANGELOG has a release with a date; new ones get the node of the present release
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
 abi.py json INCLUDE COMPILER...            prints xsoftmax-abi.json, as it is on the machine that the compiler compiles for
 """
@@ -20,14 +22,15 @@ import subprocess
 import sys
 import tempfile
 
-# Tier by header, the most specific first; and the version node of each tier in the map of the library, with the macro of
-# version.h that numbers it.
+# Tier by header, the most specific first; and how the version nodes of each tier begin in the map of its library. {} is the
+# ABI number, of the macro of version.h; the minor release that added the functions follows, or the present one in tiers
+# without a number.
 TIERS = [("experimental", r"xsoftmax/(choose|tune|ext/comm)\.h"), ("ext", r"xsoftmax/ext/"), ("words", r"xsoftmax/words/"),
          ("mpi", r"xsoftmax/mpi\.h"), ("core", r"")]
 ORDER = ["core", "ext", "experimental", "words", "mpi"]
-NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"),
-         "experimental": ("XSOFTMAX_EXPERIMENTAL", None), "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION"),
-         "mpi": ("XSOFTMAX_MPI_EXPERIMENTAL", None)}
+NODES = {"core": ("XSOFTMAX_{}.", "XSM_VERSION_MAJOR"), "ext": ("XSOFTMAX_EXT_{}_", "XSM_EXT_ABI_VERSION"),
+         "experimental": ("XSOFTMAX_EXPERIMENTAL_", None), "words": ("XSOFTMAX_WORDS_{}.", "XSM_VERSION_MAJOR"),
+         "mpi": ("XSOFTMAX_MPI_EXPERIMENTAL_", None)}
 # Headers of tiers without a number, which may change with any release.
 UNPROMISED = "|".join(pattern for tier, pattern in TIERS if NODES[tier][1] is None)
 LIBRARIES = {"words": "xsoftmax-words", "mpi": "xsoftmax-mpi"}  # of tiers; the others are libxsoftmax's
@@ -85,8 +88,8 @@ def declarator(text):
 
 
 def conditions(header, text):
-    """A header says the same to every program: it has no conditions but its guard, `extern "C"` around all functions, XSM_API,
-    and what needs XSM_EXPERIMENTAL. Yields what else there is."""
+    """A header says the same to every program: it has no conditions but its guard, `extern "C"` around all functions, XSM_API and
+    XSM_DEPRECATED, and what needs XSM_EXPERIMENTAL. Yields what else there is."""
     experimental = re.search(UNPROMISED, header)
     allowed = [r'#ifdef __cplusplus\nextern "C" \{\n#endif\n', r"#ifdef __cplusplus\n\}\n#endif\n"]
     if experimental:
@@ -94,7 +97,8 @@ def conditions(header, text):
     elif header == "xsoftmax.h":
         allowed.append(rf"#ifdef XSM_EXPERIMENTAL\n(?:#include <(?:{UNPROMISED})>\n)+#endif\n")
     elif header == "xsoftmax/version.h":
-        allowed.append(r"#if defined\(__GNUC__\)\n#define XSM_API [^\n]*\n#else\n#define XSM_API\n#endif\n")
+        allowed += [rf"#if defined\(__GNUC__\)\n#define {macro} [^\n]*\n#else\n#define {macro}\n#endif\n"
+                    for macro in ("XSM_API", r"XSM_DEPRECATED\(text\)")]
     lines = re.sub(r"[ \t]*\n\s*", "\n", re.sub(r"^[ \t]*#[ \t]*", "#", text, flags=re.M)).strip() + "\n"
     lines = re.sub(r"^#ifndef (\w+)\n#define \1\n", "", lines)
     lines = re.sub(r"#endif\n$", "", lines)
@@ -159,7 +163,7 @@ class Interface:
                                    if (include / other).is_file()]
             self.strange += [f"{name}: {said}" for said in conditions(name, raw)]
             self.attributes += [(name, " ".join(line.split())) for line in raw.splitlines()
-                                if not line.startswith("#define XSM_API") and
+                                if not re.match(r"#define XSM_(?:API|DEPRECATED)\b", line) and
                                 re.search(r"__attribute|__declspec|regparm|cdecl|stdcall|fastcall|_Pragma|# *pragma", line)]
             for match in re.finditer(r"^static inline ([^;{}]*?\b(\w+)\([^;{}]*\))\s*(\{.*?^\})", raw, flags=re.M | re.S):
                 self.texts[match.group(2)] = " ".join((match.group(1) + " " + match.group(3)).split())
@@ -203,6 +207,7 @@ class Interface:
                     break
             text = text[at + 1:].strip()
         visible = '__attribute__((visibility("default")))'
+        text = re.sub(r' ?__attribute__\(\(deprecated\("[^"]*"\)\)\)', "", text, count=1)
         if "__attribute__" in text.replace(visible, "", 1):
             fail(f"{header}: an attribute besides that of XSM_API: {text}")
         if text.startswith(visible):
@@ -714,24 +719,40 @@ def description(include, compiler):
         for part, content in whole.items()) + "\n}")
 
 
-def node_of(tier, version):
-    """Name of a tier's version node, by the text of version.h."""
-    name, macro = NODES[tier]
-    return name + (re.search(rf"^#define {macro} (\d+)", version, flags=re.M).group(1) if macro else "")
-
-
-def version_map(path, include, own=""):
+def version_map(path, include, before, changelog, own=""):
     """Of libxsoftmax, or of the library of a tier."""
-    tiers, tier, version = {}, None, (include / "xsoftmax/version.h").read_text()
+    version = (include / "xsoftmax/version.h").read_text()
+    number = lambda macro: re.search(rf"^#define {macro} (\d+)", version, flags=re.M).group(1)
+    major, minor = number("XSM_VERSION_MAJOR"), number("XSM_VERSION_MINOR")
+    dates = re.findall(r"^## \[(\d+)\.(\d+)\.[0-9]+\] - [0-9]", changelog.read_text(), flags=re.M)
+    kept, node = {}, None
+    for line in before.read_text().split("\n") if dates and before.is_file() else []:
+        match = re.match(r"(\S+) \{|\s+(xsm_\w+);", line)
+        if match and match.group(1):
+            node = match.group(1)
+        elif match:
+            kept[match.group(2)] = node
+    nodes, tier = {}, None
     for line in path.read_text().split("\n"):
         if line.startswith("# "):
             tier = line[2:]
         elif line and (tier if tier in LIBRARIES else "") == own:
-            tiers.setdefault(node_of(tier, version), []).append(line)
+            begin, macro = NODES[tier]
+            begin = begin.format(number(macro)) if macro else begin
+            name = begin + (minor if begin.endswith(".") else f"{major}.{minor}")
+            if macro and kept.get(line, "").startswith(begin):
+                name = kept[line]
+            elif (major, minor) in dates and line not in kept:
+                fail(f"{line}() is new, and {major}.{minor} has been released: raise the version in meson.build, whose node "
+                     "keeps programs that call it from starting with an older library")
+            order = tuple(int(part) for part in re.findall(r"\d+", name))
+            nodes.setdefault((ORDER.index(tier), order, name), []).append(line)
     print("/* Written by tests/structure/renew-abi.sh from symbols.txt. A name, once released, keeps its node. */")
-    for place, (node, names) in enumerate(tiers.items()):
-        print(node + " {\n    global:\n" + "".join(f"        {name};\n" for name in sorted(names))
-              + ("    local:\n        *;\n" if place == 0 else "") + "};")
+    last = {}
+    for place, ((tier, _, name), names) in enumerate(sorted(nodes.items())):
+        print(name + " {\n    global:\n" + "".join(f"        {each};\n" for each in sorted(names))
+              + ("    local:\n        *;\n" if place == 0 else "") + "}" + (" " + last[tier] if tier in last else "") + ";")
+        last[tier] = name
 
 
 def main():
@@ -741,7 +762,7 @@ def main():
     elif command == "check":
         return check(place, pathlib.Path(rest[0]).resolve(), rest[1:])
     elif command == "map":
-        version_map(place, pathlib.Path(rest[0]), *rest[1:])
+        version_map(place, *map(pathlib.Path, rest[:3]), *rest[3:])
     else:
         {"i386": pins_i386, "symbols": symbols, "starts": starts,
          "json": description}[command](place.resolve(), rest)

@@ -336,6 +336,8 @@ ALLOWED = [
     ("a new header", lambda tree: (tree.folder / "include/xsoftmax/ext/later.h").write_text(
         "#ifndef XSOFTMAX_LATER_H\n#define XSOFTMAX_LATER_H\n#include <xsoftmax/version.h>\n#ifdef __cplusplus\n"
         'extern "C" {\n#endif\nXSM_API uint32_t xsm_later(void);\n#ifdef __cplusplus\n}\n#endif\n#endif\n')),
+    ("a deprecated function", edit(r"^XSM_API uint32_t xsm_model_classes",
+                                   'XSM_API XSM_DEPRECATED("since 1.1; by xsm_model_get()") uint32_t xsm_model_classes')),
     ("an argument of another name", argument("xsm_model_save", retype("path", "path", "file"))),
 ]
 
@@ -369,12 +371,16 @@ def released(root):
     for name in ("abi.py", "renew-abi.sh"):
         shutil.copy(HERE / name, root / "tests/structure")
     read = lambda: {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    version = ".".join(re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)",
+                                  (root / "include/xsoftmax/version.h").read_text(), flags=re.M))
+    meson = root / "meson.build"
+    meson.write_text(f"  version: '{version}',\n")
     changelog, header, classes = root / "CHANGELOG.md", root / "include/xsoftmax/kinds.h", root / "include/xsoftmax.hpp"
-    changelog.write_text("## [0.1.0] - unreleased\n")
+    changelog.write_text(f"## [{version}] - unreleased\n")
     status, output = renewed(root)
     if status != 0:
         return "renew-abi.sh refuses before a release:\n" + output
-    changelog.write_text("## [0.1.0] - 2001-02-03\n")
+    changelog.write_text(f"## [{version}] - 2001-02-03\n")
     for path, old, new in [(header, "size_t size, size_t alignment", "size_t alignment, size_t size"),
                            (classes, "size_t size_ = 0;", "size_t size_ = 1;")]:
         as_it_was = path.read_text()
@@ -393,6 +399,24 @@ def released(root):
         return f"renew-abi.sh did not take growth after a release as it should:\n{output}{changed}"
     if "XSMI_LAST_xsm_options later\n" not in (root / "lib/base/first.h").read_text():
         return "first.h has the old name of a reserved member"
+
+    # A function that comes later has a node that an older library lacks; those that are there keep theirs.
+    calls = root / "include/xsoftmax/calls.h"
+    calls.write_text(calls.read_text().replace("XSM_API uint32_t xsm_model_classes", "XSM_API uint32_t xsm_later(void);\n"
+                                               "XSM_API uint32_t xsm_model_classes"))
+    status, output = renewed(root)
+    if status == 0 or "xsm_later() is new" not in output:
+        return "renew-abi.sh put a function into a release that has a date:\n" + output
+    major, minor, patch = version.split(".")
+    later = f"{major}.{int(minor) + 1}"
+    meson.write_text(f"  version: '{later}.0',\n")
+    before = (root / "lib/xsoftmax.map").read_text()
+    status, output = renewed(root)
+    after = (root / "lib/xsoftmax.map").read_text()
+    added = f"XSOFTMAX_{later} {{\n    global:\n        xsm_later;\n}} XSOFTMAX_{major}.{minor};\n"
+    named = after.replace(added, "").replace(f"XSOFTMAX_EXPERIMENTAL_{later}", f"XSOFTMAX_EXPERIMENTAL_{major}.{minor}")
+    if status != 0 or added not in after or named != before:
+        return f"a function of {later} is not in a node of its own:\n{output}{after}"
     return None
 
 

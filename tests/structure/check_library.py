@@ -5,7 +5,8 @@ The libraries are libxsoftmax and, behind commas, those of the tiers words and m
 libxsoftmax-mpi.
 
 exported  what a shared library exports is in symbols.txt, with its version node, and that is what its headers
-          declare; with --no-versions after the files, of a build without a symbol map, the names alone
+          declare; its soname has the ABI number of version.h, and its file the version; with --no-versions after the files, of a
+          build without a symbol map, the names alone
 complete  a shared library exports all that symbols.txt lists
 names     every global name in the static libraries starts with xsm, so that a static link cannot clash
 state     no object has writable static data: the library has no global state
@@ -101,7 +102,7 @@ def declared(root, tier):
     for header in (root / "include").rglob("*.h"):
         if next((own for own in OWN if own in (header.parent.name, header.stem)), "") != tier:
             continue
-        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        text = re.sub(r"/\*.*?\*/|\bXSM_DEPRECATED\(\"[^\"]*\"\)", "", header.read_text(), flags=re.S)
         names |= set(re.findall(r"^XSM_API\b[^;{]*?\b(xsm_\w+)\s*\(", text, flags=re.M))
     return names
 
@@ -114,7 +115,7 @@ def listed(root, tier):
     """Names with their version nodes: symbols.txt has the tier of each, the library's map the node of each."""
     nodes, node = {}, None
     for line in (root / "lib" / (f"{tier}/xsoftmax-{tier}.map" if tier else "xsoftmax.map")).read_text().splitlines():
-        match = re.match(r"(\w+) \{|\s+(xsm_\w+);", line)
+        match = re.match(r"(\S+) \{|\s+(xsm_\w+);", line)
         if match and match.group(1):
             node = match.group(1)
         elif match:
@@ -134,8 +135,14 @@ def exported(shared):
 
 def check_exported(root, shared, archive):
     bad = []
+    version = re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (root / "include/xsoftmax/version.h").read_text(),
+                         flags=re.M)
     for library in shared.split(","):
         tier = tier_of(library)
+        name = "libxsoftmax" + ("-" + tier if tier else "") + ".so."
+        soname = re.findall(r"\(SONAME\).*\[(.*)\]", run(tool("readelf"), "-d", library))
+        if soname != [name + version[0]] or pathlib.Path(library).resolve().name != name + ".".join(version):
+            bad.append(f"{library} has the soname {' '.join(soname)}; version.h says {name}{version[0]} for {'.'.join(version)}")
         bare = {name.split("@")[0] for name in listed(root, tier)}
         bad += [f"{name} is exported and not in symbols.txt" for name in exported(library) - listed(root, tier)]
         bad += [f"{name} is in symbols.txt and in no public header" for name in bare - declared(root, tier)]
@@ -254,7 +261,7 @@ def main():
     try:
         bad = check(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
     except FileNotFoundError as missing:
-        if missing.filename in (tool("nm"), tool("size")):
+        if missing.filename in (tool("nm"), tool("size"), tool("readelf")):
             print(f"skipped: there is no {missing.filename}")
             return SKIP
         raise

@@ -2,7 +2,8 @@
 """Programs and libraries of different releases: check_releases.py WHAT SOURCE-ROOT LIBRARY CC [CC-ARGUMENT...] -- CXX...
 
 newer    programs of a release to come, whose structs are all longer, run with today's LIBRARY as an older one: what it does
-         not know is refused by status if it is used, and else does not matter
+         not know is refused by status if it is used, and else does not matter; one that calls a function which is missing
+         is not started, though it binds names only when it calls them
 library  programs of today run with the library of a release to come, built here from today's sources and longer structs
 """
 import os
@@ -55,6 +56,42 @@ def grown(include, target):
     return structs
 
 
+def lazy(root, library, compilers, work):
+    """A program that calls a function of the next minor release, linked with a library of names alone that has it."""
+    later = work / "lazy"
+    shutil.copytree(root / "include", later / "include")
+    header = later / "include/xsoftmax/version.h"
+    minor = int(re.search(r"^#define XSM_VERSION_MINOR (\d+)", header.read_text(), flags=re.M).group(1)) + 1
+    header.write_text(re.sub(r"^(#define XSM_VERSION_MINOR) \d+", rf"\1 {minor}", header.read_text(), flags=re.M).replace(
+        "XSM_API uint32_t xsm_version(void);", "XSM_API uint32_t xsm_version(void);\nXSM_API uint32_t xsm_later(void);"))
+    today = (root / "include/xsoftmax/version.h").read_text()
+    version = ".".join(re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", today, flags=re.M))
+    (later / "CHANGELOG.md").write_text(f"## [{version}.0] - 2001-02-03\n")
+    abi = [sys.executable, HERE / "abi.py"]
+    (later / "symbols.txt").write_text(run([*abi, "symbols", later / "include", *compilers["CC"]]))
+    (later / "later.map").write_text(run([*abi, "map", later / "symbols.txt", later / "include", root / "lib/xsoftmax.map",
+                                          later / "CHANGELOG.md", ""]))
+    if f"XSOFTMAX_{version}".encode() not in library.read_bytes():
+        print("lazy: skipped, as the library has no version nodes")
+        return
+    names = re.findall(r"^\s+(xsm_\w+);", (later / "later.map").read_text(), flags=re.M)
+    (later / "names.c").write_text("".join(f"int {name}(void);\nint {name}(void) {{ return 0; }}\n" for name in names))
+    (later / "main.c").write_text("#include <stdio.h>\n#include <xsoftmax/version.h>\nint main(int count, char **words)\n{\n"
+                                  "    puts(\"started\");\n    return count > 9 && words ? (int)xsm_later() : 0;\n}\n")
+    run(compilers["CC"] + ["-shared", "-fPIC", "-w", "-fno-builtin", f"-Wl,-soname,libxsoftmax.so.{version.split('.')[0]}",
+                           f"-Wl,--version-script={later / 'later.map'}", "-o", later / "libxsoftmax.so", later / "names.c"])
+    run(compilers["CC"] + ["-I", later / "include", "-Wl,-z,lazy", "-o", later / "main", later / "main.c",
+                           later / "libxsoftmax.so"])
+    result = subprocess.run([later / "main"], text=True, capture_output=True,
+                            env=dict(os.environ, LD_LIBRARY_PATH=str(library.parent)))
+    node = f"XSOFTMAX_{version.split('.')[0]}.{minor}"
+    if result.returncode == 0 or "started" in result.stdout or node not in result.stderr:
+        print(f"a program that calls a function of {node} is started with the library of {version}:")
+        print(result.stdout + result.stderr)
+        sys.exit(1)
+    print(f"lazy: not started, as there is no {node}")
+
+
 def main():
     what, root, library = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
     middle = sys.argv.index("--")
@@ -65,6 +102,7 @@ def main():
         structs = grown(root / "include", work / "include")
         print(f"{len(structs)} structs have another member")
         if what == "newer":
+            lazy(root, library, compilers, work)
             build_and_run(today + [HERE / "newer.c"], work / "include", library, compilers, work,
                           ["-DOF_A_LATER_RELEASE"])
         else:

@@ -15,7 +15,8 @@ import tempfile
 import abi
 
 # What does the same for a host without macros.
-MACROS = {"XSM_HAS": "xsoftmax-abi.json", "XSM_STATUS_LIST": "xsm_status_name", "XSM_STATUS_ENTRY_": "xsm_status_name"}
+MACROS = {"XSM_HAS": "xsoftmax-abi.json", "XSM_STATUS_LIST": "xsm_status_name", "XSM_STATUS_ENTRY_": "xsm_status_name",
+          "XSM_DEPRECATED": "xsoftmax-abi.json"}
 
 PROGRAM = """
 #include <stdio.h>

@@ -12,6 +12,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/draw.h>
+#include <xsoftmax/ext/comm.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
@@ -120,6 +121,10 @@ TEST(models_are_refused)
     context.runner = &runner;
     xsm_context *ctx = NULL;
     REFUSES(xsm_runner, runner, reserved, xsm_context_new(&context, &ctx, &err));
+    xsm_comm comm = XSM_COMM_INIT;
+    context.comm = &comm;
+    REFUSES(xsm_comm, comm, reserved, xsm_context_new(&context, &ctx, &err));
+    context.comm = NULL;
     xsm_model *m = NULL, *out = NULL;
     xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
     REFUSES(xsm_model_options, linear, bias, xsm_model_new_linear(NULL, FEATURES, CLASSES, &linear, &out, &err));

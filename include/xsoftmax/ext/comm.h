@@ -57,10 +57,13 @@ extern "C" {
  *  same arguments but for the data, returns after all ranks have called it, and returns 0 on success, the same data on
  *  every rank; any other value means that the group can no longer be used. */
 struct xsm_comm {
-    size_t size;    /**< sizeof(xsm_comm). */
-    void *user;     /**< First argument of the functions. */
-    uint32_t rank;  /**< This process, from 0. */
+    size_t size;      /**< sizeof(xsm_comm). */
+    uint32_t release; /**< #XSM_VERSION of the headers that the table was compiled with. The library of another minor
+                           release refuses it with #XSM_ERROR_ABI. */
+    uint32_t rank;    /**< This process, from 0. */
     uint32_t ranks; /**< Number of processes, 1 to #XSM_RANKS_MAX. 1: nothing is divided, and no function is called. */
+    uint32_t reserved; /**< Zero. */
+    void *user;        /**< First argument of the functions. */
     /** Replaces each of `count` values, none of them NaN, by the largest of all ranks. */
     int32_t (*max_f32)(void *user, float *values, size_t count);
     /** Concatenates the blocks of all ranks, in the order of the ranks, in `all`: rank r's has `sizes[r]` bytes, and
@@ -76,7 +79,7 @@ struct xsm_comm {
 /** Starting value of an #xsm_comm. */
 #define XSM_COMM_INIT                                                                                                  \
     {                                                                                                                  \
-        sizeof(xsm_comm), NULL, 0, 1, NULL, NULL, NULL                                                                 \
+        sizeof(xsm_comm), XSM_VERSION, 0, 1, 0, NULL, NULL, NULL, NULL                                                 \
     }
 
 /** Divides the rows of a dataset among the ranks of its context: each keeps the features of a contiguous share,
