@@ -12,6 +12,7 @@
 #include <xsoftmax/context.h>
 #include <xsoftmax/error.h>
 
+#include "base/defaults.h"
 #include "base/first.h"
 #include "kernels/kernels.h"
 

@@ -334,16 +334,16 @@ xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     XSMI_TRY(
         xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_index_check_options), given, "xsm_index_check_options", err));
-    o.recall = o.recall == XSM_DEFAULT ? 0.9 : o.recall;
-    o.tolerance = o.tolerance == XSM_DEFAULT ? 1e-5 : o.tolerance;
+    o.recall = o.recall == XSM_DEFAULT ? XSMI_DEFAULT(xsm_index_check_options, recall) : o.recall;
+    o.tolerance = o.tolerance == XSM_DEFAULT ? XSMI_DEFAULT(xsm_index_check_options, tolerance) : o.tolerance;
     if (o.rows > XSM_CLASSES_MAX || o.width > XSM_FEATURES_MAX || !(o.recall >= 0 && o.recall <= 1) ||
         !(o.tolerance >= 0 && o.tolerance < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "accepted are up to %u rows and numbers, a recall of 0 to 1 and a tolerance from 0 to below 1",
                          XSM_CLASSES_MAX);
     }
-    o.rows = o.rows ? o.rows : 2000;
-    o.width = o.width ? o.width : 16;
+    o.rows = o.rows ? o.rows : XSMI_DEFAULT(xsm_index_check_options, rows);
+    o.width = o.width ? o.width : XSMI_DEFAULT(xsm_index_check_options, width);
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     problem p = {.context = ctx, .ops = ops, .options = &o};

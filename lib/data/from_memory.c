@@ -89,7 +89,8 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
                          (unsigned)XSM_CLASSES_MAX);
     }
-    if (l.offset_bits != 0 && l.offset_bits != 32 && l.offset_bits != 64) {
+    l.offset_bits = l.offset_bits ? l.offset_bits : XSMI_DEFAULT(xsm_labels, offset_bits);
+    if (l.offset_bits != 32 && l.offset_bits != 64) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_labels.offset_bits is %u; 32 and 64 are accepted",
                          l.offset_bits);
     }
@@ -343,8 +344,8 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_
     xsm_csr_rows r = XSM_CSR_ROWS_INIT;
     XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_csr_rows), rows, "xsm_csr_rows", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_csr_rows, &r, reserved, err));
-    r.offset_bits = r.offset_bits ? r.offset_bits : 64;
-    r.index_bits = r.index_bits ? r.index_bits : 32;
+    r.offset_bits = r.offset_bits ? r.offset_bits : XSMI_DEFAULT(xsm_csr_rows, offset_bits);
+    r.index_bits = r.index_bits ? r.index_bits : XSMI_DEFAULT(xsm_csr_rows, index_bits);
     if ((r.offset_bits != 32 && r.offset_bits != 64) || (r.index_bits != 32 && r.index_bits != 64)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "%s: offset_bits is %u and index_bits is %u; 32 and 64 are accepted for both", function,

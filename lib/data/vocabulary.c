@@ -43,10 +43,10 @@ xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_option
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_text_options), given, "xsm_text_options", err));
     o.label_prefix = o.label_prefix ? o.label_prefix : XSMI_LABEL_PREFIX;
     XSMI_TRY(check_prefix(o.label_prefix, err));
-    o.min_count = o.min_count ? o.min_count : 1;
-    o.word_ngrams = o.word_ngrams ? o.word_ngrams : 1;
-    o.min_chars = o.min_chars == 0 && o.max_chars > 0 ? 1 : o.min_chars;
-    o.buckets = o.buckets ? o.buckets : XSMI_BUCKETS_DEFAULT;
+    o.min_count = o.min_count ? o.min_count : XSMI_DEFAULT(xsm_text_options, min_count);
+    o.word_ngrams = o.word_ngrams ? o.word_ngrams : XSMI_DEFAULT(xsm_text_options, word_ngrams);
+    o.min_chars = o.min_chars == 0 && o.max_chars > 0 ? XSMI_DEFAULT(xsm_text_options, min_chars) : o.min_chars;
+    o.buckets = o.buckets ? o.buckets : XSMI_DEFAULT(xsm_text_options, buckets);
     if (o.word_ngrams > XSMI_WORD_NGRAMS_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_text_options.word_ngrams is %u; 1 to %d is accepted", o.word_ngrams,
                          XSMI_WORD_NGRAMS_MAX);

@@ -15,7 +15,6 @@
 #define XSMI_FASTTEXT_END "</s>"
 #define XSMI_WORD_NGRAMS_MAX 16
 #define XSMI_CHARS_MAX 64
-#define XSMI_BUCKETS_DEFAULT (UINT32_C(1) << 18)
 
 /* Copies the caller's options (NULL = defaults) with the defaults filled in; the prefix stays the caller's. */
 xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err);

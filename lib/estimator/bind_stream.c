@@ -3,8 +3,6 @@
 #include "base/entry.h"
 #include "base/order.h"
 
-#define BATCH_DEFAULT 256
-
 static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o,
                              xsmi_stream_rows **out, xsm_error *err)
 {
@@ -36,8 +34,8 @@ static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options 
                                xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_stream_options), given, "xsm_stream_options", err));
-    o->batch = o->batch ? o->batch : BATCH_DEFAULT;
-    o->labels = o->labels ? o->labels : 1;
+    o->batch = o->batch ? o->batch : XSMI_DEFAULT(xsm_stream_options, batch);
+    o->labels = o->labels ? o->labels : XSMI_DEFAULT(xsm_stream_options, labels);
     if (o->examples == 0 && e->common.ridge > 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "a ridge is of the sum over all rows: xsm_stream_options.examples must say how many they are");

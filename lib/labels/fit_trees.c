@@ -14,8 +14,6 @@
 
 #include <math.h>
 
-#define CHECKPOINT_SECONDS 300.0 /* where nobody says */
-
 static const char *const balances[] = {"balanced", "clusters", NULL};
 static const char *const losses[] = {"squared-hinge", "logistic", NULL};
 static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", "normalised", NULL};
@@ -34,19 +32,24 @@ typedef struct tree_settings {
 
 #define TYPE tree_settings
 static const xsm_option options[] = {
-    XSMI_OPTION_INT("trees", TYPE, trees, "1", 1, XSMI_LABEL_TREES,
+    XSMI_OPTION_INT("trees", TYPE, trees, XSMI_DEFAULT_TEXT(xsm_label_tree_options, trees), 1, XSMI_LABEL_TREES,
                     "trees, of other seeds, whose probabilities are averaged"),
-    XSMI_OPTION_INT("arity", TYPE, arity, "16", 2, 4096, "most children of a node whose children are not labels"),
-    XSMI_OPTION_INT("leaf", TYPE, leaf, "100", 2, 4096, "most labels under a node whose children are labels"),
+    XSMI_OPTION_INT("arity", TYPE, arity, XSMI_DEFAULT_TEXT(xsm_label_tree_options, arity), 2, 4096,
+                    "most children of a node whose children are not labels"),
+    XSMI_OPTION_INT("leaf", TYPE, leaf, XSMI_DEFAULT_TEXT(xsm_label_tree_options, leaf), 2, 4096,
+                    "most labels under a node whose children are labels"),
     XSMI_OPTION_CHOICE("balance", TYPE, balance, balances, "balanced",
                        "divide labels into parts of equal size, or into clusters of any size"),
-    XSMI_OPTION_INT("rounds", TYPE, rounds, "20", 1, 10000, "most iterations of a clustering"),
+    XSMI_OPTION_INT("rounds", TYPE, rounds, XSMI_DEFAULT_TEXT(xsm_label_tree_options, rounds), 1, 10000,
+                    "most iterations of a clustering"),
     XSMI_OPTION_CHOICE("loss", TYPE, loss, losses, "squared-hinge", "loss of a node's classifiers"),
-    XSMI_OPTION_DOUBLE("cost", TYPE, cost, "1", 1e-6, 1e6, "weight of the loss against the penalty |w|^2/2"),
-    XSMI_OPTION_DOUBLE("epsilon", TYPE, epsilon, "0.1", 1e-9, 10,
+    XSMI_OPTION_DOUBLE("cost", TYPE, cost, XSMI_DEFAULT_TEXT(xsm_label_tree_options, cost), 1e-6, 1e6,
+                       "weight of the loss against the penalty |w|^2/2"),
+    XSMI_OPTION_DOUBLE("epsilon", TYPE, epsilon, XSMI_DEFAULT_TEXT(xsm_label_tree_options, epsilon), 1e-9, 10,
                        "tolerance of the solver: largest difference of projected gradients"),
-    XSMI_OPTION_INT("iterations", TYPE, iterations, "100", 1, 1000000, "most passes over the rows of a node"),
-    XSMI_OPTION_DOUBLE("threshold", TYPE, threshold, "0.1", 0, 1e6,
+    XSMI_OPTION_INT("iterations", TYPE, iterations, XSMI_DEFAULT_TEXT(xsm_label_tree_options, iterations), 1, 1000000,
+                    "most passes over the rows of a node"),
+    XSMI_OPTION_DOUBLE("threshold", TYPE, threshold, XSMI_DEFAULT_TEXT(xsm_label_tree_options, threshold), 0, 1e6,
                        "weights with a smaller absolute value are dropped"),
     XSMI_OPTION_INT("keep", TYPE, keep, "0", 0, 4294967295.0,
                     "most weights of a node, the largest; 0 = all above the threshold"),
@@ -132,7 +135,7 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     }
     if (!(known.checkpoint_every >= 0 && isfinite(known.checkpoint_every))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "checkpoint_every is %g; accepted is 0 (%g seconds) or more",
-                         known.checkpoint_every, CHECKPOINT_SECONDS);
+                         known.checkpoint_every, (double)XSMI_DEFAULT(xsm_label_tree_options, checkpoint_every));
     }
     s->checkpoint = (xsmi_place){.name = known.checkpoint};
     s->resume = (xsmi_place){.name = known.resume};
@@ -151,7 +154,8 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
                                     &s->resume, err));
         XSMI_TRY(xsmi_place_check_unlent(&s->resume, err));
     }
-    s->checkpoint_every = known.checkpoint_every > 0 ? known.checkpoint_every : CHECKPOINT_SECONDS;
+    s->checkpoint_every =
+        known.checkpoint_every > 0 ? known.checkpoint_every : XSMI_DEFAULT(xsm_label_tree_options, checkpoint_every);
     return XSM_OK;
 }
 

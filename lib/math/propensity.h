@@ -10,15 +10,12 @@
 
 #include <math.h>
 
-/* A and B where nobody says. */
-#define XSMI_PROPENSITY_A 0.55
-#define XSMI_PROPENSITY_B 1.5
-
-/* Puts the defaults in place of XSM_DEFAULT, and refuses numbers out of range. */
-static inline xsm_status xsmi_propensity_options(double *a, double *b, xsm_error *err)
+/* Puts the defaults of a struct, A and B, in place of XSM_DEFAULT, and refuses numbers out of range. */
+static inline xsm_status xsmi_propensity_options(double *a, double *b, double default_a, double default_b,
+                                                 xsm_error *err)
 {
-    *a = *a == XSM_DEFAULT ? XSMI_PROPENSITY_A : *a;
-    *b = *b == XSM_DEFAULT ? XSMI_PROPENSITY_B : *b;
+    *a = *a == XSM_DEFAULT ? default_a : *a;
+    *b = *b == XSM_DEFAULT ? default_b : *b;
     return *a >= 0 && *a <= 10 && *b >= 0 && *b <= 1e9
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_RANGE,

@@ -11,7 +11,7 @@
 #include "model/label_trees.h"
 
 /* Nodes of a level that a search goes on with, where nobody says. */
-#define XSMI_LABEL_BEAM 10
+#define XSMI_LABEL_BEAM XSMI_DEFAULT(xsm_predictor_options, beam)
 
 /* The scratch of searches of up to `width` nodes a level; see xsmi_label_beam_divide(). */
 typedef struct xsmi_label_beam {

@@ -196,7 +196,9 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                    xsmi_output("hits", m->hits, m->top, sizeof *m->hits),
                                    xsmi_output("reciprocal_rank", m->reciprocal_rank, m->top, sizeof *m->hits)};
     XSMI_TRY(xsmi_check_overlap("xsm_metrics", regions, sizeof regions / sizeof *regions, err));
-    XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, err));
+    XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b,
+                                     XSMI_DEFAULT(xsm_evaluate_options, propensity_a),
+                                     XSMI_DEFAULT(xsm_evaluate_options, propensity_b), err));
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
     }
@@ -370,7 +372,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
                              .ranked = ranked,
                              .each = each};
     if (model->trees) {
-        const uint32_t beam = o.beam ? o.beam : XSMI_LABEL_BEAM;
+        const uint32_t beam = o.beam ? o.beam : XSMI_DEFAULT(xsm_evaluate_options, beam);
         job.beam = XSMI_MIN(beam, model->classes);
         job.lossless = !xsmi_label_has_loss(model);
     } else if (o.beam > 0) {

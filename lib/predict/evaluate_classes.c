@@ -23,8 +23,6 @@
 
 /* Rows of a job, and classes of a list at first. */
 enum { JOB_ROWS = XSMI_PIECE, FIRST_TOP = 64 };
-/* The threshold where nobody says. */
-#define THRESHOLD 0.5
 
 typedef struct classes_job {
     xsm_context *context;
@@ -332,7 +330,7 @@ static xsm_status choose_threshold(const xsm_model *model, const xsm_dataset *da
             (void)xsmi_dataset_labels(dataset, i, &count);
             most = XSMI_MAX(most, count);
         }
-        *threshold = most > 1 && is_each(model) ? THRESHOLD : 0;
+        *threshold = most > 1 && is_each(model) ? XSMI_DEFAULT(xsm_class_metrics_options, threshold) : 0;
     }
     if (!(*threshold >= 0 && *threshold <= 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_class_metrics_options.threshold is %g; accepted is 0 to 1",

@@ -23,7 +23,6 @@
 #define XSMI_PIECE (XSMI_LANES * XSMI_TILE_BLOCKS)
 
 /* Classes of a shortlist that are scored, where nobody says. */
-#define XSMI_SHORTLIST 100
 
 /* A label tree that finds classes for the model. */
 typedef struct xsmi_shortlist {

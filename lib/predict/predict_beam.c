@@ -51,11 +51,11 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
 {
     *width = 0;
     if (o->shortlist) {
-        *width = XSMI_MIN(o->beam ? o->beam : XSMI_LABEL_BEAM, m->classes);
+        *width = XSMI_MIN(o->beam ? o->beam : XSMI_DEFAULT(xsm_predictor_options, beam), m->classes);
         return XSM_OK;
     }
     if (m->trees && !o->tree_alone) {
-        const uint32_t beam = o->beam ? o->beam : XSMI_LABEL_BEAM;
+        const uint32_t beam = o->beam ? o->beam : XSMI_DEFAULT(xsm_predictor_options, beam);
         *width = beam < m->classes ? beam : 0;
         return XSM_OK;
     }

@@ -104,7 +104,7 @@ xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options 
 xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err)
 {
     xsmi_shortlist *s = &p->shortlist;
-    const uint32_t wanted = o->candidates ? o->candidates : XSMI_SHORTLIST;
+    const uint32_t wanted = o->candidates ? o->candidates : XSMI_DEFAULT(xsm_predictor_options, candidates);
     s->model = xsmi_model_retain(o->shortlist);
     s->candidates = XSMI_MIN(XSMI_MAX(wanted, p->top), p->classes);
     s->match = xsmi_allocate(p->context, p->classes, sizeof *s->match);

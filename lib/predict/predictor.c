@@ -16,7 +16,7 @@ static xsm_status new_predictor(xsm_context *context, const xsm_model *model, co
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, o, tree_alone, err));
     XSMI_TRY(xsmi_predictor_check_index(model, o->index, err));
     XSMI_TRY(xsmi_shortlist_check(model, o, err));
-    uint32_t top = o->top ? o->top : 5;
+    uint32_t top = o->top ? o->top : XSMI_DEFAULT(xsm_predictor_options, top);
     if (top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, XSM_TOP_MAX);
     }

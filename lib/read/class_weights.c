@@ -172,7 +172,8 @@ static xsm_status read_options(const xsm_class_weights *given, xsm_class_weights
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_class_weights), given, "xsm_class_weights", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_weights, o, reserved, err));
-    XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, err));
+    XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, XSMI_DEFAULT(xsm_class_weights, propensity_a),
+                                     XSMI_DEFAULT(xsm_class_weights, propensity_b), err));
     if (o->method < XSM_CLASS_WEIGHTS_BALANCED || o->method > XSM_CLASS_WEIGHTS_GIVEN) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_class_weights.method is %d; an XSM_CLASS_WEIGHTS_* value (1 to %d) is "

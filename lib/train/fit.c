@@ -76,13 +76,13 @@ static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o,
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_fit_options), given, "xsm_fit_options", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_fit_options, o, reserved, err));
-    o->iterations = o->iterations ? o->iterations : 1000;
-    o->tolerance = o->tolerance == XSM_DEFAULT ? 1e-6 : o->tolerance;
-    o->memory = o->memory ? o->memory : 10;
+    o->iterations = o->iterations ? o->iterations : XSMI_DEFAULT(xsm_fit_options, iterations);
+    o->tolerance = o->tolerance == XSM_DEFAULT ? XSMI_DEFAULT(xsm_fit_options, tolerance) : o->tolerance;
+    o->memory = o->memory ? o->memory : XSMI_DEFAULT(xsm_fit_options, memory);
     if (!(o->tolerance >= 0 && o->tolerance < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the tolerance is %g; accepted is 0 to below 1", o->tolerance);
     }
-    o->evaluate_top = o->evaluate_top ? o->evaluate_top : 10;
+    o->evaluate_top = o->evaluate_top ? o->evaluate_top : XSMI_DEFAULT(xsm_fit_options, evaluate_top);
     if (o->evaluate_top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_top is %u; accepted is 1 to %d", o->evaluate_top, XSM_TOP_MAX);
     }

@@ -48,11 +48,11 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
                                      xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_trainer_options), given, "xsm_trainer_options", err));
-    o->epochs = o->epochs ? o->epochs : 10;
-    o->batch = o->batch ? o->batch : 1;
-    o->eta = o->eta == 0 ? 1 : o->eta;
-    o->factor = o->factor == 0 ? 0.9 : o->factor;
-    o->evaluate_top = o->evaluate_top ? o->evaluate_top : 10;
+    o->epochs = o->epochs ? o->epochs : XSMI_DEFAULT(xsm_trainer_options, epochs);
+    o->batch = o->batch ? o->batch : XSMI_DEFAULT(xsm_trainer_options, batch);
+    o->eta = o->eta == 0 ? XSMI_DEFAULT(xsm_trainer_options, eta) : o->eta;
+    o->factor = o->factor == 0 ? XSMI_DEFAULT(xsm_trainer_options, factor) : o->factor;
+    o->evaluate_top = o->evaluate_top ? o->evaluate_top : XSMI_DEFAULT(xsm_trainer_options, evaluate_top);
     if (o->evaluate_top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_top is %u; accepted is 1 to %d", o->evaluate_top, XSM_TOP_MAX);
     }

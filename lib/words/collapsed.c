@@ -297,13 +297,14 @@ static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_
     xsm_skipgram_options text = XSM_SKIPGRAM_OPTIONS_INIT;
     text.window = o->window;
     text.subsample = o->subsample;
-    text.eta = o->eta == 0 ? 0.5 : o->eta;
+    text.eta = o->eta == 0 ? XSMI_DEFAULT(xsm_skipgram_fit_options, eta) : o->eta;
     XSMI_TRY(xsmi_skipgram_read_options(&text, corpus, &text, err));
     o->window = text.window;
     o->subsample = text.subsample;
     o->eta = text.eta;
-    o->iterations = o->iterations ? o->iterations : 10;
-    o->memory = o->memory ? o->memory : XSMI_MIN(SIZE_MAX / 4, UINT64_C(1) << 30);
+    o->iterations = o->iterations ? o->iterations : XSMI_DEFAULT(xsm_skipgram_fit_options, iterations);
+    o->memory =
+        o->memory ? o->memory : XSMI_MIN(SIZE_MAX / 4, (uint64_t)XSMI_DEFAULT(xsm_skipgram_fit_options, memory));
     if (o->memory < UINT64_C(64) * corpus->info.words || o->memory > SIZE_MAX / 4) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "%llu bytes for counts of pairs; accepted are %llu (64 for each word) and "

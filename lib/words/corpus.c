@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define DISTINCT_DEFAULT UINT32_C(16777216)
-
 /* -- counting ------------------------------------------------------------------------------------------------------ */
 
 typedef struct counting {
@@ -167,9 +165,9 @@ static xsm_status rank_words(xsm_corpus *c, const counting *counted, const xsm_c
 static xsm_status read_options(const xsm_corpus_options *given, xsm_corpus_options *o, xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_corpus_options), given, "xsm_corpus_options", err));
-    o->min_count = o->min_count ? o->min_count : 5;
+    o->min_count = o->min_count ? o->min_count : XSMI_DEFAULT(xsm_corpus_options, min_count);
     o->max_words = o->max_words ? o->max_words : XSM_CLASSES_MAX;
-    o->max_distinct = o->max_distinct ? o->max_distinct : DISTINCT_DEFAULT;
+    o->max_distinct = o->max_distinct ? o->max_distinct : XSMI_DEFAULT(xsm_corpus_options, max_distinct);
     if (o->max_words > XSM_CLASSES_MAX || o->max_distinct >= XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a vocabulary of %u words out of %u; accepted are up to %u",
                          o->max_words, o->max_distinct, XSM_CLASSES_MAX);

@@ -72,12 +72,12 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_skipgram_options), given, "xsm_skipgram_options", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_skipgram_options, o, reserved, err));
-    o->epochs = o->epochs ? o->epochs : 5;
-    o->window = o->window ? o->window : 5;
-    o->negatives = o->negatives ? o->negatives : 5;
-    o->power = o->power == XSM_DEFAULT ? 0.75 : o->power;
-    o->subsample = o->subsample == 0 ? 1e-4 : o->subsample;
-    o->eta = o->eta == 0 ? 0.05 : o->eta;
+    o->epochs = o->epochs ? o->epochs : XSMI_DEFAULT(xsm_skipgram_options, epochs);
+    o->window = o->window ? o->window : XSMI_DEFAULT(xsm_skipgram_options, window);
+    o->negatives = o->negatives ? o->negatives : XSMI_DEFAULT(xsm_skipgram_options, negatives);
+    o->power = o->power == XSM_DEFAULT ? XSMI_DEFAULT(xsm_skipgram_options, power) : o->power;
+    o->subsample = o->subsample == 0 ? XSMI_DEFAULT(xsm_skipgram_options, subsample) : o->subsample;
+    o->eta = o->eta == 0 ? XSMI_DEFAULT(xsm_skipgram_options, eta) : o->eta;
     if (o->window > WINDOW_MOST || o->negatives > WINDOW_MOST) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a window of %u with %u negatives; accepted are up to %d each",
                          o->window, o->negatives, WINDOW_MOST);

@@ -5,6 +5,7 @@ abi.py pins INCLUDE FIRST COMPILER...      prints pins.inc: sizes, offsets, type
                                            FIRST is the pins.inc whose smallest sizes are kept, or - for none
 abi.py i386 INCLUDE COMPILER...            prints pins-i386.inc: sizes and offsets as they are there, on any machine
 abi.py first INCLUDE FIRST COMPILER...     prints lib/base/first.h; FIRST is that of before, or - for none
+abi.py defaults INCLUDE COMPILER...        prints lib/base/defaults.h: what comments say of a member at 0 or XSM_DEFAULT
 abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run; pins-i386.inc
                                            is read from the same folder
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
@@ -134,6 +135,7 @@ class Interface:
         self.strange = []  # what other programs would read as another interface
         self.places = {}  # the headers of structs and other types
         self.attributes = []  # of declarations, but XSM_API
+        self.defaults = {}  # by (struct, member): what stands for a number, and the number
         result = compiled(compiler, include, includes(include), "-E")
         if result.returncode != 0:
             fail(result.stderr)
@@ -159,6 +161,7 @@ class Interface:
                                                for column in split(entry, ",")) for entry in entries]
             guard = re.match(r"\s*#ifndef (\w+)\n#define \1\n", raw)
             self.guards[name] = guard.group(1) if guard else "none"
+            self.read_defaults((include / name).read_text())
             self.includes[name] = [other for other in re.findall(r"^# *include <([^>]+)>", raw, flags=re.M)
                                    if (include / other).is_file()]
             self.strange += [f"{name}: {said}" for said in conditions(name, raw)]
@@ -177,6 +180,21 @@ class Interface:
                 if match and not re.search(r"_INIT$|^XSM_(API|VERSION.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", match.group(1)):
                     self.values.append(match.group(1))
                     self.check_value(match.group(1), re.sub(r"/\*.*", "", match.group(2)))
+
+    def read_defaults(self, text):
+        """Members whose comments say "0 = 10" or "#XSM_DEFAULT = 0.1", beside them or before."""
+        for struct, body in re.findall(r"^(?:typedef )?struct (xsm_\w+) \{(.*?)^\}", text, flags=re.M | re.S):
+            before, member = "", None
+            for part in re.findall(r"/\*\*.*?\*/|[^;/]+;", body, flags=re.S):
+                if part.startswith("/**") and not part.startswith("/**<"):
+                    before = part
+                    continue
+                if not part.startswith("/**<"):
+                    member, part, before = declarator(part.strip(" \n;"))[0], before, ""
+                said = re.sub(r"\s*\n[ *]*", " ", part)
+                number = r"\d+(?:\.\d+)?(?:e-?\d+|\^\d+)?"
+                for stands, number in re.findall(rf"(?<!\()(?:\b|#)(0|XSM_DEFAULT) = ({number})(?![\w(])", said):
+                    self.defaults[struct, member] = (stands, number)
 
     def declare(self, header, *names):
         self.declared.setdefault(header, []).extend(names)
@@ -304,6 +322,8 @@ def pins(include, first, compiler):
         lines.append(f'printf("%s({name}, %zu, %zu)\\n", "{"GROWS" if grows else "FIXED"}", '
                      f'(size_t){kept.get(name) or f"sizeof({name})"}, sizeof({name}));')
         for member, kind in members:
+            if (name, member) in api.defaults:
+                lines.append(f'puts("    DEFAULT({name}, {member}, {", ".join(api.defaults[name, member])})");')
             lines.append(f'printf("    MEMBER({name}, {member}, %zu, %zu, %s)\\n", offsetof({name}, {member}), '
                          f'sizeof((({name} *)0)->{member}), "{kind}");')
         # Bytes without a name could not be told from members later.
@@ -326,6 +346,7 @@ def pins(include, first, compiler):
             fail(result.stderr)
         print("/*\n * What programs were compiled with, on 64-bit machines; written by renew-abi.sh. Compiled by abi.py check:\n"
               " * FIXED and GROWS(struct, smallest size accepted, size), MEMBER(struct, member, offset, size, type),\n"
+              " * DEFAULT(struct, member, what stands for a number, the number),\n"
               " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments),\n"
               " * COPIED(macro or inline function, text), HEADER(header, its guard), LIST(macro, columns of its entries),\n"
               " * INCLUDES and DECLARES(header, what a program that includes it finds),\n"
@@ -430,6 +451,7 @@ CHECKS = r"""
 #define DECLARES(...)
 #define CPP(...)
 #define LIST(...)
+#define DEFAULT(...)
 #define TYPE(name, ...) _Static_assert(SAME(name, __VA_ARGS__), #name " is another type");
 #define VALUE(name, number) _Static_assert((long long)(name) == (number), #name " has another value");
 #define COPIED(...)
@@ -483,6 +505,10 @@ def broken_words(text, now):
                 bad.append(f"{name}() returns {now.functions[name][0]}, not {result}")
             said = changed_arguments(parameters(arguments), parameters(now.functions[name][1]))
             bad += [f"{name}(): {said}"] * bool(said)
+    for name, member, stands, number in re.findall(r"^ +DEFAULT\((\w+), (\w+), (\w+), (.*)\)$", text, flags=re.M):
+        now_stands, now_number = now.defaults.get((name, member), ("nothing", "known"))
+        if (now_stands, now_number) != (stands, number):
+            bad.append(f"{name}.{member}: {now_stands} = {now_number}, not {stands} = {number}")
     for name, old in re.findall(r"^COPIED\((\w+), (.*)\)$", text, flags=re.M):
         old, new = json.loads(old), now.texts.get(name)
         # What starts a struct grows with it, by zeros: an older library refuses anything else that it does not know.
@@ -638,6 +664,18 @@ def first(include, old, compiler):
     print("\n#endif")
 
 
+def defaults(include, compiler):
+    print("/* What comments of the public headers say of a member at 0 or XSM_DEFAULT (\"0 = 10\"), for the code that does it.\n"
+          " * Written by tests/structure/renew-abi.sh. */\n#ifndef XSMI_DEFAULTS_H\n#define XSMI_DEFAULTS_H\n\n"
+          "#define XSMI_DEFAULT(type, member) XSMI_DEFAULT_##type##_##member\n"
+          "#define XSMI_TEXT_(number) #number\n#define XSMI_TEXT(number) XSMI_TEXT_(number)\n"
+          "/* As the text of an option. */\n"
+          "#define XSMI_DEFAULT_TEXT(type, member) XSMI_TEXT(XSMI_DEFAULT_##type##_##member)\n")
+    for (name, member), (_, number) in sorted(Interface(include, compiler).defaults.items()):
+        print(f"#define XSMI_DEFAULT_{name}_{member} " + re.sub(r"(\d+)\^(\d+)", r"(UINT32_C(1) << \2)", number))
+    print("\n#endif")
+
+
 def symbols(include, compiler):
     api = Interface(include, compiler)
     for tier in ORDER:
@@ -764,7 +802,7 @@ def main():
     elif command == "map":
         version_map(place, *map(pathlib.Path, rest[:3]), *rest[3:])
     else:
-        {"i386": pins_i386, "symbols": symbols, "starts": starts,
+        {"i386": pins_i386, "defaults": defaults, "symbols": symbols, "starts": starts,
          "json": description}[command](place.resolve(), rest)
     return 0
 

@@ -22,14 +22,14 @@ COMPILER = ["gcc"]
 
 
 class Tree:
-    """A copy of the small headers, without comments."""
+    """A copy of the small headers, without comments but for what a member is at 0."""
 
     def __init__(self, folder):
         self.folder = folder
         shutil.copytree(HERE / "made", folder / "include")
         shutil.copy(ROOT / "include/xsoftmax/version.h", folder / "include/xsoftmax")
         for header in (folder / "include").rglob("*.h"):
-            header.write_text(re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S))
+            header.write_text(re.sub(r"/\*(?!\*< 0 = ).*?\*/", "", header.read_text(), flags=re.S))
 
     def edit(self, pattern, change, where="include/**/*.h"):
         """Replaces what one file has once; `change` is text or a function of the match."""
@@ -252,6 +252,8 @@ BROKEN = [
                   m.group()))),
     ("the number of the release by another formula", "XSM_VERSION",
      edit(r"XSM_VERSION_MAJOR \* 10000", "XSM_VERSION_MAJOR * 100000")),
+    ("a documented default", "xsm_search_options", edit(r"0 = 5", "0 = 6")),
+    ("a documented default gone", "xsm_search_options", edit(r"/\*\*< 0 = 5. \*/", "")),
     ("the ABI number of ext", "XSM_EXT_ABI_VERSION", edit(r"define XSM_EXT_ABI_VERSION 1", "define XSM_EXT_ABI_VERSION 2")),
     ("arguments in registers", "xsoftmax/calls.h",
      edit(CLASSES, lambda match: "__attribute__((regparm(3))) " + match.group())),

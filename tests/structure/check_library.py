@@ -12,6 +12,7 @@ names     every global name in the static libraries starts with xsm, so that a s
 state     no object has writable static data: the library has no global state
 calls     no object calls what a library must not (own memory, printing, ending the process, the environment, ...)
 floors    no object uses what an object of a higher floor defines, and no file includes a higher floor's header
+defaults  each number that comments say a member stands for (lib/base/defaults.h) is taken from there
 circles   no files use each other in a circle, but for those in the list CIRCLES
 """
 import os
@@ -254,10 +255,19 @@ def check_entries(root, shared, archive):
             for source, name, line in functions if line != "XSMI_ENTER(err);"]
 
 
+def check_defaults(root, shared, archive):
+    code = "".join(path.read_text() for path in sorted((root / "lib").rglob("*.[ch]")))
+    names = re.findall(r"^#define XSMI_DEFAULT_(xsm_\w+) [^\n]", (root / "lib/base/defaults.h").read_text(), flags=re.M)
+    used = {f"{struct}_{member}" for struct, member in re.findall(r"\bXSMI_DEFAULT(?:_TEXT)?\((xsm_\w+), (\w+)\)", code)}
+    few = [f"only {len(names)} numbers are in lib/base/defaults.h"] if len(names) < 40 else []
+    return few + [f"XSMI_DEFAULT_{name}: a comment says so, and lib/ takes it from elsewhere" for name in names
+                  if name not in used]
+
+
 def main():
     check = {"exported": check_exported, "complete": check_complete, "names": check_names, "state": check_state,
              "calls": check_calls, "floors": check_floors, "circles": check_circles,
-             "entries": check_entries}[sys.argv[1]]
+             "entries": check_entries, "defaults": check_defaults}[sys.argv[1]]
     try:
         bad = check(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
     except FileNotFoundError as missing:

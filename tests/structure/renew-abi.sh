@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes down the interface of the headers as they are: tests/structure/abi/, symbols.txt, the symbol maps of the libraries,
-# lib/base/first.h and lib/base/starts.inc; and first the version of meson.build into version.h.
+# lib/base/first.h, defaults.h and starts.inc; and first the version of meson.build into version.h.
 #
 #   sh tests/structure/renew-abi.sh [--check]
 #
@@ -45,6 +45,7 @@ fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
 abi i386 "$root/include" gcc >"$work/pins-i386.inc" || { cat "$work/pins-i386.inc"; exit 1; }
 abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
+abi defaults "$root/include" gcc >"$work/defaults.h" || { cat "$work/defaults.h"; exit 1; }
 abi starts "$root/include" gcc >"$work/starts.inc" || { cat "$work/starts.inc"; exit 1; }
 abi symbols "$root/include" gcc >"$work/symbols.txt" || exit 1
 map() {
@@ -57,6 +58,7 @@ map lib/mpi/xsoftmax-mpi.map mpi
 put pins.inc "$here/abi/pins.inc"
 put pins-i386.inc "$here/abi/pins-i386.inc"
 put first.h "$root/lib/base/first.h"
+put defaults.h "$root/lib/base/defaults.h"
 put starts.inc "$root/lib/base/starts.inc"
 put symbols.txt "$here/symbols.txt"
 put xsoftmax.map "$root/lib/xsoftmax.map"

@@ -36,6 +36,7 @@ typedef struct released {
 #define GROWS(name, first_size, size) {#name, first_size, sizeof(name)},
 #define FIXED(...)
 #define MEMBER(...)
+#define DEFAULT(...)
 #define TYPE(...)
 #define VALUE(...)
 #define COPIED(...)

@@ -35,6 +35,13 @@ typedef struct xsm_allocator {
     int32_t (*run)(void *user, size_t count);
 } xsm_allocator;
 
+/* What a comment says of a member is promised, too. */
+typedef struct xsm_search_options {
+    size_t size;
+    uint32_t top; /**< 0 = 5. */
+    uint32_t width;
+} xsm_search_options;
+
 /* An element of arrays. */
 typedef struct xsm_pair {
     uint32_t id;
