@@ -164,9 +164,8 @@ static void check_rounds(const xsm_choice *c)
 }
 
 /* The classes are separable: what was chosen must say so of rows that nobody saw, where chance is wrong in 5 of 6. */
-static void good_by_default(void **state)
+TEST(good_by_default)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(4 * ROWS, FEATURES, CLASSES);
     xsm_dataset *test = NULL, *train = NULL;
@@ -203,9 +202,8 @@ static void good_by_default(void **state)
 }
 
 /* Of few rows all judge, each of a model that was not trained on it: five parts, the last of them at the end. */
-static void all_of_few_judge(void **state)
+TEST(all_of_few_judge)
 {
-    (void)state;
     test_problem p = make_problem(ROWS, FEATURES, CLASSES);
     xsm_choice *c = choose(NULL, p.data, NULL);
     const xsm_choice_info info = info_of(c);
@@ -217,9 +215,8 @@ static void all_of_few_judge(void **state)
 }
 
 /* Labels that are drawn by chance: no way is better than the frequencies of the classes, and the choice says so. */
-static void says_where_nothing_is_learnt(void **state)
+TEST(says_where_nothing_is_learnt)
 {
-    (void)state;
     uint64_t stream = 3;
     test_problem p = make_problem(2 * ROWS, FEATURES, CLASSES);
     for (uint64_t i = 0; i < p.rows; i++) {
@@ -243,9 +240,8 @@ static void says_where_nothing_is_learnt(void **state)
 }
 
 /* Each class has one row, so that none can be held back: rows with a half of their features are judged. */
-static void judges_halves_of_only_rows(void **state)
+TEST(judges_halves_of_only_rows)
 {
-    (void)state;
     enum { N = 400 };
     test_problem p = test_problem_new(N, 40, 2, true, 4);
     for (uint32_t i = 0; i < N; i++) {
@@ -262,9 +258,8 @@ static void judges_halves_of_only_rows(void **state)
 }
 
 /* Plans depend on counts, results on data and seed: any number of threads chooses alike. */
-static void same_on_any_threads(void **state)
+TEST(same_on_any_threads)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(ROWS, FEATURES, CLASSES);
     xsm_choice *first = choose(NULL, p.data, NULL);
@@ -331,9 +326,8 @@ static void assert_same_at_any_speed(const xsm_dataset *data)
 }
 
 /* What the caller gives stays, and an estimator of the caller's is handed back with its options, not bound. */
-static void what_is_given_stays(void **state)
+TEST(what_is_given_stays)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(ROWS, FEATURES, CLASSES);
     xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=3 ridge=0.25");
@@ -381,9 +375,8 @@ static void what_is_given_stays(void **state)
 }
 
 /* Several labels a row: an estimator that takes them, judged by their ranking. */
-static void several_labels(void **state)
+TEST(several_labels)
 {
-    (void)state;
     test_problem p = make_problem(ROWS, FEATURES, CLASSES);
     uint64_t offsets[ROWS + 1];
     uint32_t labels[2 * ROWS];
@@ -431,9 +424,8 @@ static uint64_t adagrad_trials(const xsm_dataset *train, const xsm_choose_option
 }
 
 /* adagrad on batches is tried beside steps of a row, but not against what is given. */
-static void exact_adagrad(void **state)
+TEST(exact_adagrad)
 {
-    (void)state;
     enum { SOME = 120, N = 1700 };
     test_problem p = make_problem(N, FEATURES, SOME);
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
@@ -461,9 +453,8 @@ static void exact_adagrad(void **state)
 }
 
 /* So many classes that scoring them all in every step is not cheap: ways that sample. */
-static void many_classes(void **state)
+TEST(many_classes)
 {
-    (void)state;
     enum { MANY = 2100, N = 1500, WAYS = 50 };
     test_problem p = test_problem_new(N, FEATURES, 2, true, 4);
     for (uint32_t i = 0; i < N; i++) {
@@ -498,9 +489,8 @@ static uint64_t vectors_tried(const xsm_choice *c, uint32_t hidden)
 }
 
 /* The same with embedding models allowed: some are tried, but not against what is given. */
-static void many_classes_embedded(void **state)
+TEST_OF_FULL(many_classes_embedded)
 {
-    (void)state;
     enum { MANY = 2100, N = 1500, SEEN = 50 };
     test_problem p = test_problem_new(N, FEATURES, 2, true, 4);
     for (uint32_t i = 0; i < N; i++) {
@@ -536,9 +526,8 @@ static void many_classes_embedded(void **state)
 }
 
 /* Rows of some forty features try vectors twice as wide; who asks for single rows tries the others. */
-static void wide_vectors(void **state)
+TEST_OF_FULL(wide_vectors)
 {
-    (void)state;
     enum { MANY = 2100, N = 1000, MANY_FEATURES = 200 };
     test_problem p = test_problem_new(N, MANY_FEATURES, 2, true, 5);
     xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
@@ -604,9 +593,8 @@ static xsm_dataset *make_rare(float (*value)(uint64_t *stream))
 }
 
 /* Classes 2j and 2j + 1 cannot be told apart: the label is among the two best classes, first in P@1 of the rows. */
-static void measures(void **state)
+TEST(measures)
 {
-    (void)state;
     enum { MANY = 800, PAIRS = 4 };
     static float values[MANY * PAIRS];
     static uint32_t labels[MANY];
@@ -690,9 +678,8 @@ static float one(uint64_t *stream)
 }
 
 /* Tf-idf is what makes rare features learnt in few epochs, and what it is worth shows on the rows held back. */
-static void transforms(void **state)
+TEST(transforms)
 {
-    (void)state;
     xsm_dataset *data = make_rare(measure);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *c = choose(NULL, data, &o);
@@ -712,9 +699,8 @@ static void transforms(void **state)
 }
 
 /* Logarithms are tried where they change a value. */
-static void transforms_with_logarithms(void **state)
+TEST(transforms_with_logarithms)
 {
-    (void)state;
     static float (*const values[])(uint64_t * stream) = {count, pixel, one};
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.transform = 1;
@@ -736,9 +722,8 @@ static void transforms_with_logarithms(void **state)
 
 /* Dense columns of unlike scales: they are made alike, by the trials, not by a rule; and one huge row changes little.
  */
-static void dense_columns(void **state)
+TEST(dense_columns)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     enum { N = 2000 };
     for (int huge = 0; huge < 2; huge++) {
@@ -763,9 +748,8 @@ static void dense_columns(void **state)
 }
 
 /* A budget ends the trials, and says what it took. */
-static void budgets(void **state)
+TEST(budgets)
 {
-    (void)state;
     test_problem p = make_problem(20 * ROWS, 40, 60);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.seconds = 1e-6;
@@ -782,9 +766,8 @@ static void budgets(void **state)
 }
 
 /* Too few rows to hold any back: something sensible all the same. */
-static void few_rows(void **state)
+TEST(few_rows)
 {
-    (void)state;
     test_problem p = make_problem(40, FEATURES, CLASSES);
     xsm_choice *c = choose(NULL, p.data, NULL);
     xsm_choice_info info = info_of(c);
@@ -843,9 +826,8 @@ static xsm_dataset *make_lookalikes(uint64_t each)
 }
 
 /* Nothing depends on the clock, which with a budget ends the trials of a slow machine early. */
-static void same_at_any_speed(void **state)
+TEST(same_at_any_speed)
 {
-    (void)state;
     test_problem p = make_problem(ROWS, FEATURES, CLASSES);
     xsm_dataset *many = make_lookalikes(1), *several = make_lookalikes(2);
     assert_same_at_any_speed(p.data);
@@ -887,9 +869,8 @@ static uint32_t trees_tried(const xsm_choice *c)
 
 /* Label trees are tried beside what is chosen without them, which stays unless they are better; the same with any
  * number of threads. */
-static void label_trees(void **state)
+TEST(label_trees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = make_lookalikes(1), *test = NULL, *train = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
@@ -929,9 +910,8 @@ static void label_trees(void **state)
 
 /* What is given for steps leaves no label tree, nor does a measure that it does not have; with a budget for nothing,
  * nothing is tried. */
-static void no_label_trees(void **state)
+TEST_OF_FULL(no_label_trees)
 {
-    (void)state;
     xsm_dataset *data = make_lookalikes(1);
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
@@ -977,9 +957,8 @@ static int32_t stop_at(void *user, const xsm_choose_progress *p)
 }
 
 /* The callback ends a trial of a label tree before or after it, a context's hook within. */
-static void cancelled_trees(void **state)
+TEST(cancelled_trees)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = make_lookalikes(1);
     xsm_choice *c = NULL;
@@ -1005,9 +984,8 @@ static void cancelled_trees(void **state)
     xsm_dataset_free(data);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(ROWS, FEATURES, CLASSES);
     xsm_estimator *e = test_estimator(NULL, "ove", "negatives=2");
@@ -1060,40 +1038,9 @@ static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-static void every_allocation(void **state)
+TEST(every_allocation)
 {
-    (void)state;
     test_problem p = make_problem(150, 5, 3);
     assert_true(test_every_allocation(choose_once, &p) > 20);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_by_default),
-        cmocka_unit_test(all_of_few_judge),
-        cmocka_unit_test(says_where_nothing_is_learnt),
-        cmocka_unit_test(judges_halves_of_only_rows),
-        cmocka_unit_test(same_on_any_threads),
-        cmocka_unit_test(same_at_any_speed),
-        cmocka_unit_test(what_is_given_stays),
-        cmocka_unit_test(several_labels),
-        cmocka_unit_test(exact_adagrad),
-        cmocka_unit_test(many_classes),
-        test_of_full(many_classes_embedded),
-        test_of_full(wide_vectors),
-        cmocka_unit_test(measures),
-        cmocka_unit_test(transforms),
-        cmocka_unit_test(transforms_with_logarithms),
-        cmocka_unit_test(dense_columns),
-        cmocka_unit_test(budgets),
-        cmocka_unit_test(few_rows),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(every_allocation),
-        cmocka_unit_test(label_trees),
-        test_of_full(no_label_trees),
-        cmocka_unit_test(cancelled_trees),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
