@@ -1,6 +1,7 @@
 /**
  * @file xsoftmax.h
- * @brief Includes all public headers; the experimental ones only if XSM_EXPERIMENTAL is defined before.
+ * @brief Includes what most programs need, and what is experimental if XSM_EXPERIMENTAL is defined before. Other headers
+ * of xsoftmax/ are included by who calls them.
  *
  * What every function promises to its host (errors, errno, floating point, stack, exceptions) is in error.h.
  */
