@@ -96,42 +96,35 @@ static xsm_status make_row(bool sparse, float value, float weight, float label_w
     return status;
 }
 
-#define TRY(name) static xsm_status try_##name(things *t, double x, xsm_error *err)
-#define UNUSED (void)t
+#define TRY(name) static xsm_status try_##name(things *t __attribute__((unused)), double x, xsm_error *err)
 
 TRY(dense_values)
 {
-    UNUSED;
     return make_row(false, (float)x, 1, 1, err);
 }
 
 TRY(dense_weights)
 {
-    UNUSED;
     return make_row(false, 1, (float)x, 1, err);
 }
 
 TRY(label_weights)
 {
-    UNUSED;
     return make_row(false, 1, 1, (float)x, err);
 }
 
 TRY(csr_values)
 {
-    UNUSED;
     return make_row(true, (float)x, 1, 1, err);
 }
 
 TRY(csr_weights)
 {
-    UNUSED;
     return make_row(true, 1, (float)x, 1, err);
 }
 
 TRY(csr_label_weights)
 {
-    UNUSED;
     return make_row(true, 1, 1, (float)x, err);
 }
 
@@ -401,7 +394,6 @@ TRY(pairs)
 
 TRY(embedding_scale)
 {
-    UNUSED;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     xsm_model *m = NULL;
     o.scale = x;
@@ -535,25 +527,21 @@ static xsm_status search(float row, float bias, float query, float threshold, xs
 
 TRY(index_rows)
 {
-    UNUSED;
     return search((float)x, 0, 1, 0, err);
 }
 
 TRY(index_bias)
 {
-    UNUSED;
     return search(1, (float)x, 1, 0, err);
 }
 
 TRY(index_queries)
 {
-    UNUSED;
     return search(1, 0, (float)x, 0, err);
 }
 
 TRY(index_threshold)
 {
-    UNUSED;
     return search(1, 0, 1, (float)x, err);
 }
 
@@ -561,7 +549,6 @@ TRY(index_threshold)
 
 TRY(check_estimator_eta)
 {
-    UNUSED;
     xsm_estimator_check_options o = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
     o.eta = x / 10;
     return xsm_estimator_check(NULL, xsm_estimator_find("softmax"), &o, err);
@@ -569,7 +556,6 @@ TRY(check_estimator_eta)
 
 TRY(check_estimator_tolerance)
 {
-    UNUSED;
     xsm_estimator_check_options o = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
     o.tolerance = x;
     return xsm_estimator_check(NULL, xsm_estimator_find("softmax"), &o, err);
@@ -577,7 +563,6 @@ TRY(check_estimator_tolerance)
 
 TRY(check_index_recall)
 {
-    UNUSED;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.recall = x;
     return xsm_index_check(NULL, xsm_index_find("exact"), &o, err);
@@ -585,7 +570,6 @@ TRY(check_index_recall)
 
 TRY(check_index_tolerance)
 {
-    UNUSED;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.tolerance = x;
     return xsm_index_check(NULL, xsm_index_find("exact"), &o, err);
@@ -593,7 +577,6 @@ TRY(check_index_tolerance)
 
 TRY(check_optimizer_eta)
 {
-    UNUSED;
     xsm_optimizer_check_options o = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
     o.eta = x / 10;
     return xsm_optimizer_check(NULL, xsm_optimizer_find("sgd"), &o, err);
@@ -601,7 +584,6 @@ TRY(check_optimizer_eta)
 
 TRY(check_sampler_alarm)
 {
-    UNUSED;
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     o.false_alarm = x / 1e6;
     return xsm_sampler_check(NULL, xsm_sampler_find("uniform"), &o, err);
@@ -609,7 +591,6 @@ TRY(check_sampler_alarm)
 
 TRY(check_sampler_tolerance)
 {
-    UNUSED;
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     o.tolerance = x;
     return xsm_sampler_check(NULL, xsm_sampler_find("uniform"), &o, err);
