@@ -265,17 +265,15 @@ static void try_bits(bool sparse, bool bias, int32_t layout, uint32_t hidden, in
     test_problem_free(&p);
 }
 
-static void test_linear(void **state)
+TEST(test_linear)
 {
-    (void)state;
     try_bits(false, true, XSM_LAYOUT_CLASS_MAJOR, 0, XSM_CORRECTION_NONE, true);
     try_bits(true, false, XSM_LAYOUT_CLASS_MAJOR, 0, XSM_CORRECTION_NONE, false);
     try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR, 0, XSM_CORRECTION_NONE, true);
 }
 
-static void test_others(void **state)
+TEST(test_others)
 {
-    (void)state;
     try_bits(true, true, XSM_LAYOUT_CLASS_MAJOR, 7, XSM_CORRECTION_NONE, false);
     try_bits(false, false, XSM_LAYOUT_CLASS_MAJOR, 0, XSM_CORRECTION_CLASSES, false);
     try_bits(true, true, XSM_LAYOUT_CLASS_MAJOR, 0, XSM_CORRECTION_TREE, false);
@@ -307,9 +305,8 @@ static xsm_status calibrate_once(test_rank *r)
 /* Of each row and pass 12 bytes for each of nine factors and class run, or 8 for each of six sums; 4 for each label
  * that is known; and agreements: 4 bytes each, of which a calibration has two and a pass two for so few rows; 32 to
  * compare the rows, and 8, of rank 0 16, to compare the settings. */
-static void test_sent(void **state)
+TEST(test_sent)
 {
-    (void)state;
     results of[3];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
@@ -345,9 +342,8 @@ static void assert_fail_alike(work *w, xsm_status expected)
     }
 }
 
-static void test_failures(void **state)
+TEST_OF_FULL(test_failures)
 {
-    (void)state;
     static results many[3];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(FEW, FEATURES, CLASSES, false, 5);
@@ -390,15 +386,4 @@ static void test_failures(void **state)
     xsm_dataset_free(strange);
     xsm_model_free(m);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_sent),
-        test_of_full(test_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

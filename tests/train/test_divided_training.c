@@ -256,9 +256,8 @@ static test_problem problem_of(const settings *plan)
     return test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         test_problem p = problem_of(&plans[i]);
         work w = {.plan = &plans[i], .rows = p.data};
@@ -346,9 +345,8 @@ static void try_loading(work *w)
     }
 }
 
-static void test_distances(void **state)
+TEST(test_distances)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
         test_problem p = problem_of(&distances[i]);
         work w = {.plan = &distances[i], .rows = p.data, .distances = true};
@@ -460,9 +458,8 @@ static void try_host_loop(const settings *plan)
     test_problem_free(&p);
 }
 
-static void test_host_loop(void **state)
+TEST(test_host_loop)
 {
-    (void)state;
     try_host_loop(&plans[5]);
     try_host_loop(&plans[33]); /* the step gives the model a correction */
     try_host_loop(&plans[39]); /* a first layer */
@@ -472,9 +469,8 @@ static void test_host_loop(void **state)
 }
 
 /* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
-static void test_diverged(void **state)
+TEST(test_diverged)
 {
-    (void)state;
     settings far[] = {plans[2], plans[20]};
     far[0].eta = 1e12;
     far[1].eta = 1e13;
@@ -510,9 +506,8 @@ static xsm_status train_too_far(test_rank *r)
 }
 
 /* A step of a window that is not finite ends the run with the model and the step of one process. */
-static void test_diverged_in_window(void **state)
+TEST(test_diverged_in_window)
 {
-    (void)state;
     /* Steps whose scores leave the finite numbers when a class is met again, or whose coefficients do. */
     settings far[] = {plans[1], plans[3], plans[8]};
     const double etas[] = {1e11, 1e4, 1e12};
@@ -549,14 +544,13 @@ static void test_diverged_in_window(void **state)
  * (or the weights) are exchanged, and not again; where the ranks divide its rows, what came of them is exchanged
  * without an agreement. 4 bytes for each. A step of softmax agrees three times, exchanges limits and labels, sums, and
  * what came of them (24 bytes). */
-static void test_sent(void **state)
+TEST(test_sent)
 {
     static const struct {
         size_t plan;
         uint64_t batch, calls; /* of a step */
     } sends[] = {{6, 8, 2}, {6, 35, 3}, {28, 35, 3}, {40, 35, 3}, {41, 35, 3}, {16, 35, 6}};
     enum { AGREEMENTS = 2 + 2 * 2 };
-    (void)state;
     for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         settings plan = plans[sends[i].plan];
         plan.batch = sends[i].batch;
@@ -582,9 +576,8 @@ static void test_sent(void **state)
 
 /* Steps on single rows agree once a window, here an epoch, and exchange the scores of their lists together, 4 bytes
  * each, until a class occurs again: of 280 in an epoch, of 12293, three or so do. */
-static void test_sent_window(void **state)
+TEST(test_sent_window)
 {
-    (void)state;
     enum { AGREEMENTS = 2 + 2 * 2 + 2, ENTRIES = 2 * ROWS * 4, MOST = 2 * 16 };
     test_problem p = problem_of(&plans[1]);
     work w = {.plan = &plans[1], .rows = p.data};
@@ -600,12 +593,11 @@ static void test_sent_window(void **state)
 
 /* Of shared draws a rank sends the scores of its classes of the rows that it does not compute, and the coefficients of
  * the other ranks' classes of those that it computes. */
-static void test_sent_shared(void **state)
+TEST(test_sent_shared)
 {
     /* Of 70 rows 64 are a batch, of which two ranks compute 32 each, and 6 one that both compute. Of 300 draws some may
      * be the same class. */
     enum { BATCH = 64, EPOCH = 4 * (32 + 32 + 6), LEAST = 2 * EPOCH * 280, MOST = 2 * EPOCH * 300, REST = 20000 };
-    (void)state;
     settings plan = plans[27];
     plan.batch = BATCH;
     test_problem p = problem_of(&plan);
@@ -625,9 +617,8 @@ static void assert_stopped_alike(const work *w, uint32_t ranks)
 }
 
 /* A callback on rank 1 stops all ranks, after the same step, and all can go on. */
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
-    (void)state;
     const settings *plan = &plans[0];
     test_problem p = problem_of(plan);
     work w = {.plan = plan, .rows = p.data};
@@ -647,11 +638,10 @@ static void test_stopped(void **state)
 }
 
 /* A callback on rank 1 stops all ranks after any step: the others learn of it in their next one. */
-static void test_stopped_at_steps(void **state)
+TEST(test_stopped_at_steps)
 {
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16};
-    (void)state;
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings plan = plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
@@ -676,9 +666,8 @@ static void test_stopped_at_steps(void **state)
 }
 
 /* A callback on rank 1 stops all ranks after a window of steps on single rows, where it stops one process. */
-static void test_stopped_at_windows(void **state)
+TEST(test_stopped_at_windows)
 {
-    (void)state;
     const settings *plan = &plans[TWO_WINDOWS];
     test_problem p = problem_of(plan);
     work w = {.plan = plan, .rows = p.data, .every_step = true};
@@ -717,7 +706,7 @@ static xsm_status train_hooked(test_rank *r)
 
 /* A hook on rank 1 cancels the run wherever that can be: it ends on all ranks with the same status, and goes on to the
  * same bits. */
-static void test_cancelled(void **state)
+TEST(test_cancelled)
 {
     /* Rows that the ranks divide, shared draws, a first layer; of 70 rows the last batch has few. Windows, within which
      * nothing is cancelled. */
@@ -726,7 +715,6 @@ static void test_cancelled(void **state)
         uint64_t batch;
         size_t cancelled;
     } tried[] = {{6, 33, 6}, {28, 33, 6}, {41, 33, 6}, {TWO_WINDOWS, 1, 3}};
-    (void)state;
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 3) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
@@ -761,9 +749,8 @@ static void test_cancelled(void **state)
 }
 
 /* The group fails at each of its calls in turn: every rank returns, and with the same status. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
-    (void)state;
     /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; single rows. */
     static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, TWO_WINDOWS};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
@@ -915,9 +902,8 @@ static xsm_status stop_without(test_rank *r)
     return status;
 }
 
-static void test_stopped_without_memory(void **state)
+TEST(test_stopped_without_memory)
 {
-    (void)state;
     settings plan = plans[5];
     plan.batch = 35;
     test_problem p = problem_of(&plan);
@@ -970,9 +956,8 @@ static xsm_status loop_without(test_rank *r)
     return status;
 }
 
-static void test_memory_lost_in_loop(void **state)
+TEST_OF_FULL(test_memory_lost_in_loop)
 {
-    (void)state;
     static const size_t tried[] = {5, 33, 39, 44, 49};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         test_problem p = problem_of(&plans[tried[i]]);
@@ -1003,9 +988,8 @@ static unsigned char *trained_alone(work *w, size_t *size)
     return run_on(w, 1, 1, size);
 }
 
-static void test_memory_lost(void **state)
+TEST(test_memory_lost)
 {
-    (void)state;
     /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; single
      * rows. */
     static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, TWO_WINDOWS};
@@ -1099,9 +1083,8 @@ static xsm_status loop_running(test_rank *r)
 
 /* The host's runner of one rank fails in each of its runs in turn: a gradient fails on all ranks, and the loop goes on
  * to the bits of one process; or nothing fails, as others no longer wait for the rank, or have taken the step. */
-static void test_runner_lost(void **state)
+TEST(test_runner_lost)
 {
-    (void)state;
     /* Shared draws that every rank computes, and that the ranks divide; lists, numbers for the rows, a batch as a
      * whole, all scores, sums; a first layer. */
     static const struct {
@@ -1205,9 +1188,8 @@ static xsm_status use_unlike(test_rank *r)
     return status;
 }
 
-static void test_unlike_rows(void **state)
+TEST(test_unlike_rows)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8),
                  fewer = test_problem_new(9, FEATURES, CLASSES, false, 8);
     uint64_t offsets[ROWS + 1];
@@ -1257,9 +1239,8 @@ static xsm_status prepare_unlike(test_rank *r)
     return status;
 }
 
-static void test_unlike_settings(void **state)
+TEST(test_unlike_settings)
 {
-    (void)state;
     static const settings plan = {"ove", {{"negatives", "4"}}, "sgd", 7, true, false, 0, 0};
     static const struct {
         const char *says;
@@ -1288,21 +1269,4 @@ static void test_unlike_settings(void **state)
         }
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances),          cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_host_loop),          cmocka_unit_test(test_diverged),
-        cmocka_unit_test(test_diverged_in_window), cmocka_unit_test(test_sent),
-        cmocka_unit_test(test_sent_window),        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_stopped_at_steps),   cmocka_unit_test(test_stopped_at_windows),
-        cmocka_unit_test(test_cancelled),          cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_memory_lost),        test_of_full(test_memory_lost_in_loop),
-        cmocka_unit_test(test_sent_shared),        cmocka_unit_test(test_stopped_without_memory),
-        cmocka_unit_test(test_runner_lost),        cmocka_unit_test(test_unlike_rows),
-        cmocka_unit_test(test_unlike_settings),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
