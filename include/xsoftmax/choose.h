@@ -26,9 +26,9 @@
  *
  * - **Rows that judge.** With fewer than 8,000 rows all of them, in five parts, each by models trained on the others;
  *   else 2,000. A row is held back if one of its classes has another row. Where hardly any has one, rows that are
- *   trained on are judged, with each feature left out by chance, one half of them in the mean. With one label a row, a
- *   row does not count while its class is in no row of the share. All ways are judged by the same rows, so that they
- *   are compared row by row.
+ *   trained on are judged, with each feature left out by chance, one half of them in the mean. A row
+ *   neither judges nor calibrates while its classes are in no row of the share. All ways are judged by the same rows,
+ *   so that they are compared row by row.
  * - **Measure.** What xsm_choose_options::measure says; lower is better. The log-loss is that after calibration by a
  *   factor from a quarter to four.
  * - **Ways.** Those that are possible with what was given, that fit in memory, and whose run is not too long beside the

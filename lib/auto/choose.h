@@ -99,6 +99,7 @@ typedef struct xsmi_race_rows {
     uint64_t *list;           /* [rows] the rows of the share */
     float *prior;             /* [starts[parts]] the loss of the frequencies of the classes */
     uint64_t *counts;         /* [classes] labels of each in the share */
+    uint64_t *known;          /* [rows] scratch: those of the present part that have a class of the share */
     /* Transformed rows of the share, made when they are needed, and the median of their squared norms. */
     xsm_transform *fitted[XSMI_SLOTS];
     xsm_dataset *train[XSMI_SLOTS], *test[XSMI_SLOTS];
@@ -175,6 +176,9 @@ xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err);
 /* Goes on to a share, whose first rows are those of every smaller one, and a part that judges it. */
 void xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part);
 /* Makes the rows of the share that an entrant has. */
+/* Whether a class of a judged row, counted from the first part, is in a row of the share: of others nobody can say
+ * anything, so that they judge nothing and calibrate nothing. */
+bool xsmi_race_knows(const xsmi_chooser *c, uint64_t judged);
 xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err);
 void xsmi_race_rows_free(xsmi_chooser *c);
 

@@ -97,8 +97,10 @@ static xsm_status allocate(xsmi_chooser *c, xsm_error *err)
     r->is_judged = xsmi_allocate(ctx, rows, sizeof *r->is_judged);
     r->counts = xsmi_allocate(ctx, classes, sizeof *r->counts);
     r->prior = xsmi_allocate(ctx, rows, sizeof *r->prior);
-    const bool good = r->judged && r->starts && r->order && r->list && r->is_judged && r->counts && r->prior;
-    return good ? XSM_OK : xsmi_fail_memory(err, 4 * rows * sizeof *r->order, "the rows of a choice");
+    r->known = xsmi_allocate(ctx, rows, sizeof *r->known);
+    const bool good =
+        r->judged && r->starts && r->order && r->list && r->is_judged && r->counts && r->prior && r->known;
+    return good ? XSM_OK : xsmi_fail_memory(err, 5 * rows * sizeof *r->order, "the rows of a choice");
 }
 
 /* Returns the number of rows of the order in which the classes of a half of the judged rows occur: the median of the
@@ -269,6 +271,17 @@ void xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part)
     judge_prior(c);
 }
 
+bool xsmi_race_knows(const xsmi_chooser *c, uint64_t judged)
+{
+    size_t labels;
+    const uint32_t *label = xsmi_dataset_labels(c->train, c->rows.judged[judged], &labels);
+    bool known = false;
+    for (size_t j = 0; j < labels && !known; j++) {
+        known = c->rows.counts[label[j]] > 0;
+    }
+    return known;
+}
+
 /* Leaves out each feature of the rows by chance, one half of them in the mean. */
 static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
 {
@@ -337,9 +350,13 @@ xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error
     if (r->train[t]) {
         return XSM_OK;
     }
-    const uint64_t *judged = r->judged + r->starts[r->part], count = r->starts[r->part + 1] - r->starts[r->part];
+    uint64_t count = 0;
+    for (uint64_t i = r->starts[r->part]; i < r->starts[r->part + 1]; i++) {
+        r->known[count] = r->judged[i];
+        count += xsmi_race_knows(c, i);
+    }
     xsm_status status = xsm_dataset_select(c->train, r->list, r->share, &r->train[t], err);
-    status = status == XSM_OK ? xsm_dataset_select(c->train, judged, count, &r->test[t], err) : status;
+    status = status == XSM_OK ? xsm_dataset_select(c->train, r->known, count, &r->test[t], err) : status;
     status = status == XSM_OK && r->halved ? halve(c, r->test[t], err) : status;
     status = status == XSM_OK && c->text_count > 0 ? take_ngrams(c, t, e->line->text, err) : status;
     status = status == XSM_OK ? transform(c, c->transforms[e->transform], t, err) : status;
@@ -365,4 +382,5 @@ void xsmi_race_rows_free(xsmi_chooser *c)
     xsmi_release(ctx, r->is_judged, rows, sizeof *r->is_judged);
     xsmi_release(ctx, r->counts, classes, sizeof *r->counts);
     xsmi_release(ctx, r->prior, rows, sizeof *r->prior);
+    xsmi_release(ctx, r->known, rows, sizeof *r->known);
 }

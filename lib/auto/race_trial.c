@@ -131,13 +131,8 @@ static xsm_status evaluate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *row
     return *good || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &inner);
 }
 
-static float loss_of(const xsmi_chooser *c, uint64_t row, const xsmi_row_outcome *o)
+static float loss_of(const xsmi_chooser *c, const xsmi_row_outcome *o)
 {
-    size_t labels;
-    const uint32_t *label = xsmi_dataset_labels(c->train, c->rows.judged[row], &labels);
-    if (labels == 1 && c->rows.counts[label[0]] == 0 && !c->survey.several) {
-        return NAN; /* nothing can be said of its class */
-    }
     return (float)(c->measure == XSM_MEASURE_LOG_LOSS    ? o->log_loss
                    : c->measure == XSM_MEASURE_PRECISION ? 1 - o->precision
                    : c->measure == XSM_MEASURE_HITS      ? 1 - o->hits
@@ -145,11 +140,11 @@ static float loss_of(const xsmi_chooser *c, uint64_t row, const xsmi_row_outcome
                                                          : 1 - o->ndcg);
 }
 
-/* Judges a model by the present part. *good is false if its scores are not finite. */
+/* Judges a model by the rows of the present part whose classes it knows. *good is false if scores are not finite. */
 static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, float *out, double *mean,
                         double *precision, bool *good, xsm_error *err)
 {
-    const uint64_t first = c->rows.starts[c->rows.part];
+    const uint64_t first = c->rows.starts[c->rows.part], end = c->rows.starts[c->rows.part + 1];
     /* Label trees are calibrated as they are. */
     const bool calibrates = c->measure == XSM_MEASURE_LOG_LOSS && !m->hierarchy && !m->trees;
     const bool alone = calibrates && !c->survey.several;
@@ -160,15 +155,17 @@ static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, 
     if (calibrates) {
         xsmi_model_put_calibration(m, xsmi_calibration_of_link(m->link));
     }
-    double sum = 0, count = 0, right = 0;
-    for (uint64_t i = 0; i < rows->rows && *good; i++) {
-        out[i] = loss_of(c, first + i, &c->outcomes[i]);
-        sum += isnan(out[i]) ? 0 : (double)out[i];
-        count += !isnan(out[i]);
-        right += isnan(out[i]) ? 0 : c->outcomes[i].first;
+    double sum = 0, right = 0;
+    const xsmi_row_outcome *o = c->outcomes;
+    for (uint64_t i = first; i < end && *good; i++) {
+        const bool known = xsmi_race_knows(c, i);
+        out[i - first] = known ? loss_of(c, o) : NAN;
+        sum += known ? (double)out[i - first] : 0;
+        right += known ? o->first : 0;
+        o += known;
     }
-    *mean = sum / count;
-    *precision = right / count;
+    *mean = sum / (double)rows->rows;
+    *precision = right / (double)rows->rows;
     *good = *good && !isinf(*mean);
     return XSM_OK;
 }
@@ -178,8 +175,9 @@ static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_datase
                               float *out, double *mean, double *right, xsm_error *err)
 {
     xsm_model *m = c->runner.model;
-    float *with = xsmi_allocate(c->runner.context, test->rows, sizeof *with);
-    xsm_status status = with ? XSM_OK : xsmi_fail_memory(err, test->rows * sizeof *with, "losses");
+    const size_t judged = (size_t)(c->rows.starts[c->rows.part + 1] - c->rows.starts[c->rows.part]);
+    float *with = xsmi_allocate(c->runner.context, judged, sizeof *with);
+    xsm_status status = with ? XSM_OK : xsmi_fail_memory(err, judged * sizeof *with, "losses");
     bool better = true;
     for (double strength = PAIRS_FIRST; status == XSM_OK && better && strength <= PAIRS_MOST; strength *= 2) {
         xsm_error inner = XSM_ERROR_INIT;
@@ -192,16 +190,16 @@ static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_datase
         status =
             status == XSM_OK ? judge(c, m, test, with, &loss, &precision, &better, err) : xsmi_fail_copy(err, &inner);
         xsm_model_clear_correction(m);
-        const xsmi_gap gap = xsmi_race_gap(with, out, (size_t)test->rows);
+        const xsmi_gap gap = xsmi_race_gap(with, out, judged);
         better = better && gap.difference < -gap.error;
         if (status == XSM_OK && better) {
             e->pairs = strength;
             *mean = loss;
             *right = precision;
-            memcpy(out, with, test->rows * sizeof *with);
+            memcpy(out, with, judged * sizeof *with);
         }
     }
-    xsmi_release(c->runner.context, with, test->rows, sizeof *with);
+    xsmi_release(c->runner.context, with, judged, sizeof *with);
     return status;
 }
 
@@ -374,10 +372,9 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
     xsm_model_free(fitted);
     XSMI_TRY(status);
     account(c, e->line, e, began);
-    for (uint64_t i = c->rows.starts[c->rows.part]; i < c->rows.starts[c->rows.part + 1] && !e->diverged; i++) {
-        e->right += isnan(e->now[i]) ? 0 : precision;
-        e->judged += !isnan(e->now[i]);
-    }
+    const double judged = e->diverged ? 0 : (double)c->rows.test[xsmi_slot(e)]->rows;
+    e->right += judged > 0 ? precision * judged : 0;
+    e->judged += judged;
     e->precision = e->right / e->judged;
     e->folds++;
     e->trial = c->result->info.trials++;

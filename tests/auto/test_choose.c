@@ -214,6 +214,36 @@ TEST(all_of_few_judge)
     test_problem_free(&p);
 }
 
+/* Class means tell all classes apart that have a row, and the first share lacks some classes: their rows neither judge
+ * nor calibrate. If they did, the best temperature would be one that is unsure of all rows. */
+TEST(unknown_classes_say_nothing)
+{
+    enum { MANY = 700, EACH = 3, N = MANY * EACH, D = 8 };
+    test_problem p = test_problem_new(N, D, 2, false, 5);
+    for (uint64_t i = 0; i < N; i++) {
+        p.labels[i] = (uint32_t)(i % MANY);
+        for (uint64_t j = 0; j < D && i >= MANY; j++) { /* rows of a class differ by little */
+            p.x[i * D + j] = p.x[i % MANY * D + j] + 1e-3F * p.x[i * D + j];
+        }
+    }
+    xsm_dataset *data = test_relabel(&p, false, MANY, NULL, p.labels);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.bias = o.class_means = 1;
+    xsm_choice *c = choose(NULL, data, &o);
+    uint64_t first = 0;
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        const xsm_choice_trial t = trial_of(c, i);
+        if (strcmp(t.estimator, "class-means") == 0 && t.rows < N / 2) { /* of N * 4 / 5 without a part */
+            first++;
+            assert_true(t.loss < 0.1 && t.precision > 0.98);
+        }
+    }
+    assert_true(first > 0);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
 /* Labels that are drawn by chance: no way is better than the frequencies of the classes, and the choice says so. */
 TEST(says_where_nothing_is_learnt)
 {
