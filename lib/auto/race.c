@@ -279,8 +279,10 @@ static xsm_status enter(xsmi_chooser *c, xsmi_line *line, xsm_error *err)
             settings = *best;
             settings.transform = t;
             XSMI_TRY(begin(c, settings, &e, err));
+            settings.rate = 0; /* rates that suit one transform can be far off for another */
+            XSMI_TRY(line->rates && best->rate != 0 ? begin(c, settings, &e, err) : XSM_OK);
             best = best_of(c, line);
-            XSMI_TRY(line->rates && best == e ? climb(c, line, RATE, 1, err) : XSM_OK);
+            XSMI_TRY(line->rates && best->transform == t ? climb(c, line, RATE, 1, err) : XSM_OK);
         }
     }
     XSMI_TRY(line->full && line->ridges ? climb(c, line, RIDGE, 1, err) : XSM_OK);
