@@ -41,6 +41,7 @@ typedef struct xsmi_line {
     double pace;                        /* seconds by the clock for each of these; 0 before a trial */
     double ridge;                       /* where there is nothing to choose */
     double initial;                     /* of adagrad; 0 = its default */
+    uint32_t sums;                      /* numbers that the optimizer keeps of each weight */
     uint64_t batch;                     /* examples a step */
     uint32_t hidden;                    /* length of an embedding model's vectors; 0 = linear */
     uint32_t text;                      /* number of the n-grams of its rows, where these are chosen */

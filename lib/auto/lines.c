@@ -21,8 +21,16 @@
 #define SAMPLED_COST 16.0
 #define FAR_COST 160.0 /* the same if the weights, of NEAR_BYTES, are in no cache */
 #define NEAR_BYTES 3e7
-#define DENSE_COST 0.25 /* the same in judging dense rows: products of matrices */
+#define DENSE_COST 0.25 /* the same of dense rows in products of matrices */
 #define OVERHEAD 8.0    /* fixed work of a row, in non-zeros */
+#define STEP_COST 8e3   /* of an exact step, whatever its size */
+/* In sparse rows a feature's weights of all classes are changed in vectors of that many, and one more to find them. */
+#define VECTOR_WEIGHTS 16.0
+/* Of a weight that adagrad changes, beside its score: weight and sum are read and written, 16 bytes that memory streams
+ * at two for each multiplication (16 GB/s a core); in a cache the root and the division take as long. */
+#define RULE_COST 8.0
+/* Of a number in new memory, which the system clears page by page: class means, and the sums of adagrad. */
+#define NEW_COST 16.0
 /* Costs of an embedding model, whose vectors are short and mostly in a cache, for each number of a vector: in training;
  * for each further row if its batch shares the vector; in judging. */
 #define VECTOR_COST 10.0
@@ -52,8 +60,10 @@
 #define RUN_TIMES 4.0
 #define BYTES_MOST 8e9
 #define VALUE_BYTES 8.0 /* of a value of a sparse row */
-/* Of class means, for each feature and label of a row. */
+/* Of class means, for each feature and label of a row, and for each comparison of a row with a class in the search for
+ * the variance. */
 #define MEANS_COST 20.0
+#define MEANS_SEARCH_COST 4e3
 /* The most labels of a leaf by default, of a tree without inner nodes, and the trees where there is time for them. */
 enum { TREE_LEAF = 100, FLAT_CLASSES = 4096, TREES = 3 };
 /* The length of an embedding model's vectors: wide ones if rows have many features. */
@@ -77,6 +87,23 @@ enum { BATCH_LEAST = 8 };
 
 /* -- work ---------------------------------------------------------------------------------------------------------- */
 
+static double line_floats(const xsmi_chooser *c, const xsmi_line *line)
+{
+    const double features = (double)c->train->features + (c->options.bias != 0), classes = (double)c->train->classes;
+    return line->hidden ? line->hidden * (features + classes) : features * classes;
+}
+
+/* Of an exact step for each feature of a row. Batches of dense rows are scored, and their gradients summed twice, in
+ * products of matrices; they share each weight's change, which sparse rows with rare features hardly do. */
+static double exact_cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
+{
+    const double k = (double)c->train->classes, rule = RULE_COST * line->sums;
+    if (c->train->sparse) {
+        return (EXACT_COST + rule) * VECTOR_WEIGHTS * (ceil(k / VECTOR_WEIGHTS) + 1);
+    }
+    return k * (batch > 1 || line->full ? 3 * DENSE_COST + rule / batch : EXACT_COST);
+}
+
 /* The work of an example in batches of that length. */
 static double cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
 {
@@ -86,10 +113,13 @@ static double cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
     if (line->hidden) {
         return (double)line->hidden * (shares * width + VECTOR_COST * c->survey.nonzeros);
     }
-    const double features = c->survey.nonzeros + OVERHEAD, k = (double)c->train->classes;
-    const double sampled = 4 * k * (double)c->train->features > NEAR_BYTES ? FAR_COST : SAMPLED_COST;
+    const double features = c->survey.nonzeros + OVERHEAD;
+    if (line->exact) {
+        return features * exact_cost(c, line, batch) + (line->full ? 0 : STEP_COST / batch);
+    }
+    const double sampled = line_floats(c, line) > NEAR_BYTES / 4 ? FAR_COST : SAMPLED_COST;
     const bool rows = e->common.shared && batch > 1 && !c->train->sparse; /* products of matrices */
-    return features * (line->exact ? EXACT_COST * k : rows ? shares * width : sampled * width);
+    return features * (rows ? shares * width : sampled * width);
 }
 
 static double judging(const xsmi_chooser *c, const xsmi_line *line)
@@ -111,23 +141,28 @@ uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t 
                                                      : (uint64_t)fmin(fmax(batch, BATCH_LEAST), (double)line->batch);
 }
 
+/* The work of training beside its passes: new memory, and the search for the variance of class means. */
+static double start_cost(const xsmi_chooser *c, const xsmi_line *line, double rows)
+{
+    if (line->kind != XSMI_KIND_MEANS) {
+        return NEW_COST * line->sums * line_floats(c, line);
+    }
+    const double compared = fmin(rows, XSMI_MEANS_SAMPLE) * fmin((double)c->train->classes, XSMI_MEANS_SAMPLE);
+    return NEW_COST * line_floats(c, line) + compared * (c->survey.nonzeros + MEANS_SEARCH_COST);
+}
+
 double xsmi_line_seconds(const xsmi_chooser *c, const xsmi_line *line, double rows, double judged)
 {
     const double work = !line->estimator ? line->work : cost(c, line, (double)xsmi_line_batch(c, line, (uint64_t)rows));
-    const double weights = rows > 0 ? (line->full ? FIT_COST : line->kind == XSMI_KIND_MEANS) *
-                                          (double)c->train->features * (double)c->train->classes
-                                    : 0;
-    const double counted =
-        (double)line->epochs * (rows * work + weights) / line->speed + judged * line->judging / SPEED;
-    return counted * (line->pace > 0 ? line->pace : c->pace);
+    const double pass = rows * work + (line->full ? FIT_COST * line_floats(c, line) : 0);
+    const double passes = rows > 0 ? (double)line->epochs * pass / line->speed : 0;
+    const double trained = passes + (rows > 0 ? start_cost(c, line, rows) / SPEED : 0);
+    return (trained + judged * line->judging / SPEED) * (line->pace > 0 ? line->pace : c->pace);
 }
 
 uint64_t xsmi_line_bytes(const xsmi_chooser *c, const xsmi_line *line, double fitted)
 {
-    const double features = (double)c->train->features + (c->options.bias != 0), classes = (double)c->train->classes;
-    return (uint64_t)(line->tree     ? fitted * (double)c->train->rows / (double)c->rows.share
-                      : line->hidden ? 4.0 * line->hidden * (features + classes)
-                                     : 4.0 * features * classes);
+    return (uint64_t)(line->tree ? fitted * (double)c->train->rows / (double)c->rows.share : 4 * line_floats(c, line));
 }
 
 /* -- models -------------------------------------------------------------------------------------------------------- */
@@ -411,6 +446,8 @@ static xsm_status add(xsmi_chooser *c, const method *m, xsm_estimator *given, xs
     line->hidden = c->survey.nonzeros >= WIDE_FEATURES ? m->wide : m->hidden;
     line->kind = line->hidden ? XSMI_KIND_EMBEDDING : XSMI_KIND_LINEAR;
     line->speed = line->hidden ? SPEED_VECTORS : SPEED;
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(line->optimizer); /* NULL: lbfgs, or a trial will refuse it */
+    line->sums = ops ? ops->accumulators : 0;
     line->ridge = c->ridge >= 0 ? c->ridge : given ? given->common.ridge : 0;
     line->rates = !line->full && !(c->run.eta > 0);
     if (!given) {

@@ -21,6 +21,7 @@
 #include "kernels/arithmetic.h"
 #include "math/logarithm.h"
 #include "model/score.h"
+#include "train/fit.h"
 
 #include <float.h>
 #include <math.h>
@@ -30,7 +31,7 @@
 #include <xsoftmax/fit.h>
 
 /* The most rows by which the variance is chosen, and classes that each is compared with. */
-enum { ROWS = 512, CLASSES = 512 };
+enum { ROWS = XSMI_MEANS_SAMPLE, CLASSES = XSMI_MEANS_SAMPLE };
 /* 1/v is searched between these powers of 2, in units of the reciprocal of the largest score for v = 1. */
 enum { EXPONENT_LEAST = -40, EXPONENT_MOST = 40, HALVINGS = 20 };
 /* Jobs over the classes, about. */
