@@ -38,7 +38,7 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
             amounts[k] = (float)(c * s);
             own += c * c * s;
         }
-        xsmi_model_backward(xsmi_listed_model(e, g), classes + start, 0, amounts, count, out);
+        xsmi_weights_backward(xsmi_listed_weights(e, g), classes + start, 0, amounts, count, out);
     }
     xsmi_features x = xsmi_gradient_features(e, g, i);
     const float back = (float)(-eta * own);
@@ -51,7 +51,7 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
 /* The rows of a call from `row` on, and their sums over the classes. */
 typedef struct input_sums {
     const xsmi_pass *pass;
-    const xsm_model *model; /* class k is number k - first of its classes, and has the coefficient k - column */
+    const xsmi_weights *weights; /* class k is number k - first of its classes, and has the coefficient k - column */
     uint32_t first, column;
     uint64_t row, rows;
     uint32_t next; /* sifted: the first entry of the list, behind the labels, that is not done */
@@ -62,9 +62,9 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
 {
     const input_sums *s = state;
     const xsm_gradient *g = s->pass->gradient;
-    const xsm_model *m = s->model;
+    const xsmi_weights *w = s->weights;
     for (uint64_t i = 0; i < s->rows; i++) {
-        memset(out + i * stride, 0, m->features * sizeof *out);
+        memset(out + i * stride, 0, w->features * sizeof *out);
     }
     for (uint32_t k = first; k < end; k += GROUP) {
         const size_t some = XSMI_MIN(end - k, GROUP);
@@ -73,7 +73,7 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
         }
         for (uint64_t i = 0; i < s->rows; i++) {
             const float *coefficients = g->coefficients + (s->row + i) * g->width + (k - s->column);
-            xsmi_model_backward(m, NULL, k - s->first, coefficients, some, out + i * stride);
+            xsmi_weights_backward(w, NULL, k - s->first, coefficients, some, out + i * stride);
         }
     }
     return true;
@@ -101,7 +101,7 @@ static void add_sifted(const input_sums *s, const uint32_t *classes, const float
         for (size_t i = 0; i < some; i++) {
             numbers[i] = classes[start + i] - s->first;
         }
-        xsmi_model_backward(s->model, numbers, 0, coefficients + start, some, out);
+        xsmi_weights_backward(s->weights, numbers, 0, coefficients + start, some, out);
     }
 }
 
@@ -127,7 +127,7 @@ static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, si
     if (!any && s->next == start) {
         return false;
     }
-    memset(out, 0, s->model->features * sizeof *out);
+    memset(out, 0, s->weights->features * sizeof *out);
     for (uint32_t j = 0; j < labels; j++) {
         add_sifted(s, classes + j, listed + j, classes[j] >= first && classes[j] < end, out);
     }
@@ -163,7 +163,7 @@ static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows
     const bool sifted = xsmi_gradient_is_sifted(g);
     *state = (input_sums){
         .pass = p,
-        .model = xsmi_model_weights(m),
+        .weights = &xsmi_model_weights(m)->w,
         .first = m->part.first,
         .column = g->width < m->classes ? m->part.first : 0,
         .row = first,
@@ -211,8 +211,8 @@ static void backward_listed(const xsmi_pass *p, uint64_t i)
     if (g->proximal) {
         add_proximal(p->estimator, g, p->eta, i, out);
     } else {
-        xsmi_model_backward(xsmi_listed_model(p->estimator, g), xsmi_listed_classes(g, i), 0,
-                            g->coefficients + i * g->width, g->lengths[i], out);
+        xsmi_weights_backward(xsmi_listed_weights(p->estimator, g), xsmi_listed_classes(g, i), 0,
+                              g->coefficients + i * g->width, g->lengths[i], out);
     }
 }
 

@@ -29,7 +29,7 @@ static bool select_and_score(const xsmi_pass *p, uint64_t first, uint64_t count)
     if (!g->work.gathered.used) {
         xsmi_estimator_select(e, g, first, count);
     }
-    return xsmi_estimator_scores(e, g, first, count, xsmi_listed_model(e, g)->w.alpha, NULL);
+    return xsmi_estimator_scores(e, g, first, count, xsmi_listed_weights(e, g)->alpha, NULL);
 }
 
 static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)

@@ -73,7 +73,7 @@ static xsmi_upcoming upcoming_list(const xsm_estimator *e, const xsm_gradient *g
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_upcoming *upcoming)
 {
-    const xsm_model *m = xsmi_listed_model(e, g);
+    const xsmi_weights *w = xsmi_listed_weights(e, g);
     const uint64_t ahead = xsmi_lists_ahead((size_t)g->width);
     bool finite = true;
     for (uint64_t i = first; i < first + count; i++) {
@@ -81,16 +81,16 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         const uint32_t *classes = xsmi_listed_classes(g, i);
         float *scores = g->work.scores + i * g->width;
         if (count == 1) {
-            xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, upcoming);
+            xsmi_weights_score(w, &x, classes, g->lengths[i], alpha, scores, upcoming);
         } else {
             const xsmi_upcoming next = upcoming_list(e, g, i + ahead, first + count);
-            xsmi_model_score_list(m, &x, classes, g->lengths[i], alpha, scores, &next);
+            xsmi_weights_score_list(w, &x, classes, g->lengths[i], alpha, scores, &next);
         }
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
         }
-        for (uint32_t j = 0; m->w.bias && j < g->lengths[i]; j++) {
-            g->work.linear[i * g->width + j] = scores[j] - m->w.bias[classes[j]];
+        for (uint32_t j = 0; w->bias && j < g->lengths[i]; j++) {
+            g->work.linear[i * g->width + j] = scores[j] - w->bias[classes[j]];
         }
     }
     return finite;

@@ -38,7 +38,7 @@ static void score_own(const xsmi_pass *p, uint64_t i, const xsmi_upcoming *next)
         some = XSMI_MIN(count - from, (uint32_t)SOME);
         const uint32_t left = count - from - some;
         const xsmi_upcoming rest = {classes + from + some, XSMI_MIN(left, (uint32_t)SOME), NULL, SIZE_MAX};
-        xsmi_model_score_list(own, &x, classes + from, some, own->w.alpha, z, left > 0 ? &rest : next);
+        xsmi_weights_score_list(&own->w, &x, classes + from, some, own->w.alpha, z, left > 0 ? &rest : next);
         for (uint32_t t = 0; t < some; t++) {
             const uint32_t j = entries[from + t];
             scores[j] = z[t] == z[t] ? z[t] : INFINITY;

@@ -196,9 +196,6 @@ static xsm_status reserve_lines(const xsmi_pass *p, const listing *l, lines *of,
     const xsm_model *m = p->estimator->model;
     xsm_gradient *g = p->gradient;
     xsmi_gathered *w = &g->work.gathered;
-    if (!w->rows) {
-        XSMI_TRY(xsmi_model_new_empty(g->context, m->features, 1, &w->rows, err));
-    }
     xsmi_arena counted = {NULL, 0};
     divide_lines(m, l, of, &counted);
     if (counted.used == SIZE_MAX || !xsmi_reserve(g->context, &w->weights, &w->weight_bytes, counted.used, 1)) {
@@ -227,10 +224,10 @@ static void copy_mine(const xsm_model *m, const listing *l, const lines *of)
     }
 }
 
-/* Makes a model of what came. */
+/* Makes a view of what came. */
 static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsmi_gathered *w)
 {
-    xsm_model *rows = w->rows;
+    xsmi_weights *rows = &w->rows;
     bool ones = true;
     for (uint32_t s = 0; s < l->count; s++) {
         const float *from = of->all + s * of->floats;
@@ -238,16 +235,13 @@ static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsm
         memcpy(&of->scale[s], from + scale_at(m), sizeof *of->scale);
         ones &= of->scale[s] == 1;
     }
-    rows->features = m->features;
-    rows->classes = l->count;
-    rows->kernels = m->kernels;
-    rows->w.weight = of->all;
-    rows->w.stride = of->floats;
-    rows->w.bias = m->part.own->w.bias ? of->bias : NULL;
-    rows->w.alpha = m->part.own->w.alpha;
-    rows->w.row_scale = ones ? NULL : of->scale;
-    rows->w.unscaled = ones;
-    rows->untouched = false;
+    xsmi_weights_start(m->kernels, l->count, m->features, rows);
+    rows->weight = of->all;
+    rows->stride = of->floats;
+    rows->bias = m->part.own->w.bias ? of->bias : NULL;
+    rows->alpha = m->part.own->w.alpha;
+    rows->row_scale = ones ? NULL : of->scale;
+    rows->unscaled = ones;
     w->used = true;
 }
 

@@ -31,10 +31,10 @@ xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err);
  * examples, it is returned as it is. */
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err);
 
-/* The model that listed classes are scored with, and the number there of each class of an example's list. */
-static inline const xsm_model *xsmi_listed_model(const xsm_estimator *e, const xsm_gradient *g)
+/* The weights that listed classes are scored with, and the row there of each class of an example's list. */
+static inline const xsmi_weights *xsmi_listed_weights(const xsm_estimator *e, const xsm_gradient *g)
 {
-    return g->work.gathered.used ? g->work.gathered.rows : e->model;
+    return g->work.gathered.used ? &g->work.gathered.rows : &e->model->w;
 }
 static inline const uint32_t *xsmi_listed_classes(const xsm_gradient *g, uint64_t i)
 {

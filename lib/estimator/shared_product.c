@@ -31,12 +31,12 @@ typedef struct frame {
     float *scaled; /* [XSMI_LANES][features] the same with the scales multiplied in, for models with scales */
 } frame;
 
-static bool is_scaled(const xsm_model *m)
+static bool is_scaled(const xsmi_weights *w)
 {
-    return m->w.row_scale || m->w.alpha != 1;
+    return w->row_scale || w->alpha != 1;
 }
 
-static frame divide_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena *arena)
+static frame divide_frame(const xsm_gradient *g, const xsmi_weights *w, xsmi_arena *arena)
 {
     const uint64_t columns = (uint64_t)g->work.shared.front + g->shared.count;
     frame f;
@@ -44,8 +44,8 @@ static frame divide_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena 
     f.draws = xsmi_arena_take(arena, columns, sizeof *f.draws);
     f.log_expected = xsmi_arena_take(arena, columns, sizeof *f.log_expected);
     f.linear = xsmi_arena_take(arena, columns, sizeof *f.linear);
-    f.packed = xsmi_arena_take(arena, m->features, XSMI_LANES * sizeof *f.packed);
-    f.scaled = xsmi_arena_take(arena, is_scaled(m) ? m->features : 0, XSMI_LANES * sizeof *f.scaled);
+    f.packed = xsmi_arena_take(arena, w->features, XSMI_LANES * sizeof *f.packed);
+    f.scaled = xsmi_arena_take(arena, is_scaled(w) ? w->features : 0, XSMI_LANES * sizeof *f.scaled);
     return f;
 }
 
@@ -53,7 +53,7 @@ static frame frame_of(const xsmi_pass *p, uint32_t thread)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     xsmi_arena arena = {d->scratch + thread * d->scratch_each, 0};
-    return divide_frame(p->gradient, d->model, &arena);
+    return divide_frame(p->gradient, d->scored, &arena);
 }
 
 /* The floats from a piece of the weights of S to the next. */
@@ -75,18 +75,18 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
 {
     xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *m = d->model;
+    const xsmi_weights *w = d->scored;
     const bool parts = xsmi_model_is_divided(p->estimator->model);
     const bool divided = parts && !p->gradient->work.gathered.used;
-    const size_t biases = divided && m->w.bias;
+    const size_t biases = divided && w->bias;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
-    const uint64_t pieces = ((uint64_t)m->features + XSMI_LANES - 1) / XSMI_LANES;
+    const uint64_t pieces = ((uint64_t)w->features + XSMI_LANES - 1) / XSMI_LANES;
     const size_t row = s->stride * sizeof *s->matrix;
     xsmi_arena each = {NULL, 0}, all = {memory, 0};
-    (void)divide_frame(p->gradient, m, &each);
+    (void)divide_frame(p->gradient, w, &each);
     d->scratch_each = each.used;
     d->weights = xsmi_arena_take(&all, p->input ? pieces : 0, pitch_of(s) * sizeof *d->weights);
-    d->packed = xsmi_arena_take(&all, blocks, m->features * XSMI_LANES * sizeof *d->packed);
+    d->packed = xsmi_arena_take(&all, blocks, w->features * XSMI_LANES * sizeof *d->packed);
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
     d->part = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part);
@@ -180,22 +180,22 @@ static void pack_examples(void *state, size_t block, uint32_t thread)
     m->kernels->pack(x, (size_t)count, m->features, p->gradient->work.shared.packed + first * m->features);
 }
 
-static size_t lines_of(const xsm_model *m)
+static size_t lines_of(const xsmi_weights *w)
 {
-    return (m->features + (size_t)XSMI_LINE - 1) / XSMI_LINE;
+    return (w->features + (size_t)XSMI_LINE - 1) / XSMI_LINE;
 }
 
 /* Where the model has the weights of a block of S. */
 static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const float **rows)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *m = d->model;
+    const xsmi_weights *w = d->scored;
     const size_t first = XSMI_MIN(block * XSMI_LANES, d->own_count);
     const size_t count = XSMI_MIN(d->own_count - first, XSMI_LANES);
     for (size_t c = 0; c < count; c++) {
-        rows[c] = m->w.weight + (size_t)d->own[first + c] * m->w.stride;
+        rows[c] = w->weight + (size_t)d->own[first + c] * w->stride;
     }
-    return (xsmi_prefetch_queue){rows, count, lines_of(m), 0, 0};
+    return (xsmi_prefetch_queue){rows, count, lines_of(w), 0, 0};
 }
 
 /* Packs the weights of a block of S: for the scores, and for the gradient of the rows. */
@@ -203,23 +203,23 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
 {
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *m = d->model;
+    const xsmi_weights *w = d->scored;
     const float *rows[XSMI_LANES];
     xsmi_prefetch_queue weights = weights_of(p, block, rows);
     xsmi_prefetch_queued(&weights, SIZE_MAX);
     for (size_t j = 0; j < weights.count; j++) {
         const uint32_t k = d->own[block * XSMI_LANES + j];
-        d->bias[block * XSMI_LANES + j] = m->w.bias ? m->w.bias[k] : 0;
-        if (is_scaled(m)) {
-            float *to = f->scaled + j * m->features;
-            memcpy(to, rows[j], m->features * sizeof *to);
-            m->kernels->scale(to, m->features, (float)(m->w.row_scale ? m->w.alpha * m->w.row_scale[k] : m->w.alpha));
+        d->bias[block * XSMI_LANES + j] = w->bias ? w->bias[k] : 0;
+        if (is_scaled(w)) {
+            float *to = f->scaled + j * w->features;
+            memcpy(to, rows[j], w->features * sizeof *to);
+            w->kernels->scale(to, w->features, (float)(w->row_scale ? w->alpha * w->row_scale[k] : w->alpha));
             rows[j] = to;
         }
     }
-    m->kernels->pack(rows, weights.count, m->features, f->packed);
+    w->kernels->pack(rows, weights.count, w->features, f->packed);
     if (p->input) {
-        m->kernels->pack_rows(rows, weights.count, m->features, d->weights + block * XSMI_LANES * XSMI_LANES,
+        w->kernels->pack_rows(rows, weights.count, w->features, d->weights + block * XSMI_LANES * XSMI_LANES,
                               pitch_of(s));
     }
 }
@@ -231,7 +231,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const xsmi_pass *p = state;
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *m = d->model;
+    const xsmi_weights *w = d->scored;
     const size_t c = block * XSMI_LANES, some = XSMI_MIN(d->own_count - c, XSMI_LANES);
     const float *next[XSMI_LANES];
     const frame f = frame_of(p, thread);
@@ -240,11 +240,11 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     xsmi_prefetch_firsts(&queue);
     pack_classes(p, block, &f);
     for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
-        m->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
-                                d->packed + i * m->features, 1, XSMI_LANES, f.packed, 0, m->features, some, &queue);
+        w->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
+                                d->packed + i * w->features, 1, XSMI_LANES, f.packed, 0, w->features, some, &queue);
     }
-    for (uint64_t i = p->first; m->w.bias && i < p->end; i++) {
-        m->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
+    for (uint64_t i = p->first; w->bias && i < p->end; i++) {
+        w->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
     }
 }
 
@@ -298,10 +298,10 @@ static void send_examples(void *state, size_t block, uint32_t thread)
             memcpy(to, scores + d->at, d->own_count * sizeof *scores);
         }
         xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
-        for (size_t j = 0; d->model->w.bias && j < labels; j++) {
+        for (size_t j = 0; d->scored->bias && j < labels; j++) {
             const uint32_t k = example->labels[j];
             if (xsmi_divided_has(m, k)) {
-                d->label_bias[(i + 1) * d->front - labels + j] = d->model->w.bias[k - m->part.first];
+                d->label_bias[(i + 1) * d->front - labels + j] = d->scored->bias[k - m->part.first];
             }
         }
     }
@@ -353,7 +353,7 @@ static uint64_t sent_examples(const xsmi_pass *p, uint32_t r)
 static size_t before_labels(const xsmi_pass *p, uint32_t r)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    return (size_t)((d->starts[r + 1] - d->starts[r]) * (sent_examples(p, r) + (d->model->w.bias != NULL)));
+    return (size_t)((d->starts[r + 1] - d->starts[r]) * (sent_examples(p, r) + (d->scored->bias != NULL)));
 }
 
 /* The bytes of all blocks. What is kept is behind those that are received: together they are no more than the scores of
@@ -370,7 +370,7 @@ static void measure_blocks(const xsmi_pass *p)
         const xsm_example *example = &p->gradient->example[i];
         for (uint64_t j = 0; j < example->label_count; j++) {
             d->sizes[xsmi_part_of(m->classes, ranks, example->labels[j])] +=
-                (d->model->w.bias ? 2 : 1) * sizeof *d->sent;
+                (d->scored->bias ? 2 : 1) * sizeof *d->sent;
         }
     }
     d->kept = d->received;
@@ -389,7 +389,7 @@ static void move_labels(const xsmi_pass *p, size_t *next, float *blocks, bool se
         const xsm_example *example = &p->gradient->example[i];
         const size_t labels = (size_t)example->label_count;
         float *scores = d->scores + i * p->gradient->shared.stride - labels;
-        float *biases = d->model->w.bias ? d->label_bias + (i + 1) * d->front - labels : NULL;
+        float *biases = d->scored->bias ? d->label_bias + (i + 1) * d->front - labels : NULL;
         for (size_t j = 0; j < labels; j++) {
             const uint32_t r = xsmi_part_of(m->classes, xsmi_ranks(m->context), example->labels[j]);
             if (send && r != xsmi_rank(m->context)) {
@@ -410,7 +410,7 @@ static void send_rest(const xsmi_pass *p)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const uint32_t rank = xsmi_rank(p->estimator->model->context);
-    if (d->model->w.bias) {
+    if (d->scored->bias) {
         memcpy(d->sent + sent_examples(p, rank) * d->own_count, d->bias, d->own_count * sizeof *d->bias);
     }
     d->next[rank] = before_labels(p, rank);
@@ -425,7 +425,7 @@ static void receive_rest(const xsmi_pass *p)
     for (uint32_t r = 0; r < ranks; at += d->sizes[r] / sizeof *d->received, r++) {
         const size_t own = d->starts[r + 1] - d->starts[r];
         const float *biases = d->received + at + sent_examples(p, r) * own;
-        for (size_t c = 0; d->model->w.bias && c < own; c++) {
+        for (size_t c = 0; d->scored->bias && c < own; c++) {
             d->all_bias[d->columns[d->starts[r] + c]] = biases[c];
         }
         d->next[r] = at + before_labels(p, r);
@@ -459,7 +459,7 @@ xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
     const xsm_model *m = p->estimator->model;
     const xsmi_gathered *w = &p->gradient->work.gathered;
     const bool divided = xsmi_model_is_divided(m) && !w->used;
-    p->gradient->work.shared.model = w->used ? w->rows : xsmi_model_weights(m);
+    p->gradient->work.shared.scored = w->used ? &w->rows : &xsmi_model_weights(m)->w;
     xsmi_pass scored = *p;
     if (divided) { /* this rank's classes are scored for the examples of all */
         scored.first = 0;
@@ -485,7 +485,7 @@ static void subtract_biases(const xsmi_pass *p, const xsm_score_block *b, const 
     const xsmi_shared_draws *d = &g->work.shared;
     const uint64_t labels = b->examples->label_count, i = (uint64_t)(b->examples - g->example);
     const float *own = d->label_bias + (i + 1) * d->front - labels;
-    for (uint32_t j = 0; d->model->w.bias && j < b->lengths[0]; j++) {
+    for (uint32_t j = 0; d->scored->bias && j < b->lengths[0]; j++) {
         linear[j] = scores[j] - (j < labels ? own[j] : d->all_bias[g->shared.column[b->classes[j]]]);
     }
 }
@@ -498,17 +498,17 @@ static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float 
     const xsm_model *m = e->model;
     const uint64_t i = (uint64_t)(b->examples - p->gradient->example), labels = b->examples->label_count;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *scored = d->model;
+    const xsmi_weights *scored = d->scored;
     if (xsmi_model_is_divided(m) && !p->gradient->work.gathered.used) {
         memmove(scores, d->scores + i * p->gradient->shared.stride - labels, (size_t)labels * sizeof *scores);
         subtract_biases(p, b, scores, linear);
     } else {
         const xsmi_features x = xsmi_gradient_features(e, p->gradient, i);
         const uint32_t *numbers = labels_of(p, i);
-        xsmi_model_score_classes(scored, &x, numbers, (size_t)labels, scored->w.alpha, scores, NULL);
-        for (uint32_t j = 0; scored->w.bias && j < b->lengths[0]; j++) {
+        xsmi_weights_score(scored, &x, numbers, (size_t)labels, scored->alpha, scores, NULL);
+        for (uint32_t j = 0; scored->bias && j < b->lengths[0]; j++) {
             linear[j] = scores[j] -
-                        (j < labels ? scored->w.bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
+                        (j < labels ? scored->bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
         }
     }
     /* False for NaN, too. */
@@ -630,15 +630,15 @@ void xsmi_shared_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_
 static bool add_labels(const xsmi_pass *p, uint64_t i)
 {
     const xsm_gradient *g = p->gradient;
-    const xsm_model *m = g->work.shared.model;
+    const xsmi_weights *w = g->work.shared.scored;
     const xsm_example *example = &g->example[i];
     float *row = p->input->values + i * p->input->stride;
     for (uint64_t j = 0; j < example->label_count; j++) {
         if (g->shared.column[example->labels[j]] == XSMI_NO_CLASS) {
-            xsmi_model_backward(m, labels_of(p, i) + j, 0, g->coefficients + i * g->width + j, 1, row);
+            xsmi_weights_backward(w, labels_of(p, i) + j, 0, g->coefficients + i * g->width + j, 1, row);
         }
     }
-    return m->kernels->row_scaled_max(row, m->features, 1, 0) < INFINITY; /* false for NaN, too */
+    return w->kernels->row_scaled_max(row, w->features, 1, 0) < INFINITY; /* false for NaN, too */
 }
 
 bool xsmi_shared_backward(const xsmi_pass *p, const xsmi_piece *piece)

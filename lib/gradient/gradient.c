@@ -50,12 +50,6 @@ static void clear_work(xsm_context *ctx, xsmi_work *w)
 
 static void clear_gathered(xsm_context *ctx, xsmi_gathered *w)
 {
-    if (w->rows) {
-        w->rows->w.weight = NULL; /* it has no memory of its own */
-        w->rows->w.bias = NULL;
-        w->rows->w.row_scale = NULL;
-        xsm_model_free(w->rows);
-    }
     xsmi_release(ctx, w->lists, w->list_bytes, 1);
     xsmi_release(ctx, w->weights, w->weight_bytes, 1);
     xsmi_release(ctx, w->results, w->result_bytes, 1);

@@ -33,7 +33,7 @@ typedef struct xsmi_shared_draws {
 
     /* What this process scores of them: all, in the order of their columns; or those of a divided model's part, in it
      * numbered from its first class. */
-    const xsm_model *model;
+    const xsmi_weights *scored;
     const uint32_t *own;
     uint32_t own_count;
     uint32_t *part; /* [own_count] of a divided model: `own` */
@@ -51,9 +51,8 @@ typedef struct xsmi_shared_draws {
 
 /* The weights of the classes that a batch lists, of a divided model, gathered from all ranks (estimator/gathered.h). */
 typedef struct xsmi_gathered {
-    bool used; /* the batch's examples are scored with them */
-    xsm_model
-        *rows; /* class s has the weights of slot s, which are in `weights`, and so on; NULL: there were none yet */
+    bool used;         /* the batch's examples are scored with them */
+    xsmi_weights rows; /* row s is that of slot s, in `weights`, as are its bias and scale */
     uint32_t
         *slots; /* [examples][width] the slots of the listed classes; of classes that a batch shares, the labels' */
     uint32_t *shared;                         /* [count] those of the classes that the batch shares */

@@ -86,7 +86,7 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float
         if (nodes) {
             z = nodes[best.child];
         } else {
-            xsmi_model_score_classes(m, x, &best.child, 1, m->w.alpha, &z, NULL);
+            xsmi_weights_score(&m->w, x, &best.child, 1, m->w.alpha, &z, NULL);
         }
         if (!isfinite(z)) {
             return 0;

@@ -19,68 +19,39 @@
 
 /* -- one row ------------------------------------------------------------------------------------------------------- */
 
-/* Where a converted row goes. */
-typedef struct target {
-    int32_t dtype;
-    void *data;      /* of that type */
-    size_t stride;   /* numbers from one row to the next */
-    double *factors; /* of int8 */
-} target;
-
 /* Converts a row; false if a number is not finite in the type, *bad. */
-static bool put_row(const target *to, size_t row, const float *from, size_t n, size_t *bad)
+static bool put_row(const xsmi_weights *to, size_t row, const float *from, size_t *bad)
 {
+    const int32_t dtype = xsmi_weights_dtype(to);
+    const size_t n = to->features, at = row * to->stride;
     float most = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!xsmi_finite_in(to->dtype, from[i])) {
+        if (!xsmi_finite_in(dtype, from[i])) {
             *bad = i;
             return false;
         }
         most = fabsf(from[i]) > most ? fabsf(from[i]) : most;
     }
-    if (to->dtype == XSM_DTYPE_FLOAT32) {
-        memcpy((float *)to->data + row * to->stride, from, n * sizeof *from);
-    } else if (to->dtype == XSM_DTYPE_BFLOAT16) {
-        uint16_t *numbers = (uint16_t *)to->data + row * to->stride;
+    void *narrow = (void *)(uintptr_t)to->narrow.data;
+    if (dtype == XSM_DTYPE_FLOAT32) {
+        memcpy(to->weight + at, from, n * sizeof *from);
+    } else if (dtype == XSM_DTYPE_BFLOAT16) {
+        uint16_t *numbers = (uint16_t *)narrow + at;
         for (size_t i = 0; i < n; i++) {
             numbers[i] = xsmi_to_bfloat16(from[i]);
         }
     } else {
-        int8_t *numbers = (int8_t *)to->data + row * to->stride;
+        int8_t *numbers = (int8_t *)narrow + at;
         const float factor = xsmi_int8_factor(most);
         for (size_t i = 0; i < n; i++) {
             numbers[i] = xsmi_to_int8(from[i], factor);
         }
-        to->factors[row] = (double)factor;
+        to->row_scale[row] = (double)factor;
     }
     return true;
 }
 
 /* -- a model ------------------------------------------------------------------------------------------------------- */
-
-/* Memory for [rows, columns] numbers of the target's type, and for factors. */
-static xsm_status allocate(xsm_context *ctx, int32_t dtype, size_t rows, size_t columns, xsmi_narrow *out,
-                           size_t *bytes, double **factors, xsm_error *err)
-{
-    size_t count;
-    if (!xsmi_multiply(rows, columns, &count) || count > SIZE_MAX / 2 / sizeof(uint16_t)) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%zu rows of %zu weights are more than can be addressed", rows, columns);
-    }
-    if (dtype == XSM_DTYPE_INT8) {
-        *factors = xsmi_allocate(ctx, rows, sizeof **factors);
-        if (!*factors) {
-            return xsmi_fail_memory(err, rows * sizeof **factors, "the factors of weights");
-        }
-    }
-    count *= xsmi_number_bytes(dtype);
-    void *data = xsmi_allocate(ctx, count, 1);
-    if (!data) {
-        return xsmi_fail_memory(err, count, "weights in fewer bits");
-    }
-    *out = (xsmi_narrow){dtype, data, columns};
-    *bytes = count;
-    return XSM_OK;
-}
 
 /* A model of this process with the shape of another, and with room for weights of a type. */
 static xsm_status new_weights(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
@@ -91,9 +62,7 @@ static xsm_status new_weights(const xsm_model *m, int32_t dtype, xsm_model **out
         (*out)->untouched = false;
     } else {
         XSMI_TRY(xsmi_model_new_empty(m->context, m->features, m->classes, out, err));
-        (*out)->w.stride = m->features;
-        xsm_status status = allocate(m->context, dtype, m->classes, m->features, &(*out)->w.narrow,
-                                     &(*out)->w.narrow_bytes, &(*out)->w.row_scale, err);
+        const xsm_status status = xsmi_weights_allocate_narrow(m->context, dtype, &(*out)->w, err);
         if (status != XSM_OK) {
             xsm_model_free(*out);
             return status;
@@ -119,55 +88,55 @@ static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, 
     return status;
 }
 
-static bool is_converted(const xsmi_narrow *from, int32_t dtype)
+/* Copies rows of the same type, and their factors: the same numbers, not rounded again. */
+static xsm_status copy_numbers(const xsm_context *ctx, const xsmi_weights *from, const xsmi_weights *to, xsm_error *err)
 {
-    return from->data && from->dtype == dtype;
-}
-
-/* Copies rows of the target's type, and their factors: the same numbers, not rounded again. */
-static xsm_status copy_numbers(const xsm_context *ctx, const xsmi_narrow *from, const double *factors, size_t rows,
-                               const target *to, xsm_error *err)
-{
-    const size_t each = from->stride * xsmi_number_bytes(from->dtype), together = FLOATS_TOGETHER / from->stride + 1;
-    for (size_t first = 0; first < rows; first += together) {
-        const size_t count = XSMI_MIN(rows - first, together), at = first * each;
+    const xsmi_narrow *numbers = &from->narrow;
+    const size_t each = numbers->stride * xsmi_number_bytes(numbers->dtype),
+                 together = FLOATS_TOGETHER / numbers->stride + 1;
+    for (size_t first = 0; first < from->rows; first += together) {
+        const size_t count = XSMI_MIN(from->rows - first, together), at = first * each;
         XSMI_TRY(xsmi_go_on(ctx, err));
-        memcpy((unsigned char *)to->data + at, (const unsigned char *)from->data + at, count * each);
+        memcpy((unsigned char *)(uintptr_t)to->narrow.data + at, (const unsigned char *)numbers->data + at,
+               count * each);
     }
-    if (to->factors) {
-        memcpy(to->factors, factors, rows * sizeof *factors);
+    if (to->row_scale) {
+        memcpy(to->row_scale, from->row_scale, from->rows * sizeof *to->row_scale);
     }
     return XSM_OK;
 }
 
-/* `start` is the number of the first class of `m`. */
-static xsm_status convert_weights(const xsm_model *m, size_t start, xsm_model *to, float *rows, size_t together,
-                                  xsm_error *err)
+/* Converts to a matrix with room for the numbers; `rows` is scratch, [together][features]. With `classes` the rows are
+ * those of the classes from `start` on, else the vectors of a first layer. */
+static xsm_status convert_matrix(const xsm_context *ctx, const xsmi_weights *from, const xsmi_weights *to, bool classes,
+                                 size_t start, float *rows, size_t together, xsm_error *err)
 {
-    const int32_t dtype = xsmi_model_dtype(to);
-    const target out = {dtype, to->w.narrow.data ? (void *)(uintptr_t)to->w.narrow.data : to->w.weight, to->w.stride,
-                        to->w.row_scale};
-    if (is_converted(&m->w.narrow, dtype)) {
-        return copy_numbers(m->context, &m->w.narrow, m->w.row_scale, m->classes, &out, err);
+    const int32_t dtype = xsmi_weights_dtype(to);
+    if (from->narrow.data && from->narrow.dtype == dtype) {
+        return copy_numbers(ctx, from, to, err);
     }
-    for (size_t first = 0; first < m->classes; first += together) {
-        const size_t count = XSMI_MIN(m->classes - first, together);
-        XSMI_TRY(xsmi_go_on(m->context, err));
-        xsmi_model_copy_rows(m, first, count, false, rows);
+    for (size_t first = 0; first < from->rows; first += together) {
+        const size_t count = XSMI_MIN(from->rows - first, together);
+        XSMI_TRY(xsmi_go_on(ctx, err));
+        xsmi_weights_copy(from, first, count, false, rows);
         for (size_t k = 0; k < count; k++) {
             size_t bad;
-            if (!put_row(&out, first + k, rows + k * m->features, m->features, &bad)) {
-                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite in %s",
-                                 start + first + k, bad, xsmi_narrow_name(dtype));
+            if (!put_row(to, first + k, rows + k * from->features, &bad)) {
+                return classes ? xsmi_fail(err, XSM_ERROR_DIVERGED,
+                                           "the weight of class %zu and feature %zu is not finite in %s",
+                                           start + first + k, bad, xsmi_narrow_name(dtype))
+                               : xsmi_fail(err, XSM_ERROR_DIVERGED,
+                                           "number %zu of the vector of feature %zu is not finite in %s", bad,
+                                           first + k, xsmi_narrow_name(dtype));
             }
         }
-        xsmi_advance(m->context, count);
+        xsmi_advance(ctx, classes ? count : 0);
     }
     return XSM_OK;
 }
 
 /* The first layer, in the type of the model's weights. */
-static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *row, xsm_error *err)
+static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *rows, size_t together, xsm_error *err)
 {
     const xsmi_layer *from = m->layer;
     const int32_t dtype = xsmi_model_dtype(to);
@@ -175,31 +144,13 @@ static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *row, x
         return XSM_OK;
     }
     XSMI_TRY(xsmi_layer_new(to, from->features, &from->made, NULL, err));
-    xsmi_layer *l = to->layer;
     if (from->tied) {
         return XSM_OK;
     }
     if (dtype != XSM_DTYPE_FLOAT32) {
-        l->w.stride = m->features;
-        XSMI_TRY(allocate(m->context, dtype, from->features, m->features, &l->w.narrow, &l->w.narrow_bytes,
-                          &l->w.row_scale, err));
+        XSMI_TRY(xsmi_weights_allocate_narrow(m->context, dtype, &to->layer->w, err));
     }
-    const target out = {dtype, l->w.narrow.data ? (void *)(uintptr_t)l->w.narrow.data : l->w.weight, l->w.stride,
-                        l->w.row_scale};
-    if (is_converted(&from->w.narrow, dtype)) {
-        return copy_numbers(m->context, &from->w.narrow, from->w.row_scale, from->features, &out, err);
-    }
-    const size_t together = FLOATS_TOGETHER / m->features + 1;
-    for (size_t j = 0; j < from->features; j++) {
-        size_t bad;
-        XSMI_TRY(j % together == 0 ? xsmi_go_on(m->context, err) : XSM_OK);
-        xsmi_layer_copy_vector(m, j, false, row);
-        if (!put_row(&out, j, row, m->features, &bad)) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "number %zu of the vector of feature %zu is not finite in %s",
-                             bad, j, xsmi_narrow_name(dtype));
-        }
-    }
-    return XSM_OK;
+    return convert_matrix(m->context, &from->w, &to->layer->w, false, 0, rows, together, err);
 }
 
 /* The bias of distances is that of the rounded weights, so that a class is one point. */
@@ -207,7 +158,7 @@ static xsm_status convert_bias(xsm_model *to, float *row, xsm_error *err)
 {
     for (uint32_t k = 0; to->score == XSM_GEOMETRY_EUCLIDEAN && k < to->classes; k++) {
         XSMI_TRY(k % 1024 == 0 ? xsmi_go_on(to->context, err) : XSM_OK);
-        xsmi_model_copy_rows(to, k, 1, false, row);
+        xsmi_weights_copy(&to->w, k, 1, false, row);
         to->w.bias[k] = -0.5f * to->kernels->dot(row, row, to->features);
     }
     return XSM_OK;
@@ -217,8 +168,8 @@ static xsm_status convert_parts(const xsm_model *m, xsm_model *to, float *rows, 
 {
     const xsm_model *from = xsmi_model_weights(m);
     xsm_model *own = xsmi_model_changed(to);
-    XSMI_TRY(convert_weights(from, m->part.first, own, rows, together, err));
-    const xsm_status status = convert_layer(from, own, rows, err);
+    XSMI_TRY(convert_matrix(m->context, &from->w, &own->w, true, m->part.first, rows, together, err));
+    const xsm_status status = convert_layer(from, own, rows, together, err);
     to->layer = own->layer;
     XSMI_TRY(status);
     XSMI_TRY(xsmi_model_copy_rest(m, to, err));

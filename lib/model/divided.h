@@ -81,7 +81,7 @@ xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size
  */
 xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err);
 
-/* As xsmi_model_score_classes(), `x` being the output layer's input, of this rank's classes; the scores of others are
+/* As xsmi_weights_score(), `x` being the output layer's input, of this rank's classes; the scores of others are
  * -INFINITY, and one of this rank's that is NaN is INFINITY, so that xsmi_exchange_max() gives every rank all scores.
  */
 void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
@@ -105,7 +105,7 @@ typedef struct xsmi_chosen_rows {
     const uint32_t *classes;
 } xsmi_chosen_rows;
 /* The scores of the listed classes as xsmi_model_chosen_scores() has them or, with `weights`, those of the weights
- * alone (xsmi_model_score_classes()), which a hierarchy has not. On the context's threads, and the results on every
+ * alone (xsmi_weights_score()), which a hierarchy has not. On the context's threads, and the results on every
  * rank; a score takes 4 bytes, of the rank that has the class. */
 xsm_status xsmi_divided_list_scores(const xsm_model *m, const xsmi_chosen_rows *lists, bool weights, float *scores,
                                     xsm_error *err);

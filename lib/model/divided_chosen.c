@@ -87,7 +87,7 @@ static void score_row(const list_job *job, size_t row, float *scratch)
         const uint32_t listed = (uint32_t)XSMI_MIN(end - j, (size_t)SOME);
         const uint32_t some = xsmi_part_list(m->part.first, m->part.end, classes + j, listed, local, at);
         if (some > 0 && job->weights) {
-            xsmi_model_score_classes(own, &both.input, local, some, own->w.alpha, z, NULL);
+            xsmi_weights_score(&own->w, &both.input, local, some, own->w.alpha, z, NULL);
         } else if (some > 0) {
             xsmi_model_chosen_scores(own, &both, local, some, z, scratch);
         }

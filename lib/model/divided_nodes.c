@@ -149,7 +149,7 @@ static void score_products(void *state, size_t index, uint32_t thread)
         for (uint32_t i = 0; i < some; i++) {
             list[i] = first + i;
         }
-        xsmi_model_score_classes(own, &input, list, some, own->w.alpha, n->mine + row * job->count + first, NULL);
+        xsmi_weights_score(&own->w, &input, list, some, own->w.alpha, n->mine + row * job->count + first, NULL);
     }
 }
 
@@ -425,7 +425,7 @@ static void score_paths(void *state, size_t index, uint32_t thread)
         for (; v != 0; v = h->parent[v], z++) {
             const uint32_t node = h->number[h->parent[v]] - m->part.first;
             if (node < own->classes) {
-                xsmi_model_score_classes(own, &input, &node, 1, own->w.alpha, z, NULL);
+                xsmi_weights_score(&own->w, &input, &node, 1, own->w.alpha, z, NULL);
             }
         }
     }

@@ -30,7 +30,7 @@ static void score_own(const xsm_model *m, const xsmi_features *x, const xsmi_mod
         if (row) {
             xsmi_model_chosen_scores(own, row, local, some, z, scratch);
         } else {
-            xsmi_model_score_classes(own, x, local, some, own->w.alpha, z, NULL);
+            xsmi_weights_score(&own->w, x, local, some, own->w.alpha, z, NULL);
         }
         for (uint32_t i = 0; i < some; i++) {
             scores[j + at[i]] = z[i] == z[i] ? z[i] : INFINITY;

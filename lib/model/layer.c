@@ -23,21 +23,9 @@ const char *const xsmi_pool_names[] = {"sum", "mean", "weighted-mean", NULL};
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-static xsm_status fail_too_large(const xsm_model *m, uint32_t features, xsm_error *err)
+static xsm_status allocate(const xsm_model *m, xsmi_weights *w, xsm_error *err)
 {
-    return xsmi_fail(err, XSM_ERROR_LIMIT, "%u features with vectors of %u are more floats than can be addressed",
-                     features, m->features);
-}
-
-static xsm_status allocate(xsm_model *m, uint32_t features, float **weight, size_t *stride, size_t *count,
-                           xsm_error *err)
-{
-    *stride = xsmi_row_stride(m->features);
-    if (!xsmi_multiply(features, *stride, count) || *count > SIZE_MAX / 2 / sizeof(float)) {
-        return fail_too_large(m, features, err);
-    }
-    *weight = xsmi_allocate_zero(m->context, *count, sizeof **weight);
-    return *weight ? XSM_OK : xsmi_fail_memory(err, *count * sizeof **weight, "the features' vectors");
+    return xsmi_weights_allocate(m->context, XSM_LAYOUT_CLASS_MAJOR, "the features' vectors", w, err);
 }
 
 xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
@@ -53,14 +41,14 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
     l->features = features;
     l->made = *options;
     l->tied = options->tied != 0;
-    l->w.alpha = 1;
+    xsmi_weights_start(m->kernels, features, m->features, &l->w);
     xsm_status status = XSM_OK;
     if (mapped) {
         /* Mapped vectors are copied before they are written to. */
         l->w.weight = (float *)(uintptr_t)mapped;
         l->w.stride = m->features;
     } else if (!l->tied && !m->w.narrow.data) {
-        status = allocate(m, features, &l->w.weight, &l->w.stride, &l->w.weight_count, err);
+        status = allocate(m, &l->w, err);
     }
     if (status != XSM_OK) {
         xsmi_release(m->context, l, 1, sizeof *l);
@@ -74,10 +62,7 @@ void xsmi_layer_free(xsm_model *m)
 {
     xsmi_layer *l = m->layer;
     if (l) {
-        if (l->w.weight_count > 0) {
-            xsmi_release(m->context, l->w.weight, l->w.weight_count, sizeof *l->w.weight);
-        }
-        xsmi_narrow_free(m->context, &l->w.narrow, l->w.narrow_bytes);
+        xsmi_weights_release(m->context, &l->w);
         xsmi_release(m->context, l->w.row_scale, l->features, sizeof *l->w.row_scale);
         xsmi_release(m->context, l, 1, sizeof *l);
         m->layer = NULL;
@@ -95,16 +80,14 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
     const start_job *job = state;
     xsm_model *m = job->model;
     const xsmi_layer *l = m->layer;
-    float *weight = l->tied ? m->w.weight : l->w.weight;
-    size_t stride = l->tied ? m->w.stride : l->w.stride;
-    const double alpha = l->tied ? m->w.alpha : l->w.alpha;
+    const xsmi_weights *w = xsmi_model_vectors(m);
     size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
     (void)thread;
     for (size_t j = first; j < first + XSMI_MIN(rest, PASS_VECTORS); j++) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
-            weight[j * stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1) / alpha);
+            w->weight[j * w->stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1) / w->alpha);
         }
     }
 }
@@ -187,35 +170,18 @@ xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
     if (l->w.narrow.data) {
         return own_narrow(m, err);
     }
-    float *weight;
-    size_t stride, count;
-    XSMI_TRY(allocate(m, l->features, &weight, &stride, &count, err));
+    xsmi_weights own = l->w;
+    XSMI_TRY(allocate(m, &own, err));
     for (size_t j = 0; j < l->features; j++) {
         xsm_status status = j % VECTORS_TOGETHER == 0 ? xsmi_go_on(m->context, err) : XSM_OK;
         if (status != XSM_OK) {
-            xsmi_release(m->context, weight, count, sizeof *weight);
+            xsmi_release(m->context, own.weight, own.weight_count, sizeof *own.weight);
             return status;
         }
-        memcpy(weight + j * stride, l->w.weight + j * l->w.stride, m->features * sizeof *weight);
+        memcpy(own.weight + j * own.stride, l->w.weight + j * l->w.stride, m->features * sizeof *own.weight);
     }
-    l->w.weight = weight;
-    l->w.stride = stride;
-    l->w.weight_count = count;
+    l->w = own;
     return XSM_OK;
-}
-
-void xsmi_layer_copy_vector(const xsm_model *m, size_t feature, bool raw, float *out)
-{
-    const xsmi_layer *l = m->layer;
-    const float scale = (float)(l->w.alpha * (l->w.row_scale ? l->w.row_scale[feature] : 1));
-    if (l->w.narrow.data) {
-        m->kernels->widen(&l->w.narrow, feature * l->w.stride, m->features, out);
-    } else {
-        memcpy(out, l->w.weight + feature * l->w.stride, m->features * sizeof *out);
-    }
-    if (!raw && scale != 1) {
-        m->kernels->scale(out, m->features, scale);
-    }
 }
 
 void xsmi_layer_fold(xsm_model *m)
@@ -284,15 +250,11 @@ static double tied_scale(const xsm_model *m, double alpha, uint32_t k)
 
 static void sum_vectors(const xsm_model *m, const uint32_t *index, const float *values, size_t count, float *out)
 {
-    const xsmi_layer *l = m->layer;
-    const xsmi_narrow floats = {XSM_DTYPE_FLOAT32, l->tied ? m->w.weight : l->w.weight,
-                                l->tied ? m->w.stride : l->w.stride};
-    const xsmi_narrow *own = l->tied ? &m->w.narrow : &l->w.narrow;
-    const xsmi_narrow *from = own->data ? own : &floats;
-    if (from->dtype == XSM_DTYPE_FLOAT32) {
-        m->kernels->column_sums(from->data, from->stride, index, values, count, m->features, out);
+    const xsmi_weights *w = xsmi_model_vectors(m);
+    if (w->narrow.data) {
+        m->kernels->narrow_column_sums(&w->narrow, index, values, count, m->features, out);
     } else {
-        m->kernels->narrow_column_sums(from, index, values, count, m->features, out);
+        m->kernels->column_sums(w->weight, w->stride, index, values, count, m->features, out);
     }
 }
 
@@ -358,8 +320,7 @@ void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *
 void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, const xsmi_layer_change *change)
 {
     const xsmi_layer *l = m->layer;
-    float *weight = l->tied ? m->w.weight : l->w.weight;
-    const size_t stride = l->tied ? m->w.stride : l->w.stride;
+    const xsmi_weights *w = xsmi_model_vectors(m);
     uint32_t rows[GROUP];
     float amounts[GROUP];
     size_t count = 0;
@@ -372,12 +333,12 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
         double scale = l->tied ? tied_scale(m, change->alpha, j) : change->alpha;
         amounts[count++] = (float)(-change->eta * (double)x->values[i] / scale);
         if (count == GROUP) {
-            m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);
+            m->kernels->scatter_update(w->weight, w->stride, rows, count, gradient, m->features, amounts, NULL);
             count = 0;
         }
     }
     if (count > 0) {
-        m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);
+        m->kernels->scatter_update(w->weight, w->stride, rows, count, gradient, m->features, amounts, NULL);
     }
 }
 

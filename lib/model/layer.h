@@ -41,8 +41,6 @@ xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *
 double xsmi_layer_squared_norm(const xsm_model *m);
 /* Copies mapped vectors to memory of their own. */
 xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err);
-/* The vector of a feature as floats, with its scales, or `raw`; not of tied vectors. */
-void xsmi_layer_copy_vector(const xsm_model *m, size_t feature, bool raw, float *out);
 /* Multiplies alpha into the vectors. */
 void xsmi_layer_fold(xsm_model *m);
 

@@ -26,11 +26,10 @@ bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor)
     if (!m->layer || m->layer->tied) {
         return false;
     }
-    *tensor = (xsmi_tensor){
-        .name = "embedding",
-        .dtype = xsmi_narrow_tensor_type(m->layer->w.narrow.data ? m->layer->w.narrow.dtype : XSM_DTYPE_FLOAT32),
-        .rank = 2,
-        .shape = {m->layer->features, m->features}};
+    *tensor = (xsmi_tensor){.name = "embedding",
+                            .dtype = xsmi_narrow_tensor_type(xsmi_weights_dtype(&m->layer->w)),
+                            .rank = 2,
+                            .shape = {m->layer->features, m->features}};
     return true;
 }
 
@@ -47,7 +46,7 @@ xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer 
     }
     xsm_status status = XSM_OK;
     for (size_t j = 0; j < l->features && status == XSM_OK; j++) {
-        xsmi_layer_copy_vector(m, j, raw, row);
+        xsmi_weights_copy(&l->w, j, 1, raw, row);
         for (size_t i = 0; i < h && status == XSM_OK; i++) {
             if (!(row[i] - row[i] == 0)) {
                 status = xsmi_fail(err, XSM_ERROR_DIVERGED,

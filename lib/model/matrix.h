@@ -13,9 +13,12 @@
 #include <stdatomic.h>
 
 typedef struct xsmi_weights {
+    const xsmi_kernels *kernels;
+    uint32_t rows, features;
     int32_t layout; /* XSM_LAYOUT_* */
-    /* Class-major: row k at weight + k*stride, stride >= features. Feature-major: row j at weight + j*stride, stride >=
-     * classes. Read-only when mapped. */
+    /* Class-major: row k at weight + k*stride, stride >= features. Feature-major: feature j at weight + j*stride,
+     * stride
+     * >= rows. Read-only when mapped. */
     float *weight;
     size_t stride;
     size_t weight_count; /* floats allocated; 0 when mapped */
@@ -31,5 +34,48 @@ typedef struct xsmi_weights {
     atomic_bool unscaled;
     float *bias; /* [rows] or NULL */
 } xsmi_weights;
+
+/* A class-major matrix of that shape, yet without numbers. */
+void xsmi_weights_start(const xsmi_kernels *kernels, uint32_t rows, uint32_t features, xsmi_weights *w);
+/* Floats of the matrix in a dense layout, and their stride; false when they cannot be addressed. */
+bool xsmi_weights_size(const xsmi_weights *w, int32_t layout, size_t *stride, size_t *count);
+/* Gives `w`, whose shape is set, zeros in a dense layout; `what` they are in a message. What it had is forgotten. */
+xsm_status xsmi_weights_allocate(xsm_context *ctx, int32_t layout, const char *what, xsmi_weights *w, xsm_error *err);
+/* The same of numbers in fewer bits, which are not set, class-major without padding, and of factors where the type has
+ * some. */
+xsm_status xsmi_weights_allocate_narrow(xsm_context *ctx, int32_t dtype, xsmi_weights *w, xsm_error *err);
+/* Releases numbers that were allocated. */
+void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w);
+
+/* The type of the numbers, an XSM_DTYPE_* value. */
+static inline int32_t xsmi_weights_dtype(const xsmi_weights *w)
+{
+    return w->sparse ? xsmi_sparse_dtype(w->sparse) : w->narrow.dtype;
+}
+/* row_scale, or NULL where all are known to be 1: for code that reads a few of them at a time, chosen at random. */
+static inline double *xsmi_weights_scales(const xsmi_weights *w)
+{
+    return atomic_load_explicit(&w->unscaled, memory_order_relaxed) ? NULL : w->row_scale;
+}
+
+/* Rows first..first+count, not sparse, as floats without padding, scales multiplied in, or `raw`. */
+void xsmi_weights_copy(const xsmi_weights *w, size_t first, size_t count, bool raw, float *out);
+
+/* Scores (logits) of listed rows for a row of data, with `alpha`, scales and bias. A score is one dot product: it has
+ * the same bits whatever other rows are scored. Inner loop: no checks, no allocation. Upcoming dense rows are
+ * prefetched meanwhile; NULL: none are. */
+void xsmi_weights_score(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count, double alpha,
+                        float *scores, const xsmi_upcoming *upcoming);
+/* The same for one of many lists, of any length: prefetches the weights of the rows that follow in the list and, at its
+ * end, what `next` has, a list that is scored soon. */
+void xsmi_weights_score_list(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count,
+                             double alpha, float *scores, const xsmi_upcoming *next);
+/* How many lists later that should be, if lists have about so many rows. */
+size_t xsmi_lists_ahead(size_t rows);
+
+/* The transpose: adds the gradient of `count` scores with respect to the features of the row of data, sum_k
+ * coefficients_k w_k, to out [features]; rows NULL = first, first+1, ... The sum has the order of the list. */
+void xsmi_weights_backward(const xsmi_weights *w, const uint32_t *rows, uint32_t first, const float *coefficients,
+                           size_t count, float *out);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * A linear model in memory: its weights, their layout, and the scales by which the L2 penalty (ridge) is applied.
  *
- * Only this file allocates, moves and releases weights. Classes, names, transform and metadata are in classes.c and
- * metadata.c; scoring is in score.c and score_all.c; files are in model_save.c and model_load.c.
+ * Only this file makes, moves and releases the weights of classes, in the memory of matrix.c. Classes, names, transform
+ * and metadata are in classes.c and metadata.c; scoring is in score.c and score_all.c; files are in model_save.c and
+ * model_load.c.
  */
 #include "model/model.h"
 #include "base/activity.h"
@@ -33,35 +34,16 @@ static void matrix_shape(const xsm_model *m, int32_t layout, size_t *rows, size_
     *columns = class_major ? m->features : m->classes;
 }
 
-/* Floats of an allocated matrix, and its stride; false when they cannot be addressed. */
-static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size_t *count)
-{
-    size_t rows;
-    size_t columns;
-    size_t bytes;
-    matrix_shape(m, layout, &rows, &columns);
-    *stride = xsmi_row_stride(columns);
-    bool fits = xsmi_multiply(rows, *stride, count) && xsmi_multiply(*count, sizeof(float), &bytes);
-    *count = fits && *count == 0 ? 1 : *count; /* a model without features has an allocation, too */
-    return fits && bytes <= SIZE_MAX / 2;
-}
-
 size_t xsmi_model_floats(const xsm_model *m)
 {
     size_t stride, count;
-    return matrix_size(m, m->w.layout, &stride, &count) ? count : SIZE_MAX;
+    return xsmi_weights_size(&m->w, m->w.layout, &stride, &count) ? count : SIZE_MAX;
 }
 
 /* Rows that one job of a pass over all weights takes. */
 static size_t rows_of_pass(size_t columns)
 {
     return columns < PASS_FLOATS ? PASS_FLOATS / (columns ? columns : 1) : 1;
-}
-
-static xsm_status fail_too_large(const xsm_model *m, xsm_error *err)
-{
-    return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes of %u features are more floats than can be addressed",
-                     m->classes, m->features);
 }
 
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
@@ -77,8 +59,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
     m->kernels = xsmi_context_kernels(ctx);
     m->features = features;
     m->classes = classes;
-    m->w.layout = XSM_LAYOUT_CLASS_MAJOR;
-    m->w.alpha = 1.0;
+    xsmi_weights_start(m->kernels, classes, features, &m->w);
     xsmi_model_drop_calibration(m);
     *out = m;
     return XSM_OK;
@@ -89,25 +70,11 @@ xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_
 {
     xsm_model *m;
     XSMI_TRY(xsmi_model_new_empty(context, features, classes, &m, err));
-    xsm_status status = XSM_OK;
-    size_t stride = 0;
-    size_t count = 0;
-    m->w.layout = o->layout;
-    if (!matrix_size(m, o->layout, &stride, &count)) {
-        status = fail_too_large(m, err);
-    } else {
-        xsmi_activity activity;
-        xsmi_begin(&activity, m->context, "making a model", "weights", 0);
-        m->w.stride = stride;
-        m->w.weight = xsmi_allocate_zero(m->context, count, sizeof *m->w.weight);
-        if (m->w.weight) {
-            m->w.weight_count = count;
-            m->untouched = true;
-        } else {
-            status = xsmi_fail_memory(err, count * sizeof *m->w.weight, "the weights");
-        }
-        status = xsmi_end(&activity, status, err);
-    }
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "making a model", "weights", 0);
+    xsm_status status = xsmi_weights_allocate(m->context, o->layout, "the weights", &m->w, err);
+    m->untouched = status == XSM_OK;
+    status = xsmi_end(&activity, status, err);
     if (status == XSM_OK && o->bias) {
         m->w.bias = xsmi_allocate_zero(m->context, classes, sizeof *m->w.bias);
         m->bias_owned = m->w.bias != NULL;
@@ -142,23 +109,16 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
 
 void xsmi_model_release_weights(xsm_model *m)
 {
-    if (m->w.weight_count > 0) {
-        xsmi_release(m->context, m->w.weight, m->w.weight_count, sizeof *m->w.weight);
-    }
+    xsmi_weights_release(m->context, &m->w);
     if (m->bias_owned) {
         xsmi_release(m->context, m->w.bias, m->classes, sizeof *m->w.bias);
     }
-    xsmi_narrow_free(m->context, &m->w.narrow, m->w.narrow_bytes);
-    xsmi_sparse_release(m->w.sparse);
     xsmi_label_trees_free(m->context, m->trees);
-    m->w.sparse = NULL;
     m->trees = NULL;
     if (!xsmi_host_tensors_mapped(&m->host)) {
         xsmi_unmap_file(&m->mapping);
     }
     xsmi_model_drop_row_lengths(m);
-    m->w.weight = NULL;
-    m->w.weight_count = 0;
     m->w.bias = NULL;
     m->bias_owned = false;
 }
@@ -289,20 +249,14 @@ static void transpose_rows(void *state, size_t index, uint32_t thread)
 /* Copies weights and bias to memory of the model's own, in the requested layout; the model is unchanged on failure. */
 static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
 {
-    size_t stride;
-    size_t count;
-    if (!matrix_size(m, layout, &stride, &count)) {
-        return fail_too_large(m, err);
-    }
-    float *weight = xsmi_allocate_zero(m->context, count, sizeof *weight);
-    if (!weight) {
-        return xsmi_fail_memory(err, count * sizeof *weight, "a copy of the weights");
-    }
+    xsmi_weights made;
+    xsmi_weights_start(m->kernels, m->classes, m->features, &made);
+    XSMI_TRY(xsmi_weights_allocate(m->context, layout, "a copy of the weights", &made, err));
     float *bias = NULL;
     if (m->w.bias) {
         bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
         if (!bias) {
-            xsmi_release(m->context, weight, count, sizeof *weight);
+            xsmi_weights_release(m->context, &made);
             return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
         }
         memcpy(bias, m->w.bias, m->classes * sizeof *bias);
@@ -310,13 +264,14 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
     copy_job job = {.context = m->context,
                     .source = m->w.weight,
                     .source_stride = m->w.stride,
-                    .target = weight,
-                    .target_stride = stride};
+                    .target = made.weight,
+                    .target_stride = made.stride};
     matrix_shape(m, m->w.layout, &job.rows, &job.columns);
     xsm_status status;
     if (m->w.sparse) {
         const bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
-        status = xsmi_sparse_spread(m->w.sparse, weight, class_major ? stride : 1, class_major ? 1 : stride, err);
+        status = xsmi_sparse_spread(m->w.sparse, made.weight, class_major ? made.stride : 1,
+                                    class_major ? 1 : made.stride, err);
     } else if (layout == m->w.layout) {
         job.each = rows_of_pass(job.columns);
         status = xsmi_run(m->context, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
@@ -325,17 +280,17 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
         status = xsmi_run(m->context, transpose_rows, &job, (job.columns + job.each - 1) / job.each, err);
     }
     if (status != XSM_OK) {
-        xsmi_release(m->context, weight, count, sizeof *weight);
+        xsmi_weights_release(m->context, &made);
         xsmi_release(m->context, bias, m->classes, sizeof *bias);
         return status;
     }
     xsmi_model_release_weights(m);
-    m->w.weight = weight;
-    m->w.weight_count = count;
-    m->w.stride = stride;
+    m->w.weight = made.weight;
+    m->w.weight_count = made.weight_count;
+    m->w.stride = made.stride;
+    m->w.layout = layout;
     m->w.bias = bias;
     m->bias_owned = bias != NULL;
-    m->w.layout = layout;
     if (!xsmi_host_tensors_mapped(&m->host)) {
         xsmi_lender_tell(&m->lender);
     }

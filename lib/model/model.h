@@ -152,12 +152,6 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
 /* The same for the bias alone, of any model. */
 xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err);
-/* row_scale, or NULL where all are known to be 1: for code that reads a few of them at a time, chosen at random. */
-static inline double *xsmi_model_row_scales(const xsm_model *m)
-{
-    return atomic_load_explicit(&m->w.unscaled, memory_order_relaxed) ? NULL : m->w.row_scale;
-}
-
 /* Makes row_scale, all ones, if there is none. The caller may then change them: none is known to be 1 any more. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
 /* Computes row_length, in parallel, if there is none. */
@@ -201,13 +195,8 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
     const xsm_model *own = m->part.own ? m->part.own : m;
-    return own->w.sparse ? xsmi_sparse_dtype(own->w.sparse)
-           : own->trees  ? xsmi_sparse_dtype(own->trees->tree[0].weights)
-                         : own->w.narrow.dtype;
+    return own->trees ? xsmi_sparse_dtype(own->trees->tree[0].weights) : xsmi_weights_dtype(&own->w);
 }
-/* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
- * (rows.c) */
-void xsmi_model_copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out);
 /* Copies all but the weights to a model of the same shape. Of a divided one, to one that is divided alike: this rank's
  * part of it alone. (prune.c) */
 xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
@@ -219,6 +208,12 @@ typedef struct xsmi_prune_chunks {
 } xsmi_prune_chunks;
 xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
                             xsm_error *err);
+
+/* Those of the vectors of the first layer: the output layer's where they are tied. */
+static inline const xsmi_weights *xsmi_model_vectors(const xsm_model *m)
+{
+    return m->layer->tied ? &m->w : &m->layer->w;
+}
 
 /* Weights that are stored, and their bytes. */
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);

@@ -12,14 +12,6 @@ const char *xsmi_narrow_name(int32_t dtype)
                                          : NULL;
 }
 
-void xsmi_narrow_free(xsm_context *ctx, xsmi_narrow *w, size_t bytes)
-{
-    if (bytes > 0) {
-        xsmi_release(ctx, (void *)(uintptr_t)w->data, bytes, 1);
-    }
-    *w = (xsmi_narrow){0, NULL, 0};
-}
-
 xsmi_dtype xsmi_narrow_tensor_type(int32_t dtype)
 {
     return dtype == XSM_DTYPE_INT8 ? XSMI_DTYPE_I8 : dtype == XSM_DTYPE_BFLOAT16 ? XSMI_DTYPE_BF16 : XSMI_DTYPE_F32;

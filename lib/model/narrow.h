@@ -50,9 +50,6 @@ static inline int8_t xsmi_to_int8(float number, float factor)
     return (int8_t)XSMI_CLAMP(whole, -XSMI_MOST_INT8, XSMI_MOST_INT8);
 }
 
-/* Releases numbers of so many bytes (0: they are mapped). */
-void xsmi_narrow_free(xsm_context *ctx, xsmi_narrow *w, size_t bytes);
-
 /* In a file: the names of the factors of `weight` and `embedding`, and the type of a tensor. */
 #define XSMI_WEIGHT_SCALE "weight_scale"
 #define XSMI_EMBEDDING_SCALE "embedding_scale"

@@ -76,8 +76,8 @@ xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parame
         }
         XSMI_TRY(xsmi_end(&activity, status, err));
     }
-    p.vectors = l->tied ? m->w.weight : l->w.weight;
-    p.feature_step = l->tied ? m->w.stride : l->w.stride;
+    p.vectors = xsmi_model_vectors(m)->weight;
+    p.feature_step = xsmi_model_vectors(m)->stride;
     p.features = l->features;
     p.hidden = m->features;
     p.dtype = xsmi_model_dtype(m);
@@ -122,16 +122,15 @@ xsm_status xsm_model_get_embedding_view(const xsm_model *m, xsm_embedding_view *
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
     }
-    const xsmi_layer *l = m->layer;
+    const xsmi_weights *w = xsmi_model_vectors(m);
     xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
-    const xsmi_narrow *narrow = l->tied ? &m->w.narrow : &l->w.narrow;
-    v.vectors = l->tied ? m->w.weight : l->w.weight;
-    v.data = narrow->data ? narrow->data : v.vectors;
-    v.feature_step = l->tied ? m->w.stride : l->w.stride;
-    v.bytes = stored_bytes(xsmi_model_dtype(m), l->features, v.feature_step, m->features);
-    v.scale = l->tied ? m->w.alpha : l->w.alpha;
-    v.feature_scales = l->tied ? m->w.row_scale : l->w.row_scale;
-    v.features = l->features;
+    v.vectors = w->weight;
+    v.data = w->narrow.data ? w->narrow.data : w->weight;
+    v.feature_step = w->stride;
+    v.bytes = stored_bytes(xsmi_model_dtype(m), w->rows, w->stride, w->features);
+    v.scale = w->alpha;
+    v.feature_scales = w->row_scale;
+    v.features = w->rows;
     v.hidden = m->features;
     v.dtype = xsmi_model_dtype(m);
     return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_embedding_view), view, "xsm_embedding_view", err);

@@ -19,64 +19,6 @@
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
-void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores, const xsmi_upcoming *upcoming)
-{
-    if (m->w.sparse) {
-        for (size_t j = 0; j < count; j++) {
-            scores[j] = xsmi_sparse_score(m->w.sparse, classes[j], x);
-        }
-    } else if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        for (size_t j = 0; j < count; j++) {
-            /* A column, whose sum has the same order, and so the same bits, as in a tile. */
-            scores[j] = 0.0f;
-            m->kernels->column_sums(m->w.weight + classes[j], m->w.stride, x->index, x->values, x->count, 1,
-                                    &scores[j]);
-        }
-    } else if (m->w.narrow.data && x->index) {
-        m->kernels->sparse_gather_narrow(&m->w.narrow, classes, count, x->index, x->values, x->count, scores);
-    } else if (m->w.narrow.data) {
-        m->kernels->gather_narrow(&m->w.narrow, classes, count, x->values, x->count, scores);
-    } else if (x->index) {
-        m->kernels->sparse_gather_scores(m->w.weight, m->w.stride, classes, count, x->index, x->values, x->count,
-                                         scores);
-    } else {
-        m->kernels->gather_scores(m->w.weight, m->w.stride, classes, count, x->values, x->count, scores, upcoming);
-    }
-    const float scale = (float)alpha;
-    const double *row_scale = xsmi_model_row_scales(m);
-    for (size_t j = 0; j < count; j++) {
-        float s = row_scale ? (float)(alpha * row_scale[classes[j]]) : scale;
-        scores[j] *= s;
-        if (m->w.bias) {
-            scores[j] += m->w.bias[classes[j]];
-        }
-    }
-}
-
-/* Weights are prefetched so many bytes ahead at most, which should stay in the first cache, and so many classes ahead
- * at least: memory takes longer than the scores of a few. */
-#define AHEAD_BYTES ((size_t)32 << 10)
-#define AHEAD_LEAST ((size_t)8)
-
-size_t xsmi_lists_ahead(size_t classes)
-{
-    return classes > 0 ? (AHEAD_LEAST + classes - 1) / classes : AHEAD_LEAST;
-}
-
-void xsmi_model_score_list(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                           double alpha, float *scores, const xsmi_upcoming *next)
-{
-    const size_t fit = AHEAD_BYTES / (m->features * sizeof *scores + 1), most = XSMI_MAX(fit, AHEAD_LEAST);
-    for (size_t at = 0; at < count;) {
-        const size_t some = XSMI_MIN(count - at, most), left = count - at - some;
-        const xsmi_upcoming rest = {classes + at + some, XSMI_MIN(left, most), NULL, SIZE_MAX};
-        const xsmi_upcoming first = {next->rows, XSMI_MIN(next->count, most), next->x, SIZE_MAX};
-        xsmi_model_score_classes(m, x, classes + at, some, alpha, scores + at, left > 0 ? &rest : &first);
-        at += some;
-    }
-}
-
 /* Nodes of a path that are scored in one call. */
 #define PATH_NODES 64
 
@@ -94,7 +36,7 @@ static void score_paths(const xsm_model *m, const xsmi_class_tree *h, const xsmi
                 nodes[some] = h->number[h->parent[v]];
                 sign[some] = xsmi_hierarchy_turn(v) ? 1 : -1;
             }
-            xsmi_model_score_classes(m, x, nodes, some, m->w.alpha, z, NULL);
+            xsmi_weights_score(&m->w, x, nodes, some, m->w.alpha, z, NULL);
             for (uint32_t i = 0; i < some; i++) {
                 sum -= xsmi_softplus(-sign[i] * (double)z[i]);
             }
@@ -114,7 +56,7 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, con
         score_paths(m, m->hierarchy, &row->input, classes, count, scores);
         return;
     }
-    xsmi_model_score_classes(m, &row->input, classes, count, m->w.alpha, scores, NULL);
+    xsmi_weights_score(&m->w, &row->input, classes, count, m->w.alpha, scores, NULL);
     if (m->correction) {
         m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, scratch);
     }

@@ -48,27 +48,11 @@ static inline xsmi_features xsmi_model_forward(const xsm_model *m, const xsmi_fe
 xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, size_t first, size_t end, float *out,
                              size_t stride, const xsmi_aside *aside, xsm_error *err);
 
-/* Adds the gradient of `count` classes with respect to a row's features, sum_k coefficients_k w_k, to out [features];
- * classes NULL = first, first+1, ... The sum has the order of the list. (score_backward.c) */
-void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t first, const float *coefficients,
-                         size_t count, float *out);
-
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
-/* Scores (logits) of m classes for the output layer's input of one row, with scales and bias, without the model's
- * correction: the scores that training uses. Inner loop: no checks, no allocation. Upcoming dense rows are prefetched
- * meanwhile; NULL: none are. */
-void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores, const xsmi_upcoming *upcoming);
-/* The same for one of many lists, of any length: prefetches the weights of the classes that follow in the list and, at
- * its end, what `next` has, a list that is scored soon. */
-void xsmi_model_score_list(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                           double alpha, float *scores, const xsmi_upcoming *next);
-/* How many lists later that should be, if lists have about so many classes. */
-size_t xsmi_lists_ahead(size_t classes);
-
-/* The same with the model's correction, or log-probabilities in a hierarchy. It takes the row itself, and the output
- * layer's input of it. `scratch` has xsmi_model_chosen_scratch() floats. */
+/* Scores of chosen classes with the model's correction, or log-probabilities in a hierarchy; xsmi_weights_score() has
+ * those of the weights alone, which training uses. It takes the row itself, and the output layer's input of it.
+ * `scratch` has xsmi_model_chosen_scratch() floats. */
 static inline size_t xsmi_model_chosen_scratch(const xsm_model *m)
 {
     return m->trees ? m->trees->widest : xsmi_correction_code(m->correction);

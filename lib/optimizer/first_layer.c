@@ -20,9 +20,8 @@ typedef struct layer_job {
 
 static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
 {
-    const xsm_model *m = o->model;
-    const xsmi_layer *l = m->layer;
-    row->weights = l->tied ? m->w.weight + feature * m->w.stride : l->w.weight + feature * l->w.stride;
+    const xsmi_weights *w = xsmi_model_vectors(o->model);
+    row->weights = w->weight + feature * w->stride;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         row->accumulators[i] = o->accumulators[i].layer + feature * o->accumulators[i].layer_stride;

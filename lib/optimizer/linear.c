@@ -82,7 +82,7 @@ static void add(xsm_model *m, const xsmi_example_step *s)
 {
     const xsmi_features *x = s->x;
     const xsmi_entries *entries = &s->entries;
-    const double *row_scale = xsmi_model_row_scales(m);
+    const double *row_scale = xsmi_weights_scales(&m->w);
     float amounts[GROUP];
     for (uint64_t start = 0; start < entries->count; start += GROUP) {
         uint32_t group = (uint32_t)XSMI_MIN(entries->count - start, (uint64_t)GROUP);

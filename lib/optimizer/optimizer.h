@@ -90,7 +90,7 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
  * bounded rows. Drops lengths that these steps would not update. Refuses models with an unsupported layout. */
 xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_error *err);
 /* Returns the alpha after a decay; first multiplies scales that have become small into the rows, which changes
- * m->alpha. The caller sets m->alpha to the result after the step. */
+ * m->w.alpha. The caller sets m->w.alpha to the result after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err);
 /* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. A step on
  * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. Of a divided

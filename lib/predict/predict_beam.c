@@ -103,7 +103,7 @@ static bool search_beam(xsm_predictor *p, const xsmi_features *x, const xsmi_row
         }
     } else {
         xsmi_features input = xsmi_model_forward(m, x, b->hidden);
-        xsmi_model_score_classes(m, &input, b->classes, found, m->w.alpha, b->scores, NULL);
+        xsmi_weights_score(&m->w, &input, b->classes, found, m->w.alpha, b->scores, NULL);
         for (uint32_t j = 0; j < found; j++) {
             b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
         }

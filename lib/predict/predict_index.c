@@ -84,7 +84,7 @@ static bool score_again(const xsm_predictor *p, xsmi_features x, const float *qu
     if (m->layer) {
         x = (xsmi_features){query, NULL, m->features};
     }
-    xsmi_model_score_classes(m, &x, list->class_of, count, m->w.alpha, list->score, NULL);
+    xsmi_weights_score(&m->w, &x, list->class_of, count, m->w.alpha, list->score, NULL);
     if (p->correction) { /* numbers, which need no scratch */
         p->correction->kind->chosen(p->correction, &x, list->class_of, count, list->score, NULL);
     }

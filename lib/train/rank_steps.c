@@ -192,7 +192,7 @@ static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha
         to[j] = -INFINITY;
     }
     if (count > 0) {
-        xsmi_model_score_classes(m, &x, classes, count, alpha, t->scratch, next.count > 0 ? &next : NULL);
+        xsmi_weights_score(&m->w, &x, classes, count, alpha, t->scratch, next.count > 0 ? &next : NULL);
     }
     for (uint32_t i = 0; i < count; i++) {
         const float z = t->scratch[i];

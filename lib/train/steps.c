@@ -227,7 +227,7 @@ XSMI_PREFETCHER void fetch_numbers(const xsm_model *m, const xsmi_upcoming *upco
 
 XSMI_PREFETCHER void fetch_scales(const xsm_model *m, const xsmi_upcoming *upcoming)
 {
-    const double *row_scale = xsmi_model_row_scales(m);
+    const double *row_scale = xsmi_weights_scales(&m->w);
     if (!row_scale && !m->row_length && !m->w.bias) {
         return;
     }

@@ -348,7 +348,7 @@ TEST(scales_are_read_once_they_differ)
         dense_step(&d, &p, rows, &view, 1);
         assert_ok(xsm_optimizer_apply(o, &one, g, 1, &err), err);
         assert_true(distance(&d, m, true) <= 1e-6);
-        assert_true(m->w.row_scale && (xsmi_model_row_scales(m) == NULL) == (step == 0));
+        assert_true(m->w.row_scale && (xsmi_weights_scales(&m->w) == NULL) == (step == 0));
         free(d.w);
         xsm_estimator_free(e);
     }

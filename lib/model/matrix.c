@@ -1,0 +1,213 @@
+#include "model/matrix.h"
+
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <xsoftmax/model.h>
+
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+
+void xsmi_weights_start(const xsmi_kernels *kernels, uint32_t rows, uint32_t features, xsmi_weights *w)
+{
+    memset(w, 0, sizeof *w);
+    w->kernels = kernels;
+    w->rows = rows;
+    w->features = features;
+    w->layout = XSM_LAYOUT_CLASS_MAJOR;
+    w->alpha = 1;
+}
+
+bool xsmi_weights_size(const xsmi_weights *w, int32_t layout, size_t *stride, size_t *count)
+{
+    const bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
+    size_t bytes;
+    *stride = xsmi_row_stride(class_major ? w->features : w->rows);
+    bool fits = xsmi_multiply(class_major ? w->rows : w->features, *stride, count) &&
+                xsmi_multiply(*count, sizeof(float), &bytes);
+    *count = fits && *count == 0 ? 1 : *count; /* a model without features has an allocation, too */
+    return fits && bytes <= SIZE_MAX / 2;
+}
+
+static xsm_status fail_too_large(const xsmi_weights *w, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_LIMIT, "%u rows of %u weights are more than can be addressed", w->rows,
+                     w->features);
+}
+
+xsm_status xsmi_weights_allocate(xsm_context *ctx, int32_t layout, const char *what, xsmi_weights *w, xsm_error *err)
+{
+    size_t stride, count;
+    if (!xsmi_weights_size(w, layout, &stride, &count)) {
+        return fail_too_large(w, err);
+    }
+    float *weight = xsmi_allocate_zero(ctx, count, sizeof *weight);
+    if (!weight) {
+        return xsmi_fail_memory(err, count * sizeof *weight, what);
+    }
+    w->weight = weight;
+    w->stride = stride;
+    w->weight_count = count;
+    w->layout = layout;
+    return XSM_OK;
+}
+
+xsm_status xsmi_weights_allocate_narrow(xsm_context *ctx, int32_t dtype, xsmi_weights *w, xsm_error *err)
+{
+    size_t count;
+    if (!xsmi_multiply(w->rows, w->features, &count) || count > SIZE_MAX / 2 / sizeof(uint16_t)) {
+        return fail_too_large(w, err);
+    }
+    if (dtype == XSM_DTYPE_INT8) {
+        w->row_scale = xsmi_allocate(ctx, w->rows, sizeof *w->row_scale);
+        if (!w->row_scale) {
+            return xsmi_fail_memory(err, w->rows * sizeof *w->row_scale, "the factors of weights");
+        }
+    }
+    count *= xsmi_number_bytes(dtype);
+    void *data = xsmi_allocate(ctx, count, 1);
+    if (!data) {
+        return xsmi_fail_memory(err, count, "weights in fewer bits");
+    }
+    w->stride = w->features;
+    w->narrow = (xsmi_narrow){dtype, data, w->stride};
+    w->narrow_bytes = count;
+    return XSM_OK;
+}
+
+void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w)
+{
+    if (w->weight_count > 0) {
+        xsmi_release(ctx, w->weight, w->weight_count, sizeof *w->weight);
+    }
+    if (w->narrow_bytes > 0) {
+        xsmi_release(ctx, (void *)(uintptr_t)w->narrow.data, w->narrow_bytes, 1);
+    }
+    xsmi_sparse_release(w->sparse);
+    w->weight = NULL;
+    w->weight_count = 0;
+    w->narrow = (xsmi_narrow){0, NULL, 0};
+    w->narrow_bytes = 0;
+    w->sparse = NULL;
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+void xsmi_weights_copy(const xsmi_weights *w, size_t first, size_t count, bool raw, float *out)
+{
+    size_t d = w->features;
+    if (w->narrow.data) {
+        w->kernels->widen(&w->narrow, first * w->stride, count * w->stride, out);
+    } else if (w->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t j = 0; j < d; j++) {
+            const float *weight = w->weight + j * w->stride + first;
+            for (size_t k = 0; k < count; k++) {
+                out[k * d + j] = weight[k];
+            }
+        }
+    } else {
+        for (size_t k = 0; k < count; k++) {
+            memcpy(out + k * d, w->weight + (first + k) * w->stride, d * sizeof *out);
+        }
+    }
+    for (size_t k = 0; !raw && k < count; k++) {
+        float scale = (float)(w->alpha * (w->row_scale ? w->row_scale[first + k] : 1.0));
+        if (scale != 1.0f) {
+            w->kernels->scale(out + k * d, d, scale);
+        }
+    }
+}
+
+/* -- scores -------------------------------------------------------------------------------------------------------- */
+
+void xsmi_weights_score(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count, double alpha,
+                        float *scores, const xsmi_upcoming *upcoming)
+{
+    if (w->sparse) {
+        for (size_t j = 0; j < count; j++) {
+            scores[j] = xsmi_sparse_score(w->sparse, rows[j], x);
+        }
+    } else if (w->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t j = 0; j < count; j++) {
+            /* A column, whose sum has the same order, and so the same bits, as in a tile. */
+            scores[j] = 0.0f;
+            w->kernels->column_sums(w->weight + rows[j], w->stride, x->index, x->values, x->count, 1, &scores[j]);
+        }
+    } else if (w->narrow.data && x->index) {
+        w->kernels->sparse_gather_narrow(&w->narrow, rows, count, x->index, x->values, x->count, scores);
+    } else if (w->narrow.data) {
+        w->kernels->gather_narrow(&w->narrow, rows, count, x->values, x->count, scores);
+    } else if (x->index) {
+        w->kernels->sparse_gather_scores(w->weight, w->stride, rows, count, x->index, x->values, x->count, scores);
+    } else {
+        w->kernels->gather_scores(w->weight, w->stride, rows, count, x->values, x->count, scores, upcoming);
+    }
+    const float scale = (float)alpha;
+    const double *row_scale = xsmi_weights_scales(w);
+    for (size_t j = 0; j < count; j++) {
+        float s = row_scale ? (float)(alpha * row_scale[rows[j]]) : scale;
+        scores[j] *= s;
+        if (w->bias) {
+            scores[j] += w->bias[rows[j]];
+        }
+    }
+}
+
+/* Weights are prefetched so many bytes ahead at most, which should stay in the first cache, and so many rows ahead
+ * at least: memory takes longer than the scores of a few. */
+#define AHEAD_BYTES ((size_t)32 << 10)
+#define AHEAD_LEAST ((size_t)8)
+
+size_t xsmi_lists_ahead(size_t rows)
+{
+    return rows > 0 ? (AHEAD_LEAST + rows - 1) / rows : AHEAD_LEAST;
+}
+
+void xsmi_weights_score_list(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count,
+                             double alpha, float *scores, const xsmi_upcoming *next)
+{
+    const size_t fit = AHEAD_BYTES / (w->features * sizeof *scores + 1), most = XSMI_MAX(fit, AHEAD_LEAST);
+    for (size_t at = 0; at < count;) {
+        const size_t some = XSMI_MIN(count - at, most), left = count - at - some;
+        const xsmi_upcoming rest = {rows + at + some, XSMI_MIN(left, most), NULL, SIZE_MAX};
+        const xsmi_upcoming first = {next->rows, XSMI_MIN(next->count, most), next->x, SIZE_MAX};
+        xsmi_weights_score(w, x, rows + at, some, alpha, scores + at, left > 0 ? &rest : &first);
+        at += some;
+    }
+}
+
+/* Rows whose coefficients are scaled together. A run of them stays in the first cache for the next rows. */
+#define GROUP 64
+
+static void add_feature_major(const xsmi_weights *w, const uint32_t *rows, uint32_t first, const float *amounts,
+                              size_t count, float *out)
+{
+    for (size_t j = 0; j < w->features; j++) {
+        const float *row = w->weight + j * w->stride;
+        for (size_t i = 0; i < count; i++) {
+            out[j] = fmaf(amounts[i], row[rows ? rows[i] : first + i], out[j]);
+        }
+    }
+}
+
+void xsmi_weights_backward(const xsmi_weights *w, const uint32_t *rows, uint32_t first, const float *coefficients,
+                           size_t count, float *out)
+{
+    float amounts[GROUP];
+    for (size_t start = 0; start < count; start += GROUP) {
+        size_t group = XSMI_MIN(count - start, GROUP);
+        const uint32_t *some = rows ? rows + start : NULL;
+        const uint32_t next = first + (uint32_t)start;
+        for (size_t i = 0; i < group; i++) {
+            double scale = w->row_scale ? w->alpha * w->row_scale[some ? some[i] : next + i] : w->alpha;
+            amounts[i] = (float)((double)coefficients[start + i] * scale);
+        }
+        if (w->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+            add_feature_major(w, some, next, amounts, group, out);
+        } else {
+            const float *weight = some ? w->weight : w->weight + next * w->stride;
+            w->kernels->column_sums(weight, w->stride, some, amounts, group, w->features, out);
+        }
+    }
+}
