@@ -1,5 +1,6 @@
 #include "model/matrix.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -90,6 +91,91 @@ void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w)
     w->narrow = (xsmi_narrow){0, NULL, 0};
     w->narrow_bytes = 0;
     w->sparse = NULL;
+}
+
+/* -- layout -------------------------------------------------------------------------------------------------------- */
+
+/* Side of a square that is transposed at once: its cache lines of both matrices stay in the first cache. */
+#define TRANSPOSE_SIDE 32
+/* Rows of the result of one job. */
+#define TRANSPOSE_ROWS 64
+/* Rows of the source, of which TRANSPOSE_SIDE columns are transposed, between two looks whether to go on. */
+#define TRANSPOSE_POLL (TRANSPOSE_SIDE * 64)
+/* Floats of the source of one job that copies them as they are. */
+#define COPY_FLOATS ((size_t)1 << 20)
+
+typedef struct copy_job {
+    const xsm_context *context;
+    const xsmi_weights *from, *to;
+    size_t rows, columns; /* of the source in memory */
+    size_t each;          /* rows of the source, or of the target when it is transposed, that one job does */
+} copy_job;
+
+static void copy_rows(void *state, size_t index, uint32_t thread)
+{
+    const copy_job *job = state;
+    size_t end = job->rows - index * job->each < job->each ? job->rows : (index + 1) * job->each;
+    (void)thread;
+    for (size_t r = index * job->each; r < end; r++) {
+        memcpy(job->to->weight + r * job->to->stride, job->from->weight + r * job->from->stride,
+               job->columns * sizeof *job->to->weight);
+    }
+}
+
+static void transpose_rows(void *state, size_t index, uint32_t thread)
+{
+    const copy_job *job = state;
+    const xsmi_weights *from = job->from, *to = job->to;
+    size_t first = index * job->each;
+    size_t last = job->columns - first < job->each ? job->columns : first + job->each;
+    (void)thread;
+    for (size_t column = first; column < last; column += TRANSPOSE_SIDE) {
+        size_t column_end = last - column < TRANSPOSE_SIDE ? last : column + TRANSPOSE_SIDE;
+        for (size_t row = 0; row < job->rows; row += TRANSPOSE_SIDE) {
+            if (row % TRANSPOSE_POLL == 0 && xsmi_poll(job->context)) {
+                return;
+            }
+            size_t row_end = job->rows - row < TRANSPOSE_SIDE ? job->rows : row + TRANSPOSE_SIDE;
+            for (size_t c = column; c < column_end; c++) {
+                for (size_t r = row; r < row_end; r++) {
+                    to->weight[c * to->stride + r] = from->weight[r * from->stride + c];
+                }
+            }
+        }
+        xsmi_advance(job->context, (column_end - column) * job->rows);
+    }
+}
+
+static xsm_status copy_numbers(xsm_context *ctx, const xsmi_weights *from, const xsmi_weights *to, xsm_error *err)
+{
+    const bool class_major = from->layout == XSM_LAYOUT_CLASS_MAJOR;
+    copy_job job = {.context = ctx,
+                    .from = from,
+                    .to = to,
+                    .rows = class_major ? from->rows : from->features,
+                    .columns = class_major ? from->features : from->rows};
+    if (from->sparse) {
+        const bool rows = to->layout == XSM_LAYOUT_CLASS_MAJOR;
+        return xsmi_sparse_spread(from->sparse, to->weight, rows ? to->stride : 1, rows ? 1 : to->stride, err);
+    }
+    if (to->layout == from->layout) {
+        job.each = job.columns < COPY_FLOATS ? COPY_FLOATS / XSMI_MAX(job.columns, 1) : 1;
+        return xsmi_run(ctx, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
+    }
+    job.each = TRANSPOSE_ROWS;
+    return xsmi_run(ctx, transpose_rows, &job, (job.columns + job.each - 1) / job.each, err);
+}
+
+xsm_status xsmi_weights_copy_as(xsm_context *ctx, const xsmi_weights *from, int32_t layout, const char *what,
+                                xsmi_weights *to, xsm_error *err)
+{
+    xsmi_weights_start(from->kernels, from->rows, from->features, to);
+    XSMI_TRY(xsmi_weights_allocate(ctx, layout, what, to, err));
+    const xsm_status status = copy_numbers(ctx, from, to, err);
+    if (status != XSM_OK) {
+        xsmi_weights_release(ctx, to);
+    }
+    return status;
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */

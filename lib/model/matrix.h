@@ -44,6 +44,10 @@ xsm_status xsmi_weights_allocate(xsm_context *ctx, int32_t layout, const char *w
 /* The same of numbers in fewer bits, which are not set, class-major without padding, and of factors where the type has
  * some. */
 xsm_status xsmi_weights_allocate_narrow(xsm_context *ctx, int32_t dtype, xsmi_weights *w, xsm_error *err);
+/* A copy of the numbers in a dense layout, without scales and bias, of numbers that are not in fewer bits; in parallel.
+ */
+xsm_status xsmi_weights_copy_as(xsm_context *ctx, const xsmi_weights *from, int32_t layout, const char *what,
+                                xsmi_weights *to, xsm_error *err);
 /* Releases numbers that were allocated. */
 void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w);
 

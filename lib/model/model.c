@@ -17,22 +17,8 @@
 
 #include <xsoftmax/stored_weights.h>
 
-/* Side of a square that is transposed at once: its cache lines of both matrices stay in the first cache. */
-#define TRANSPOSE_SIDE 32
-/* Rows of the result of one job. */
-#define TRANSPOSE_ROWS 64
-/* Rows of the source, of which TRANSPOSE_SIDE columns are transposed, between two looks whether to go on. */
-#define TRANSPOSE_POLL (TRANSPOSE_SIDE * 64)
 /* Floats of one job of a pass over all weights. */
 #define PASS_FLOATS ((size_t)1 << 20)
-
-/* Rows and columns of the weights in memory. */
-static void matrix_shape(const xsm_model *m, int32_t layout, size_t *rows, size_t *columns)
-{
-    bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
-    *rows = class_major ? m->classes : m->features;
-    *columns = class_major ? m->features : m->classes;
-}
 
 size_t xsmi_model_floats(const xsm_model *m)
 {
@@ -198,99 +184,23 @@ void xsm_model_free(xsm_model *m)
     xsm_context_free(ctx);
 }
 
-/* -- copies -------------------------------------------------------------------------------------------------------- */
+/* -- layout -------------------------------------------------------------------------------------------------------- */
 
-typedef struct copy_job {
-    const xsm_context *context;
-    const float *source;
-    size_t source_stride;
-    size_t rows, columns; /* of the source */
-    float *target;
-    size_t target_stride;
-    size_t each; /* rows of the source, or of the target when it is transposed, that one job does */
-} copy_job;
-
-static void copy_rows(void *state, size_t index, uint32_t thread)
-{
-    const copy_job *job = state;
-    size_t end = job->rows - index * job->each < job->each ? job->rows : (index + 1) * job->each;
-    (void)thread;
-    for (size_t r = index * job->each; r < end; r++) {
-        const float *source = job->source + r * job->source_stride;
-        float *target = job->target + r * job->target_stride;
-        memcpy(target, source, job->columns * sizeof *target);
-    }
-}
-
-static void transpose_rows(void *state, size_t index, uint32_t thread)
-{
-    const copy_job *job = state;
-    size_t first = index * job->each;
-    size_t last = job->columns - first < job->each ? job->columns : first + job->each;
-    (void)thread;
-    for (size_t column = first; column < last; column += TRANSPOSE_SIDE) {
-        size_t column_end = last - column < TRANSPOSE_SIDE ? last : column + TRANSPOSE_SIDE;
-        for (size_t row = 0; row < job->rows; row += TRANSPOSE_SIDE) {
-            if (row % TRANSPOSE_POLL == 0 && xsmi_poll(job->context)) {
-                return;
-            }
-            size_t row_end = job->rows - row < TRANSPOSE_SIDE ? job->rows : row + TRANSPOSE_SIDE;
-            for (size_t c = column; c < column_end; c++) {
-                float *target = job->target + c * job->target_stride;
-                for (size_t r = row; r < row_end; r++) {
-                    target[r] = job->source[r * job->source_stride + c];
-                }
-            }
-        }
-        xsmi_advance(job->context, (column_end - column) * job->rows);
-    }
-}
-
-/* Copies weights and bias to memory of the model's own, in the requested layout; the model is unchanged on failure. */
+/* Copies weights and bias to memory of the model's own, in the requested layout; on failure they stay where they are,
+ * or the weights do. */
 static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
 {
     xsmi_weights made;
-    xsmi_weights_start(m->kernels, m->classes, m->features, &made);
-    XSMI_TRY(xsmi_weights_allocate(m->context, layout, "a copy of the weights", &made, err));
-    float *bias = NULL;
-    if (m->w.bias) {
-        bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
-        if (!bias) {
-            xsmi_weights_release(m->context, &made);
-            return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
-        }
-        memcpy(bias, m->w.bias, m->classes * sizeof *bias);
-    }
-    copy_job job = {.context = m->context,
-                    .source = m->w.weight,
-                    .source_stride = m->w.stride,
-                    .target = made.weight,
-                    .target_stride = made.stride};
-    matrix_shape(m, m->w.layout, &job.rows, &job.columns);
-    xsm_status status;
-    if (m->w.sparse) {
-        const bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
-        status = xsmi_sparse_spread(m->w.sparse, made.weight, class_major ? made.stride : 1,
-                                    class_major ? 1 : made.stride, err);
-    } else if (layout == m->w.layout) {
-        job.each = rows_of_pass(job.columns);
-        status = xsmi_run(m->context, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
-    } else {
-        job.each = TRANSPOSE_ROWS;
-        status = xsmi_run(m->context, transpose_rows, &job, (job.columns + job.each - 1) / job.each, err);
-    }
-    if (status != XSM_OK) {
-        xsmi_weights_release(m->context, &made);
-        xsmi_release(m->context, bias, m->classes, sizeof *bias);
-        return status;
-    }
+    XSMI_TRY(xsmi_model_own_bias(m, err));
+    XSMI_TRY(xsmi_weights_copy_as(m->context, &m->w, layout, "a copy of the weights", &made, err));
+    made.alpha = m->w.alpha;
+    made.row_scale = m->w.row_scale;
+    made.unscaled = m->w.unscaled;
+    made.bias = m->w.bias;
+    m->bias_owned = false;
     xsmi_model_release_weights(m);
-    m->w.weight = made.weight;
-    m->w.weight_count = made.weight_count;
-    m->w.stride = made.stride;
-    m->w.layout = layout;
-    m->w.bias = bias;
-    m->bias_owned = bias != NULL;
+    m->w = made;
+    m->bias_owned = made.bias != NULL;
     if (!xsmi_host_tensors_mapped(&m->host)) {
         xsmi_lender_tell(&m->lender);
     }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include <xsoftmax/stored_weights.h>
-
 /* Numbers that are filled between two looks whether to go on. */
 #define FILL_NUMBERS ((size_t)1 << 20)
 
@@ -21,25 +19,13 @@ static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float va
     return XSM_OK;
 }
 
-static xsm_status new_layer(const xsm_optimizer *o, xsmi_accumulator *accumulator, float initial, xsm_error *err)
+/* Numbers for a matrix of that layout and shape. */
+static xsm_status new_numbers(const xsm_optimizer *o, int32_t layout, uint32_t rows, float initial, const char *what,
+                              xsmi_weights *w, xsm_error *err)
 {
-    const xsm_model *m = o->model;
-    if (m->layer->tied) {
-        accumulator->layer = accumulator->output->w.weight;
-        accumulator->layer_stride = accumulator->output->w.stride;
-        return XSM_OK;
-    }
-    size_t count;
-    accumulator->layer_stride = xsmi_row_stride(m->features);
-    accumulator->layer = xsmi_multiply(m->layer->features, accumulator->layer_stride, &count)
-                             ? xsmi_allocate(o->context, count, sizeof *accumulator->layer)
-                             : NULL;
-    if (!accumulator->layer) {
-        return xsmi_fail_memory(err, m->layer->features * accumulator->layer_stride * sizeof *accumulator->layer,
-                                "an optimizer's numbers for the features' vectors");
-    }
-    accumulator->layer_count = count;
-    return fill(o, accumulator->layer, count, initial, err);
+    xsmi_weights_start(o->model->kernels, rows, o->model->features, w);
+    XSMI_TRY(xsmi_weights_allocate(o->context, layout, what, w, err));
+    return fill(o, w->weight, w->weight_count, initial, err);
 }
 
 /* "PREFIX-NAME" */
@@ -60,18 +46,29 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
     const xsm_model *m = o->model;
     const char *name = o->ops.accumulator_names[number];
     const float initial = o->ops.initial ? o->ops.initial(o->state, number) : 0;
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
-    shape.bias = m->w.bias != NULL;
-    shape.layout = m->w.layout;
     accumulator->bias_name = joined(o->context, "bias-", name);
     accumulator->layer_name = joined(o->context, "layer-", name);
     if (!accumulator->bias_name || !accumulator->layer_name) {
         return xsmi_fail_memory(err, strlen(name), "the names of an optimizer's numbers");
     }
-    XSMI_TRY(xsmi_model_new_local(o->context, m->features, m->classes, &shape, &accumulator->output, err));
-    XSMI_TRY(fill(o, accumulator->output->w.weight, accumulator->output->w.weight_count, initial, err));
-    XSMI_TRY(accumulator->output->w.bias ? fill(o, accumulator->output->w.bias, m->classes, initial, err) : XSM_OK);
-    return m->layer ? new_layer(o, accumulator, initial, err) : XSM_OK;
+    XSMI_TRY(new_numbers(o, m->w.layout, m->classes, initial, "an optimizer's numbers for the weights", &accumulator->w,
+                         err));
+    if (m->w.bias) {
+        accumulator->w.bias = xsmi_allocate(o->context, m->classes, sizeof *accumulator->w.bias);
+        if (!accumulator->w.bias) {
+            return xsmi_fail_memory(err, m->classes * sizeof *accumulator->w.bias,
+                                    "an optimizer's numbers for the bias");
+        }
+        XSMI_TRY(fill(o, accumulator->w.bias, m->classes, initial, err));
+    }
+    if (m->layer && m->layer->tied) {
+        accumulator->vectors = accumulator->w;
+        accumulator->vectors.weight_count = 0;
+    } else if (m->layer) {
+        return new_numbers(o, XSM_LAYOUT_CLASS_MAJOR, m->layer->features, initial,
+                           "an optimizer's numbers for the features' vectors", &accumulator->vectors, err);
+    }
+    return XSM_OK;
 }
 
 xsm_status xsmi_accumulators_new(xsm_optimizer *o, xsm_error *err)
@@ -86,43 +83,60 @@ void xsmi_accumulators_free(xsm_optimizer *o)
 {
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         xsmi_accumulator *accumulator = &o->accumulators[i];
-        xsm_model_free(accumulator->output);
-        if (accumulator->layer_count > 0) {
-            xsmi_release(o->context, accumulator->layer, accumulator->layer_count, sizeof *accumulator->layer);
-        }
+        xsmi_release(o->context, accumulator->w.bias, accumulator->w.rows, sizeof *accumulator->w.bias);
+        xsmi_weights_release(o->context, &accumulator->w);
+        xsmi_weights_release(o->context, &accumulator->vectors);
         xsmi_release_text(o->context, accumulator->bias_name);
         xsmi_release_text(o->context, accumulator->layer_name);
-        *accumulator = (xsmi_accumulator){.output = NULL};
+        *accumulator = (xsmi_accumulator){.bias_name = NULL};
     }
+}
+
+/* Whether the model has other vectors now. */
+static bool has_other_vectors(const xsm_model *m, const xsmi_accumulator *accumulator)
+{
+    return accumulator->vectors.weight_count > 0 && accumulator->vectors.rows != m->layer->features;
 }
 
 static xsm_status fail_changed(const xsm_optimizer *o, const xsmi_accumulator *accumulator, xsm_error *err)
 {
-    const xsm_model *m = o->model, *s = accumulator->output;
-    if (accumulator->layer_count > 0 && accumulator->layer_count / accumulator->layer_stride != m->layer->features) {
+    const xsm_model *m = o->model;
+    if (has_other_vectors(m, accumulator)) {
         return xsmi_fail(err, XSM_ERROR_STATE,
-                         "the model has vectors for %u features now, and for %zu when optimizer '%s' was bound; "
+                         "the model has vectors for %u features now, and for %u when optimizer '%s' was bound; "
                          "bind it again",
-                         m->layer->features, accumulator->layer_count / accumulator->layer_stride, o->ops.name);
+                         m->layer->features, accumulator->vectors.rows, o->ops.name);
     }
     return xsmi_fail(err, XSM_ERROR_STATE,
                      "the model has %u features and %u classes now, and %u and %u when optimizer '%s' was bound; bind "
                      "it again",
-                     m->features, m->classes, s->features, s->classes, o->ops.name);
+                     m->features, m->classes, accumulator->w.features, accumulator->w.rows, o->ops.name);
+}
+
+static xsm_status set_layout(const xsm_optimizer *o, int32_t layout, xsmi_weights *w, xsm_error *err)
+{
+    const char *what = "an optimizer's numbers for the weights";
+    xsmi_weights made;
+    xsmi_activity activity;
+    xsmi_begin(&activity, o->context, "changing the layout", "weights", (uint64_t)w->features * w->rows);
+    XSMI_TRY(xsmi_end(&activity, xsmi_weights_copy_as(o->context, w, layout, what, &made, err), err));
+    made.bias = w->bias;
+    xsmi_weights_release(o->context, w);
+    *w = made;
+    return XSM_OK;
 }
 
 xsm_status xsmi_accumulators_follow(xsm_optimizer *o, xsm_error *err)
 {
     const xsm_model *m = o->model;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        const xsmi_accumulator *accumulator = &o->accumulators[i];
-        const xsm_model *s = accumulator->output;
-        if (s->classes != m->classes || s->features != m->features || !s->w.bias != !m->w.bias ||
-            (accumulator->layer_count > 0 &&
-             accumulator->layer_count / accumulator->layer_stride != m->layer->features)) {
+        xsmi_accumulator *accumulator = &o->accumulators[i];
+        xsmi_weights *w = &accumulator->w;
+        if (w->rows != m->classes || w->features != m->features || !w->bias != !m->w.bias ||
+            has_other_vectors(m, accumulator)) {
             return fail_changed(o, accumulator, err);
         }
-        XSMI_TRY(xsm_model_set_layout(accumulator->output, m->w.layout, err));
+        XSMI_TRY(w->layout != m->w.layout ? set_layout(o, m->w.layout, w, err) : XSM_OK);
     }
     return XSM_OK;
 }
@@ -134,17 +148,18 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
 {
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         const xsmi_accumulator *accumulator = &o->accumulators[i];
-        const xsm_model *s = accumulator->output;
+        const xsmi_weights *w = &accumulator->w, *vectors = &accumulator->vectors;
+        const bool class_major = w->layout == XSM_LAYOUT_CLASS_MAJOR, layer = vectors->weight_count > 0;
         const xsm_state_tensor all[] = {
             {.name = o->ops.accumulator_names[i],
-             .lines = s->w.layout == XSM_LAYOUT_CLASS_MAJOR ? s->classes : s->features,
-             .width = s->w.stride,
-             .data = s->w.weight},
-            {.name = accumulator->bias_name, .lines = s->classes, .width = 1, .data = s->w.bias},
+             .lines = class_major ? w->rows : w->features,
+             .width = w->stride,
+             .data = w->weight},
+            {.name = accumulator->bias_name, .lines = w->rows, .width = 1, .data = w->bias},
             {.name = accumulator->layer_name,
-             .lines = accumulator->layer_count > 0 ? accumulator->layer_count / accumulator->layer_stride : 0,
-             .width = accumulator->layer_stride,
-             .data = accumulator->layer_count > 0 ? accumulator->layer : NULL},
+             .lines = layer ? vectors->rows : 0,
+             .width = vectors->stride,
+             .data = layer ? vectors->weight : NULL},
         };
         for (size_t j = 0; j < sizeof all / sizeof *all; j++) {
             if (all[j].data && index-- == 0) {
@@ -152,9 +167,8 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
                 tensor->size = sizeof *tensor;
                 tensor->type = XSM_STATE_F32;
                 kind->negative = (o->ops.signed_accumulators >> i & 1) != 0;
-                kind->classes =
-                    all[j].data == s->w.bias || (all[j].data == s->w.weight && s->w.layout == XSM_LAYOUT_CLASS_MAJOR);
-                kind->columns = all[j].data == s->w.weight && s->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
+                kind->classes = all[j].data == w->bias || (all[j].data == w->weight && class_major);
+                kind->columns = all[j].data == w->weight && !class_major;
                 return true;
             }
         }

@@ -24,7 +24,8 @@ static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
     row->weights = w->weight + feature * w->stride;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        row->accumulators[i] = o->accumulators[i].layer + feature * o->accumulators[i].layer_stride;
+        const xsmi_weights *own = &o->accumulators[i].vectors;
+        row->accumulators[i] = own->weight + feature * own->stride;
     }
 }
 

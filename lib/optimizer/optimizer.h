@@ -16,10 +16,8 @@
 
 /* A number for each weight of the model. */
 typedef struct xsmi_accumulator {
-    xsm_model *output; /* of the shape and layout of the model: for its weights and bias */
-    float *layer;      /* [F] rows, for a first layer, or NULL; if the vectors are tied, the rows of `output` */
-    size_t layer_stride;
-    size_t layer_count;           /* floats allocated */
+    xsmi_weights w;               /* of the shape and layout of the model's, with its bias */
+    xsmi_weights vectors;         /* of a first layer; those of tied vectors are a view of `w` */
     char *bias_name, *layer_name; /* in checkpoints */
 } xsmi_accumulator;
 

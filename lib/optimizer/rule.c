@@ -78,7 +78,7 @@ void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features 
 {
     xsmi_row row = {.weights = o->model->w.bias + first, .stride = 1};
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        row.accumulators[i] = o->accumulators[i].output->w.bias + first;
+        row.accumulators[i] = o->accumulators[i].w.bias + first;
     }
     xsmi_rule_row(o, &row, x, 1, step);
 }
@@ -86,17 +86,17 @@ void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features 
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes)
 {
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        const xsm_model *s = o->accumulators[i].output;
+        const xsmi_weights *w = &o->accumulators[i].w;
         for (uint32_t j = 0; j < count; j++) {
-            const float *row = s->w.weight + (size_t)classes[j] * s->w.stride;
+            const float *row = w->weight + (size_t)classes[j] * w->stride;
             for (size_t l = 0; x->index && l < x->count; l++) {
                 __builtin_prefetch(row + x->index[l], 1, 3);
             }
             for (size_t l = 0; !x->index && l < x->count; l += XSMI_LINE) {
                 xsmi_prefetch_line(row + l);
             }
-            if (s->w.bias) {
-                __builtin_prefetch(s->w.bias + classes[j], 1, 3);
+            if (w->bias) {
+                __builtin_prefetch(w->bias + classes[j], 1, 3);
             }
         }
     }

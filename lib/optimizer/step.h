@@ -113,8 +113,8 @@ static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t colum
     row->weights = m->w.weight + line * m->w.stride + column;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        const xsm_model *s = o->accumulators[i].output;
-        row->accumulators[i] = s->w.weight + line * s->w.stride + column;
+        const xsmi_weights *w = &o->accumulators[i].w;
+        row->accumulators[i] = w->weight + line * w->stride + column;
     }
 }
 

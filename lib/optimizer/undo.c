@@ -21,9 +21,9 @@ static size_t arrays_of(const xsm_optimizer *o)
     return 1 + (size_t)o->ops.accumulators;
 }
 
-static xsm_model *array_at(const xsm_optimizer *o, size_t i)
+static const xsmi_weights *array_at(const xsm_optimizer *o, size_t i)
 {
-    return i == 0 ? o->model : o->accumulators[i - 1].output;
+    return i == 0 ? &o->model->w : &o->accumulators[i - 1].w;
 }
 
 /* Floats of the copy of an array, with its biases. */
@@ -68,7 +68,7 @@ bool xsmi_undo_begin(const xsmi_step *s)
     }
     memset(u->saved, 0, o->model->classes * sizeof *u->saved);
     for (size_t i = 0; o->model->w.bias && i < arrays; i++) {
-        memcpy(biases_of(o, i), array_at(o, i)->w.bias, o->model->classes * sizeof(float));
+        memcpy(biases_of(o, i), array_at(o, i)->bias, o->model->classes * sizeof(float));
     }
     return true;
 }
@@ -80,9 +80,8 @@ bool xsmi_undo_save(const xsmi_step *s, uint32_t first, size_t count)
         return false;
     }
     for (size_t i = 0; i < arrays_of(o); i++) {
-        const xsm_model *m = array_at(o, i);
-        memcpy(rows_of(o, i) + first * m->w.stride, m->w.weight + first * m->w.stride,
-               count * m->w.stride * sizeof(float));
+        const xsmi_weights *w = array_at(o, i);
+        memcpy(rows_of(o, i) + first * w->stride, w->weight + first * w->stride, count * w->stride * sizeof(float));
     }
     memset(o->undo.saved + first, 1, count * sizeof *o->undo.saved);
     return true;
@@ -98,13 +97,13 @@ void xsmi_undo_step(const xsmi_step *s)
             end++;
         }
         for (size_t i = 0; saved && i < arrays_of(o); i++) {
-            const xsm_model *m = array_at(o, i);
-            memcpy(m->w.weight + first * m->w.stride, rows_of(o, i) + first * m->w.stride,
-                   (end - first) * m->w.stride * sizeof(float));
+            const xsmi_weights *w = array_at(o, i);
+            memcpy(w->weight + first * w->stride, rows_of(o, i) + first * w->stride,
+                   (end - first) * w->stride * sizeof(float));
         }
     }
     for (size_t i = 0; o->model->w.bias && i < arrays_of(o); i++) {
-        memcpy(array_at(o, i)->w.bias, biases_of(o, i), classes * sizeof(float));
+        memcpy(array_at(o, i)->bias, biases_of(o, i), classes * sizeof(float));
     }
 }
 
