@@ -1,6 +1,7 @@
 /* Estimators between their tables and their callers: checks tables, allocates states, sets options. */
 #include "estimator/estimator.h"
 #include "base/entry.h"
+#include "index/index.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -195,11 +196,24 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
+/* Makes the index that the option names and replaces the present one. */
+static xsm_status make_index(xsm_estimator *e, xsm_error *err)
+{
+    xsm_index *made;
+    XSMI_TRY(xsm_index_new(e->context, xsmi_index_names[e->common.index], &made, err));
+    if (e->search.index == e->search.own) {
+        e->search.index = made;
+    }
+    xsm_index_free(e->search.own);
+    e->search.own = made;
+    return XSM_OK;
+}
+
 /* Makes the sampler or the index that the options name, for the kinds with one. */
 static xsm_status make_sampler_or_index(xsm_estimator *e, xsm_error *err)
 {
     return e->ops.kind == XSM_ESTIMATOR_SAMPLED    ? xsmi_estimator_make_sampler(e, err)
-           : e->ops.kind == XSM_ESTIMATOR_SEARCHED ? xsmi_estimator_make_index(e, err)
+           : e->ops.kind == XSM_ESTIMATOR_SEARCHED ? make_index(e, err)
                                                    : XSM_OK;
 }
 
@@ -411,4 +425,99 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
     }
     xsmi_option_group group = options_of(&e->ops, (void *)(uintptr_t)&e->common, e->state);
     return xsmi_group_get(&group, name, buffer, size);
+}
+
+/* -- the index ----------------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_index: the estimator is NULL");
+    }
+    if (!e->search.own) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
+    }
+    if (e->model || (like && like->built)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "%s",
+                         e->model ? "the index must be set before the estimator is bound"
+                                  : "the index is built; one that is not is wanted");
+    }
+    xsm_index *made = e->search.own;
+    if (like) {
+        XSMI_TRY(xsmi_index_new_like(like, &made, err));
+    }
+    xsm_index_free(e->search.index != e->search.own ? e->search.index : NULL);
+    e->search.index = made;
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_get_index_info(const xsm_estimator *e, uint32_t block, xsm_index_info *info, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_get_index_info: the estimator is NULL");
+    }
+    if (!e->search.own) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
+    }
+    if (!e->search.searcher) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
+    }
+    if (block >= e->search.searcher->blocks) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "block %u; estimator '%s' has %u", block, e->ops.name,
+                         e->search.searcher->blocks);
+    }
+    return xsm_index_get_info(e->search.searcher->indexes[block].index, info, err);
+}
+
+/* -- settings as text ---------------------------------------------------------------------------------------------- */
+
+#define PREFIX XSMI_SETTINGS_PREFIX
+
+static size_t get_of_estimator(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsm_estimator_get(of, name, buffer, size);
+}
+
+static size_t get_of_sampler(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsm_sampler_get(of, name, buffer, size);
+}
+
+static size_t get_of_index(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsm_index_get(of, name, buffer, size);
+}
+
+xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm_error *err)
+{
+    const xsm_option *option;
+    XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator", "", e->ops.name, err));
+    for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
+        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.", option, e, get_of_estimator, err));
+    }
+    for (size_t i = 0; e->sampling.sampler && (option = xsm_sampler_ops_option(&e->sampling.sampler->ops, i)) != NULL;
+         i++) {
+        XSMI_TRY(
+            xsmi_settings_add_option(s, PREFIX "estimator.sampler.", option, e->sampling.sampler, get_of_sampler, err));
+    }
+    if (e->search.index) {
+        XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator.index.table", "", e->search.index->ops.name, err));
+    }
+    for (size_t i = 0; e->search.index && (option = xsm_index_ops_option(&e->search.index->ops, i)) != NULL; i++) {
+        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.index.", option, e->search.index, get_of_index, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_agree(const xsm_estimator *e, xsm_context *group, xsm_error *err)
+{
+    if (!group) {
+        return XSM_OK;
+    }
+    xsmi_settings s = {.context = e->context};
+    const xsm_status status = xsmi_settings_agree(group, &s, xsmi_estimator_settings(e, &s, err), err);
+    xsmi_settings_free(&s);
+    return status;
 }

@@ -250,10 +250,8 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e);
  */
 xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err);
 
-/* -- indexes (indexes.c) ------------------------------------------------------------------------------------------- */
+/* -- gradients ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the index that the option names and replaces the present one. */
-xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
 /* As xsm_estimator_gradient(), for callers that only apply the gradient, to the same model: classes that the batch
  * shares are not listed for each example. */
 xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,

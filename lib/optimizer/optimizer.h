@@ -50,7 +50,7 @@ struct xsm_optimizer {
     size_t starts_capacity;
     float *sums; /* [threads][sums_each] scratch, zeros between jobs */
     size_t sums_each, sums_capacity;
-    float *packed; /* the rows of the current batch, for products (jobs.c) */
+    float *packed; /* the rows of the current batch, for products (step.c) */
     size_t packed_capacity;
     xsmi_feature_list features; /* of the current batch, for steps by feature */
     float *tiles;               /* [tiles_capacity] a tile's coefficients for each thread */

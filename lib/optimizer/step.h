@@ -23,7 +23,7 @@ static inline bool xsmi_step_is_product(const xsmi_step *s)
     return s->optimizer->model->w.layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch);
 }
 
-/* -- scratch and jobs (jobs.c) ------------------------------------------------------------------------------------- */
+/* -- scratch and jobs ---------------------------------------------------------------------------------------------- */
 
 /* The number of multiplications that make a job worth its start, about. */
 #define XSMI_JOB_WORK 2e4
