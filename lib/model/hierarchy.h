@@ -29,7 +29,7 @@ xsm_status xsmi_hierarchy_of_merges(xsm_context *ctx, const uint32_t *merged, ui
 xsm_status xsmi_hierarchy_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
                               xsmi_class_tree **out, xsm_error *err);
 
-/* The hierarchy of a model's file (class_tree.h); NULL if the file has none (hierarchy_file.c). */
+/* The hierarchy of a model's file (class_tree.h); NULL if the file has none. */
 xsmi_tensor xsmi_hierarchy_tensor(const xsmi_class_tree *h);
 xsm_status xsmi_hierarchy_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
                                xsmi_class_tree **out, xsm_error *err);

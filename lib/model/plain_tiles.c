@@ -17,7 +17,7 @@
  * registers for a few rows (kernels->score_narrow), and as they are gathered. So the scores have the bits of a float32
  * model with the widened weights.
  *
- * Sparse weights: sparse_tiles.c.
+ * Sparse weights: a chunk is scored for one row after another, so that its weights stay in the cache.
  *
  * In the last two of these a score is the sum, in rising order of features, by fused multiply-adds from 0: they give
  * the same bits.
@@ -26,7 +26,6 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "model/narrow.h"
-#include "model/sparse_tiles.h"
 
 #include <string.h>
 
@@ -65,7 +64,7 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
     size_t d = m->features;
     s->scales = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scales);
     if (m->w.sparse) {
-        s->scores = xsmi_arena_take(arena, XSMI_MAX(xsmi_sparse_tiles_scratch(m), XSMI_ROW_TILE), sizeof *s->scores);
+        s->scores = xsmi_arena_take(arena, XSMI_MAX(m->w.sparse->widest, XSMI_ROW_TILE), sizeof *s->scores);
         return;
     }
     if (xsmi_tiles_packed(m, sparse)) {
@@ -422,10 +421,47 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     }
 }
 
+/* -- sparse weights ------------------------------------------------------------------------------------------------ */
+
+/* Passes a row's scores of a chunk on, those within the call's range; z are the chunk's, which starts at class
+ * `start`. */
+static void pass_chunk(const xsmi_tile_call *call, size_t block, size_t row, uint32_t start, uint32_t rows, float *z)
+{
+    const uint32_t first = XSMI_MAX(start, call->first), end = XSMI_MIN(start + rows, call->end);
+    for (uint32_t tile = first, count; tile < end; tile += count) {
+        count = xsmi_tile_classes(tile, end, XSMI_ROW_TILE - tile % XSMI_ROW_TILE);
+        if (call->model->w.bias) {
+            call->model->kernels->axpby(z + (tile - start), call->model->w.bias + tile, count, 1.0f, 1.0f);
+        }
+        xsmi_tile t = {block, row, false, tile, count, z + (tile - start)};
+        call->consume(call->state, &t);
+    }
+}
+
+/* Where a range begins or ends within a chunk, the chunk's other classes are scored in vain. */
+static void score_sparse(const xsmi_tile_call *call, float *scratch)
+{
+    const xsmi_sparse *s = call->model->w.sparse;
+    const xsmi_tile_rows *rows = call->rows;
+    for (uint32_t c = xsmi_sparse_chunk_of(s, call->first); c < s->chunks && s->places[c].row < call->end; c++) {
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = 0; l < rows->counts[b]; l++) {
+                if (xsmi_poll(call->context)) {
+                    return;
+                }
+                xsmi_sparse_scores(s, c, &rows->features[b * XSMI_LANES + l], scratch);
+                pass_chunk(call, b, l, s->places[c].row, xsmi_sparse_chunk_rows(s, c), scratch);
+            }
+        }
+    }
+}
+
+/* -- any ----------------------------------------------------------------------------------------------------------- */
+
 static void score_input(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 {
     if (call->model->w.sparse) {
-        xsmi_sparse_tiles(call, s->scores);
+        score_sparse(call, s->scores);
     } else if (xsmi_tiles_packed(call->model, call->rows->sparse)) {
         score_packed(call, s);
     } else if (call->model->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {

@@ -1,9 +1,9 @@
 /*
- * Tiles of scores (logits) with the model's correction, or of log-probabilities in its hierarchy.
+ * Tiles of scores (logits) with the model's correction, of log-probabilities in its hierarchy, or of label trees, which
+ * are swept once for as many rows as there is scratch memory for.
  */
 #include "model/tiles.h"
 #include "model/plain_tiles.h"
-#include "model/sparse_tiles.h"
 #include "base/activity.h"
 #include "base/order.h"
 
@@ -32,11 +32,101 @@ static size_t swept_together(const xsm_model *m, size_t blocks)
     return XSMI_CLAMP(most, 1, blocks);
 }
 
+/* -- label trees --------------------------------------------------------------------------------------------------- */
+
+/* Bytes of log-probabilities of all nodes that a sweep over label trees may use for each thread, or those of one row if
+ * that is more. Parents come before their children. */
+#define NODE_BYTES ((size_t)32 << 20)
+
+/* Rows that are swept together. */
+static size_t rows_together(const xsm_model *m, size_t blocks)
+{
+    const size_t most = NODE_BYTES / (m->trees->nodes * sizeof(float));
+    return XSMI_CLAMP(most, 1, blocks * XSMI_LANES);
+}
+
+static size_t label_floats(const xsm_model *m, size_t blocks)
+{
+    return rows_together(m, blocks) * m->trees->nodes + m->trees->widest + XSMI_ROW_TILE;
+}
+
+/* Log-probabilities of all nodes of all trees, log_p[tree's nodes, one tree after another], for some rows. False when
+ * the call was cancelled. */
+static bool sweep_trees(const xsmi_tile_call *call, const xsmi_features *rows, size_t count, float *log_p, float *z)
+{
+    const xsmi_label_trees *l = call->model->trees;
+    size_t offset = 0;
+    for (uint32_t t = 0; t < l->count; t++) {
+        const xsmi_class_tree *tree = l->tree[t].tree;
+        for (uint32_t v = 0; v < tree->nodes; v++) {
+            const uint32_t first = tree->first_child[v], end = tree->first_child[v + 1];
+            if (v > 0 && first == end) {
+                continue;
+            }
+            if (xsmi_poll(call->context)) {
+                return false;
+            }
+            for (size_t r = 0; r < count; r++) {
+                float *to = log_p + r * l->nodes + offset;
+                const float before = v == 0 ? 0 : to[v];
+                xsmi_label_children(l, t, v, &rows[r], z);
+                for (uint32_t i = first; i < end; i++) {
+                    to[i] = before + z[i - first];
+                }
+            }
+        }
+        offset += tree->nodes;
+    }
+    return true;
+}
+
+/* Passes a row's scores on. */
+static void pass_row(const xsmi_tile_call *call, size_t number, const float *log_p, float *scores)
+{
+    const xsmi_label_trees *l = call->model->trees;
+    for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
+        count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
+        for (uint32_t c = 0; c < count; c++) {
+            float p[XSMI_LABEL_TREES] = {0};
+            size_t offset = 0;
+            for (uint32_t t = 0; t < l->count; t++) {
+                p[t] = log_p[offset + l->tree[t].tree->class_leaf[tile + c]];
+                offset += l->tree[t].tree->nodes;
+            }
+            scores[c] = xsmi_label_mean(p, l->count);
+        }
+        xsmi_tile t = {number / XSMI_LANES, number % XSMI_LANES, false, tile, count, scores};
+        call->consume(call->state, &t);
+    }
+}
+
+static void score_label_trees(const xsmi_tile_call *call, float *memory)
+{
+    const xsm_model *m = call->model;
+    const xsmi_tile_rows *rows = call->rows;
+    const size_t together = rows_together(m, rows->blocks);
+    float *log_p = memory, *z = log_p + together * m->trees->nodes, *scores = z + m->trees->widest;
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b];) { /* of one block, as the last one has fewer rows */
+            const size_t some = XSMI_MIN(rows->counts[b] - l, together), first = b * XSMI_LANES + l;
+            if (!sweep_trees(call, rows->features + first, some, log_p, z)) {
+                return;
+            }
+            for (size_t r = 0; r < some; r++) {
+                pass_row(call, first + r, log_p + r * m->trees->nodes, scores);
+            }
+            l += some;
+        }
+    }
+}
+
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
+
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
 {
     const xsmi_class_tree *h = m->hierarchy;
     if (m->trees) {
-        s->labels = xsmi_arena_take(arena, xsmi_label_tiles_scratch(m, blocks), sizeof *s->labels);
+        s->labels = xsmi_arena_take(arena, label_floats(m, blocks), sizeof *s->labels);
         return;
     }
     xsmi_plain_divide(m, sparse, blocks, arena, &s->plain);
@@ -224,7 +314,7 @@ void xsmi_tiles_score(const xsmi_tile_call *call, void *memory)
     scratch s;
     divide_scratch(m, call->rows->sparse, call->rows->blocks, &arena, &s);
     if (m->trees) {
-        xsmi_label_tiles(call, s.labels);
+        score_label_trees(call, s.labels);
     } else if (m->hierarchy) {
         score_hierarchy(call, NULL, &s);
     } else if (m->correction) {

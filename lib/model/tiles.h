@@ -44,10 +44,4 @@ typedef struct xsmi_node_scores {
 } xsmi_node_scores;
 void xsmi_tiles_sweep(const xsmi_tile_call *call, const xsmi_node_scores *nodes, void *scratch);
 
-/* xsmi_model_score_range() for sparse rows and a feature-major model that has neither a correction nor a first layer:
- * the same bits as by tiles, faster where rows share features. Otherwise *done is false, and nothing was done.
- * (score_columns.c) */
-xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
-                              xsmi_score_scratch *scratch, bool *done, xsm_error *err);
-
 #endif
