@@ -31,27 +31,10 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
     const xsm_index *x = source->state;
     const xsm_model *m = x->model;
     const float *log_q = x->correction ? x->correction->numbers : NULL;
-    bool columns = m->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
-    for (uint32_t f = 0; columns && f < x->width; f++) {
-        for (uint32_t j = 0; j < count; j++) {
-            out[j * stride + f] = m->w.weight[f * m->w.stride + (rows ? rows[j] : first + j)];
-        }
-    }
-    for (uint32_t j = 0; j < count; j++) {
-        uint32_t k = rows ? rows[j] : first + j;
-        float *row = out + j * stride;
-        if (m->w.narrow.data) {
-            m->kernels->widen(&m->w.narrow, k * m->w.stride, x->width, row);
-        } else if (!columns) {
-            memcpy(row, m->w.weight + k * m->w.stride, x->width * sizeof *row);
-        }
-        float scale = (float)(m->w.alpha * (m->w.row_scale ? m->w.row_scale[k] : 1.0));
-        if (scale != 1.0f) {
-            m->kernels->scale(row, x->width, scale);
-        }
-        if (x->own_width > x->width) {
-            row[x->width] = (m->w.bias ? m->w.bias[k] : 0) + (log_q ? log_q[k] : 0);
-        }
+    xsmi_weights_copy(&m->w, rows, first, count, false, out, stride);
+    for (uint32_t j = 0; x->own_width > x->width && j < count; j++) {
+        const uint32_t k = rows ? rows[j] : first + j;
+        out[j * stride + x->width] = (m->w.bias ? m->w.bias[k] : 0) + (log_q ? log_q[k] : 0);
     }
 }
 

@@ -118,7 +118,7 @@ static xsm_status convert_matrix(const xsm_context *ctx, const xsmi_weights *fro
     for (size_t first = 0; first < from->rows; first += together) {
         const size_t count = XSMI_MIN(from->rows - first, together);
         XSMI_TRY(xsmi_go_on(ctx, err));
-        xsmi_weights_copy(from, first, count, false, rows);
+        xsmi_weights_copy(from, NULL, first, count, false, rows, from->features);
         for (size_t k = 0; k < count; k++) {
             size_t bad;
             if (!put_row(to, first + k, rows + k * from->features, &bad)) {
@@ -158,7 +158,7 @@ static xsm_status convert_bias(xsm_model *to, float *row, xsm_error *err)
 {
     for (uint32_t k = 0; to->score == XSM_GEOMETRY_EUCLIDEAN && k < to->classes; k++) {
         XSMI_TRY(k % 1024 == 0 ? xsmi_go_on(to->context, err) : XSM_OK);
-        xsmi_weights_copy(&to->w, k, 1, false, row);
+        xsmi_weights_copy(&to->w, NULL, k, 1, false, row, 0);
         to->w.bias[k] = -0.5f * to->kernels->dot(row, row, to->features);
     }
     return XSM_OK;

@@ -46,7 +46,7 @@ xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer 
     }
     xsm_status status = XSM_OK;
     for (size_t j = 0; j < l->features && status == XSM_OK; j++) {
-        xsmi_weights_copy(&l->w, j, 1, raw, row);
+        xsmi_weights_copy(&l->w, NULL, j, 1, raw, row, h);
         for (size_t i = 0; i < h && status == XSM_OK; i++) {
             if (!(row[i] - row[i] == 0)) {
                 status = xsmi_fail(err, XSM_ERROR_DIVERGED,

@@ -180,27 +180,26 @@ xsm_status xsmi_weights_copy_as(xsm_context *ctx, const xsmi_weights *from, int3
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-void xsmi_weights_copy(const xsmi_weights *w, size_t first, size_t count, bool raw, float *out)
+void xsmi_weights_copy(const xsmi_weights *w, const uint32_t *rows, size_t first, size_t count, bool raw, float *out,
+                       size_t stride)
 {
-    size_t d = w->features;
-    if (w->narrow.data) {
-        w->kernels->widen(&w->narrow, first * w->stride, count * w->stride, out);
-    } else if (w->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        for (size_t j = 0; j < d; j++) {
-            const float *weight = w->weight + j * w->stride + first;
-            for (size_t k = 0; k < count; k++) {
-                out[k * d + j] = weight[k];
-            }
-        }
-    } else {
-        for (size_t k = 0; k < count; k++) {
-            memcpy(out + k * d, w->weight + (first + k) * w->stride, d * sizeof *out);
+    const bool columns = w->layout == XSM_LAYOUT_FEATURE_MAJOR;
+    for (size_t f = 0; columns && f < w->features; f++) {
+        for (size_t i = 0; i < count; i++) {
+            out[i * stride + f] = w->weight[f * w->stride + (rows ? rows[i] : first + i)];
         }
     }
-    for (size_t k = 0; !raw && k < count; k++) {
-        float scale = (float)(w->alpha * (w->row_scale ? w->row_scale[first + k] : 1.0));
-        if (scale != 1.0f) {
-            w->kernels->scale(out + k * d, d, scale);
+    for (size_t i = 0; i < count; i++) {
+        const size_t k = rows ? rows[i] : first + i;
+        float *row = out + i * stride;
+        if (w->narrow.data) {
+            w->kernels->widen(&w->narrow, k * w->stride, w->features, row);
+        } else if (!columns) {
+            memcpy(row, w->weight + k * w->stride, w->features * sizeof *row);
+        }
+        const float scale = (float)(w->alpha * (w->row_scale ? w->row_scale[k] : 1.0));
+        if (!raw && scale != 1.0f) {
+            w->kernels->scale(row, w->features, scale);
         }
     }
 }

@@ -62,8 +62,10 @@ static inline double *xsmi_weights_scales(const xsmi_weights *w)
     return atomic_load_explicit(&w->unscaled, memory_order_relaxed) ? NULL : w->row_scale;
 }
 
-/* Rows first..first+count, not sparse, as floats without padding, scales multiplied in, or `raw`. */
-void xsmi_weights_copy(const xsmi_weights *w, size_t first, size_t count, bool raw, float *out);
+/* Listed rows, not sparse, as floats, row i to out + i*stride, scales multiplied in, or `raw`; rows NULL = first,
+ * first+1, ... */
+void xsmi_weights_copy(const xsmi_weights *w, const uint32_t *rows, size_t first, size_t count, bool raw, float *out,
+                       size_t stride);
 
 /* Scores (logits) of listed rows for a row of data, with `alpha`, scales and bias. A score is one dot product: it has
  * the same bits whatever other rows are scored. Inner loop: no checks, no allocation. Upcoming dense rows are

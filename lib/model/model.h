@@ -288,6 +288,11 @@ static inline bool xsmi_model_is_plain(const xsm_model *m)
 {
     return !m->correction && !m->hierarchy;
 }
+/* Whether they are the products of rows and weights: no hidden vectors, no distances. */
+static inline bool xsmi_model_is_linear(const xsm_model *m)
+{
+    return xsmi_model_is_plain(m) && !m->layer && m->score == XSM_GEOMETRY_LINEAR;
+}
 
 /* -- for the model floor itself ------------------------------------------------------------------------------------ */
 

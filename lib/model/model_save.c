@@ -107,7 +107,7 @@ static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, v
     const void *mine = c->tensor.data;
     switch ((line_kind)c->part) {
     case LINE_WEIGHTS:
-        xsmi_weights_copy(&own->w, from, count, s->extras != NULL, out);
+        xsmi_weights_copy(&own->w, NULL, from, count, s->extras != NULL, out, own->features);
         return xsmi_floats_finite(out, count * own->features) ? XSM_OK : fail_diverged(out, first, own->features, err);
     case LINE_BIAS:
         memcpy(out, own->w.bias + from, count * bytes);

@@ -48,7 +48,7 @@ typedef struct pruning {
 /* A class's weights, scales multiplied in. */
 static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
 {
-    xsmi_weights_copy(&p->model->w, k, 1, false, p->row);
+    xsmi_weights_copy(&p->model->w, NULL, k, 1, false, p->row, 0);
     for (size_t j = 0; j < p->model->features; j++) {
         if (!isfinite(p->row[j])) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite", k, j);

@@ -5,6 +5,7 @@
 #ifndef XSMI_SCORE_H
 #define XSMI_SCORE_H
 
+#include "base/arena.h"
 #include "base/top.h"
 #include "data/batch.h"
 #include "math/log_sum.h"
@@ -41,6 +42,12 @@ static inline xsmi_features xsmi_model_forward(const xsm_model *m, const xsmi_fe
     }
     xsmi_layer_hidden(m, x, hidden);
     return (xsmi_features){hidden, NULL, m->features};
+}
+
+/* Takes memory for that vector from an arena; none without a first layer. */
+static inline float *xsmi_model_take_hidden(const xsm_model *m, xsmi_arena *arena)
+{
+    return xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof(float));
 }
 
 /* The hidden vectors of the rows first..end of a batch, row i's at out + i*stride, in parallel, and beside them `aside`

@@ -63,7 +63,7 @@ static scratch divide(const xsm_model *m, uint32_t top, xsmi_arena *arena)
     s.capacity = XSMI_MAX((size_t)top * CANDIDATES_EACH, CANDIDATES_LEAST);
     s.row.candidates = xsmi_arena_take(arena, s.capacity, sizeof *s.row.candidates);
     s.row.least = xsmi_arena_take(arena, top, sizeof *s.row.least);
-    s.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *s.hidden);
+    s.hidden = xsmi_model_take_hidden(m, arena);
     s.sums = xsmi_arena_take(arena, XSMI_CLASS_TILE, sizeof *s.sums);
     s.squares = xsmi_arena_take(arena, XSMI_CLASS_TILE, sizeof *s.squares);
     s.scales = xsmi_arena_take(arena, XSMI_CLASS_TILE, sizeof *s.scales);

@@ -40,7 +40,7 @@ static job_sums divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
     s.best = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.best);
     s.best_class = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.best_class);
     s.code = xsmi_arena_take(arena, xsmi_correction_code(m->correction), sizeof *s.code);
-    s.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *s.hidden);
+    s.hidden = xsmi_model_take_hidden(m, arena);
     s.tiles = xsmi_arena_take(arena, xsmi_tiles_scratch(m, job->dataset->sparse, XSMI_TILE_BLOCKS), 1);
     return s;
 }

@@ -31,7 +31,7 @@ static void judge(const xsmi_calibrate_job *job, const xsmi_label_scores *s, con
     for (size_t n = 0; n < XSMI_POINTS; n++) {
         const xsmi_calibration c = {job->method, (double)job->points[n], (double)job->shifts[n]};
         const double log_partition = factor ? xsmi_label_log_partition(s, c.scale) : 0;
-        const double sure = xsmi_label_probability(job->model, &c, best, log_partition);
+        const double sure = xsmi_class_probability(job->model, &c, best, log_partition);
         p->gap[n][xsmi_bin_of(sure)] += times * (sure - right);
         double sums[XSMI_PLATT_SUMS] = {0};
         if (target.known > 0 && factor) {

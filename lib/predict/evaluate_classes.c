@@ -336,7 +336,7 @@ static xsm_status choose_threshold(const xsm_model *model, const xsm_dataset *da
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_class_metrics_options.threshold is %g; accepted is 0 to 1",
                          *threshold);
     }
-    if (*threshold > 0 && model->trees && !xsmi_label_has_loss(model)) {
+    if (*threshold > 0 && !xsmi_label_has_loss(model)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "a threshold of %g: the scores of this label tree rank only, and are no probabilities; "
                          "calibrate it, or take 0, the best class of each row",

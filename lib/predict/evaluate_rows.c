@@ -42,7 +42,7 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     p.top_class = xsmi_arena_take(arena, (uint64_t)XSMI_EVALUATE_ROWS * job->top, sizeof *p.top_class);
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
     p.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(job->model), sizeof *p.code);
-    p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
+    p.hidden = xsmi_model_take_hidden(job->model, arena);
     p.label_scores = NULL;
     p.model = NULL;
     if (xsmi_model_is_divided(job->model)) {
@@ -200,8 +200,7 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     const uint32_t *top_class = here->top_class + i * job->top;
     const bool right = top_class[0] != XSMI_NO_CLASS && xsmi_contains(labels, count, top_class[0]);
     const float best = here->top_score[i * job->top];
-    const double sure = m->trees ? xsmi_label_probability(m, &m->calibration, best, log_sum_exp)
-                                 : xsmi_probability(&m->calibration, best, log_sum_exp);
+    const double sure = xsmi_class_probability(m, &m->calibration, best, log_sum_exp);
     if (!isfinite(sure)) { /* scores so large that the best one and their sum are rounded apart */
         p->failed = XSMI_MIN(row, p->failed);
         return;

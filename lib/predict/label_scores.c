@@ -140,11 +140,14 @@ static bool is_relative(const xsm_model *m, int32_t method)
 
 bool xsmi_label_is_relative(const xsm_model *m)
 {
-    return is_relative(m, m->calibration.method);
+    return m->trees && is_relative(m, m->calibration.method);
 }
 
-double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition)
+double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition)
 {
+    if (!m->trees) {
+        return xsmi_probability(c, score, log_partition);
+    }
     /* Sums are of doubles. */
     return c->method == XSM_CALIBRATION_LABELS
                ? 1 / (1 + exp(-(c->scale * (double)odds_of(m, score) + c->shift)))
@@ -153,7 +156,7 @@ double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, flo
 
 bool xsmi_label_has_loss(const xsm_model *m)
 {
-    return m->trees->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
+    return !m->trees || m->trees->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
 }
 
 double xsmi_label_log_sum(const xsmi_label_scores *s)

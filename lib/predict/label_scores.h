@@ -54,12 +54,17 @@ double xsmi_label_temperature_loss(const xsmi_label_target *target, double log_p
 void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
                          float scale, float shift, double sums[XSMI_PLATT_SUMS]);
 
-/* Whether a model's probabilities are relative to all of the classes that a search finds. */
+/* -- of any model, label trees or not ------------------------------------------------------------------------------ */
+
+/* Whether a model's probabilities are relative to all of the classes that a search in label trees finds. */
 bool xsmi_label_is_relative(const xsm_model *m);
-/* A class's probability with a calibration; log_partition only where it is relative. */
-double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
+/* A class's probability with a calibration; of label trees log_partition only where it is relative. */
+double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
 /* Whether a model's rows have a log-loss: probabilities must have been fitted. */
 bool xsmi_label_has_loss(const xsm_model *m);
+
+/* -- of the row that was searched last ----------------------------------------------------------------------------- */
+
 /* The log of Z with the model's calibration, without one that of the search's total: 0 unless it is relative. */
 double xsmi_label_log_sum(const xsmi_label_scores *s);
 /* The row's log-loss with the model's calibration, of which xsmi_label_log_sum() gave log_sum, and how many labels are

@@ -27,7 +27,7 @@ static best_first_scratch divide_best_first(const xsm_model *m, xsmi_arena *aren
 {
     best_first_scratch p;
     p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(m->hierarchy), 1);
-    p.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *p.hidden);
+    p.hidden = xsmi_model_take_hidden(m, arena);
     return p;
 }
 
@@ -303,8 +303,7 @@ static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, doub
 {
     const xsmi_calibration *c = &p->model->calibration;
     for (uint32_t k = 0; k < p->top; k++) {
-        p->probability[k] = p->model->trees ? xsmi_label_probability(p->model, c, list->score[k], log_sum)
-                                            : xsmi_probability(c, list->score[k], log_sum);
+        p->probability[k] = xsmi_class_probability(p->model, c, list->score[k], log_sum);
     }
 }
 

@@ -42,7 +42,7 @@ static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
     b.classes = xsmi_arena_take(arena, p->reach, sizeof *b.classes);
     b.log_q = xsmi_arena_take(arena, p->reach, sizeof *b.log_q);
     b.scores = xsmi_arena_take(arena, p->reach, sizeof *b.scores);
-    b.hidden = xsmi_arena_take(arena, p->model->layer ? p->model->features : 0, sizeof *b.hidden);
+    b.hidden = xsmi_model_take_hidden(p->model, arena);
     return b;
 }
 

@@ -128,7 +128,7 @@ static void divide(xsm_predictor *p, xsmi_arena *arena)
     own->filters = xsmi_arena_take(arena, XSMI_PIECE, sizeof *own->filters);
     own->classes = xsmi_arena_take(arena, TOGETHER, sizeof *own->classes);
     own->scores = xsmi_arena_take(arena, TOGETHER, sizeof *own->scores);
-    own->hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *own->hidden);
+    own->hidden = xsmi_model_take_hidden(m, arena);
     own->chosen = xsmi_arena_take(arena, xsmi_model_chosen_scratch(m), sizeof *own->chosen);
     own->listed = xsmi_arena_take(arena, xsmi_model_listed_scratch(m), 1);
 }
@@ -145,7 +145,7 @@ xsm_status xsmi_filter_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_e
     }
     arena = (xsmi_arena){p->own.memory, 0};
     divide(p, &arena);
-    p->own.sums = xsmi_predict_wants(to) && p->model->trees && xsmi_label_is_relative(p->model);
+    p->own.sums = xsmi_predict_wants(to) && xsmi_label_is_relative(p->model);
     if (p->own.sums) {
         p->reach = p->classes; /* nothing else than a beam finds classes */
     }

@@ -47,7 +47,7 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_
     }
     const double log_sum = probabilities && found > 0 ? xsmi_label_log_sum(s) : 0;
     for (uint32_t j = 0; probabilities && j < found; j++) {
-        probabilities[j] = xsmi_label_probability(p->model, c, list->score[j], log_sum);
+        probabilities[j] = xsmi_class_probability(p->model, c, list->score[j], log_sum);
     }
     p->probed += scored;
     return true;

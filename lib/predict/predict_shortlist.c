@@ -35,7 +35,7 @@ static shortlist_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
     shortlist_scratch b = divide_search(p, arena);
     b.classes = xsmi_arena_take(arena, s->candidates, sizeof *b.classes);
     b.scores = xsmi_arena_take(arena, s->candidates, sizeof *b.scores);
-    b.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *b.hidden);
+    b.hidden = xsmi_model_take_hidden(m, arena);
     b.chosen = xsmi_arena_take(arena, xsmi_model_chosen_scratch(m), sizeof *b.chosen);
     return b;
 }

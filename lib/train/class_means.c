@@ -481,7 +481,7 @@ static xsm_status check(const xsm_model *m, const xsm_dataset *d, xsm_error *err
     XSMI_TRY(xsmi_dataset_need_whole(d, "class means", err));
     XSMI_TRY(xsmi_model_check_rows(m, d, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(m, d, "the data", err));
-    if (m->layer || m->score != XSM_GEOMETRY_LINEAR || m->hierarchy || m->correction) {
+    if (!xsmi_model_is_linear(m)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "class means are the weights of a linear model, without a correction, whose scores are no "
                          "distances; this is another one");

@@ -146,7 +146,7 @@ static xsm_status write_words(const writing *w, uint32_t first, uint32_t count, 
 static xsm_status get_words(const writing *w, uint32_t first, uint32_t count, xsm_error *err)
 {
     const xsm_model *m = w->model;
-    xsmi_weights_copy(&m->w, first, count, true, w->rows);
+    xsmi_weights_copy(&m->w, NULL, first, count, true, w->rows, m->features);
     for (uint32_t k = 0; k < count; k++) {
         const double scale = m->w.alpha * (m->w.row_scale ? m->w.row_scale[first + k] : 1);
         for (uint32_t i = 0; i < m->features; i++) {
