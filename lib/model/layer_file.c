@@ -21,44 +21,6 @@ void xsmi_layer_describe(const xsmi_layer *l, char *text, size_t size)
              xsmi_pool_names[l->made.pool], l->made.seed, scale, l->tied ? " tied" : "");
 }
 
-bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor)
-{
-    if (!m->layer || m->layer->tied) {
-        return false;
-    }
-    *tensor = (xsmi_tensor){.name = "embedding",
-                            .dtype = xsmi_narrow_tensor_type(xsmi_weights_dtype(&m->layer->w)),
-                            .rank = 2,
-                            .shape = {m->layer->features, m->features}};
-    return true;
-}
-
-xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer *w, xsm_error *err)
-{
-    const xsmi_layer *l = m->layer;
-    const size_t h = m->features;
-    if (l->w.narrow.data) {
-        return xsmi_narrow_write(&l->w.narrow, l->features, w, err);
-    }
-    float *row = xsmi_allocate(m->context, h, sizeof *row);
-    if (!row) {
-        return xsmi_fail_memory(err, h * sizeof *row, "a copy of a vector");
-    }
-    xsm_status status = XSM_OK;
-    for (size_t j = 0; j < l->features && status == XSM_OK; j++) {
-        xsmi_weights_copy(&l->w, NULL, j, 1, raw, row, h);
-        for (size_t i = 0; i < h && status == XSM_OK; i++) {
-            if (!(row[i] - row[i] == 0)) {
-                status = xsmi_fail(err, XSM_ERROR_DIVERGED,
-                                   "number %zu of the vector of feature %zu is not finite; nothing is saved", i, j);
-            }
-        }
-        status = status == XSM_OK ? xsmi_container_write(w, row, h * sizeof *row, err) : status;
-    }
-    xsmi_release(m->context, row, h, sizeof *row);
-    return status;
-}
-
 /* -- loading ------------------------------------------------------------------------------------------------------- */
 
 /* Reads the next word of a text, up to a space; false at its end or when it does not fit. */

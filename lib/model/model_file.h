@@ -33,13 +33,9 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
 /* Copies a container's metadata to a model that has none, without the library's own entries. */
 xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
 
-/* A first layer in a model's file (layer_file.c): the text of its metadata, its tensor (false: it has none), its data,
- * and reading them. */
+/* A first layer in a model's file (layer_file.c): the text of its metadata, and reading it with its vectors. */
 #define XSMI_LAYER_TEXT 160
 void xsmi_layer_describe(const xsmi_layer *l, char *text, size_t size);
-bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor);
-/* `raw`: as in memory, for a checkpoint. */
-xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer *w, xsm_error *err);
 xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
 
 /* Metadata of a model's file that only the library writes, besides the container's own. */

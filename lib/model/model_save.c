@@ -48,14 +48,17 @@
 /* Least classes whose weights are buffered from a feature-major model: a cache line of each feature. */
 #define WRITE_CLASSES 16
 
-static xsm_status fail_diverged(const float *rows, size_t first, size_t features, xsm_error *err)
+static xsm_status fail_diverged(const float *rows, bool vectors, size_t first, size_t features, xsm_error *err)
 {
     size_t position = 0;
     while (xsmi_floats_finite(rows + position, 1)) {
         position++;
     }
-    return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite; nothing is saved",
-                     first + position / features, position % features);
+    const size_t row = first + position / features, column = position % features;
+    return vectors ? xsmi_fail(err, XSM_ERROR_DIVERGED,
+                               "number %zu of the vector of feature %zu is not finite; nothing is saved", column, row)
+                   : xsmi_fail(err, XSM_ERROR_DIVERGED,
+                               "the weight of class %zu and feature %zu is not finite; nothing is saved", row, column);
 }
 
 static xsm_status check_biases(const float *bias, size_t first, size_t count, xsm_error *err)
@@ -78,16 +81,22 @@ typedef struct saving {
     bool *ended;                     /* exchange_lines() */
 } saving;
 
-/* What a tensor with a line for each class has of it. */
+/* What a tensor with a line for each class has of it, or for each feature of a first layer, which every rank has. */
 typedef enum line_kind {
     LINE_WEIGHTS, /* with extras, as in memory */
     LINE_BIAS,
     LINE_SQUARE,
     LINE_AGE,
     LINE_FACTOR,
-    LINE_NARROW,
-    LINE_BYTES /* the tensor's data: those of this rank's classes, or of all */
+    LINE_BYTES, /* the tensor's data: those of this rank's classes, or of all */
+    LINE_VECTORS,
+    LINE_VECTOR_FACTOR
 } line_kind;
+
+static bool is_of_vectors(const xsmi_content *c)
+{
+    return c->part == LINE_VECTORS || c->part == LINE_VECTOR_FACTOR;
+}
 
 /* Bytes of a line of a tensor. */
 static size_t line_bytes(const xsmi_tensor *t)
@@ -95,20 +104,35 @@ static size_t line_bytes(const xsmi_tensor *t)
     return xsmi_dtype_size(t->dtype) * (t->rank > 1 ? (size_t)t->shape[1] : 1);
 }
 
+/* Rows of a matrix, the first of which has the number `first` in messages. */
+static xsm_status get_rows(const xsmi_weights *w, bool vectors, bool raw, size_t from, size_t count, size_t first,
+                           void *out, xsm_error *err)
+{
+    const size_t line = w->features * xsmi_number_bytes(w->narrow.dtype);
+    if (w->narrow.data) {
+        XSMI_TRY(xsmi_narrow_check(&w->narrow, from, count, first, err));
+        memcpy(out, (const unsigned char *)w->narrow.data + from * line, count * line);
+        return XSM_OK;
+    }
+    xsmi_weights_copy(w, NULL, from, count, raw, out, w->features);
+    return xsmi_floats_finite(out, count * w->features) ? XSM_OK : fail_diverged(out, vectors, first, w->features, err);
+}
+
 /* Lines of this rank's classes, or of a model that is not divided. */
 static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, void *out, xsm_error *err)
 {
     const saving *s = c->of;
     const xsm_model *own = xsmi_model_weights(s->model);
-    const size_t from = first - s->model->part.first, bytes = line_bytes(&c->tensor);
+    const bool vectors = is_of_vectors(c);
+    const xsmi_weights *w = vectors ? &own->layer->w : &own->w;
+    const size_t from = vectors ? first : first - s->model->part.first, bytes = line_bytes(&c->tensor);
     double *squares = out;
     uint64_t *ages = out;
     float *factors = out;
-    const void *mine = c->tensor.data;
     switch ((line_kind)c->part) {
     case LINE_WEIGHTS:
-        xsmi_weights_copy(&own->w, NULL, from, count, s->extras != NULL, out, own->features);
-        return xsmi_floats_finite(out, count * own->features) ? XSM_OK : fail_diverged(out, first, own->features, err);
+    case LINE_VECTORS:
+        return get_rows(w, vectors, s->extras != NULL, from, count, first, out, err);
     case LINE_BIAS:
         memcpy(out, own->w.bias + from, count * bytes);
         return check_biases(out, first, count, err);
@@ -123,18 +147,15 @@ static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, v
         }
         return XSM_OK;
     case LINE_FACTOR:
+    case LINE_VECTOR_FACTOR:
         for (size_t k = 0; k < count; k++) {
-            factors[k] = (float)own->w.row_scale[from + k]; /* exactly: it is a float */
+            factors[k] = (float)w->row_scale[from + k]; /* exactly: it is a float */
         }
         return XSM_OK;
-    case LINE_NARROW:
-        XSMI_TRY(xsmi_narrow_check(&own->w.narrow, from, count, first, err));
-        mine = own->w.narrow.data;
-        break;
     case LINE_BYTES:
         break;
     }
-    memcpy(out, (const unsigned char *)mine + from * bytes, count * bytes);
+    memcpy(out, c->tensor.data + from * bytes, count * bytes);
     return XSM_OK;
 }
 
@@ -143,7 +164,7 @@ static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, v
 static xsm_status exchange_lines(const xsmi_content *c, size_t first, size_t count, void *out, xsm_error *err)
 {
     const saving *s = c->of;
-    if (!xsmi_model_is_divided(s->model)) {
+    if (!xsmi_model_is_divided(s->model) || is_of_vectors(c)) {
         return get_lines(c, first, count, out, err);
     }
     xsm_status status = xsmi_divided_has(s->model, first) ? get_lines(c, first, count, out, err) : XSM_OK;
@@ -152,21 +173,23 @@ static xsm_status exchange_lines(const xsmi_content *c, size_t first, size_t cou
     return status;
 }
 
-/* Writes the lines of all classes. */
+/* Writes all lines. */
 static xsm_status write_lines(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const xsm_model *m = ((const saving *)c->of)->model;
-    const size_t least = m->w.layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1, bytes = line_bytes(&c->tensor);
+    const size_t least = m->w.layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1, bytes = line_bytes(&c->tensor),
+                 lines = (size_t)c->tensor.shape[0];
+    const bool divided = xsmi_model_is_divided(m) && !is_of_vectors(c);
     size_t together = WRITE_BYTES / (bytes ? bytes : 1);
     together = XSMI_MAX(together, least);
-    together = XSMI_MIN(together, m->classes);
+    together = XSMI_MIN(together, lines);
     unsigned char *some = xsmi_allocate(m->context, together, bytes);
     if (!some) {
         return xsmi_fail_memory(err, together * bytes, "copies of weights");
     }
     xsm_status status = XSM_OK;
-    for (size_t first = 0, count; first < m->classes && status == XSM_OK; first += count) {
-        const size_t end = xsmi_model_is_divided(m) ? xsmi_divided_end(m, first) : m->classes;
+    for (size_t first = 0, count; first < lines && status == XSM_OK; first += count) {
+        const size_t end = divided ? xsmi_divided_end(m, first) : lines;
         count = XSMI_MIN(end - first, together);
         status = exchange_lines(c, first, count, some, err);
         status = status == XSM_OK ? xsmi_container_write(w, some, count * bytes, err) : status;
@@ -183,18 +206,6 @@ static xsm_status write_names(const xsmi_content *c, xsmi_container_writer *w, x
         XSMI_TRY(xsmi_container_write(w, "\n", 1, err));
     }
     return XSM_OK;
-}
-
-static xsm_status write_layer(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
-{
-    const saving *s = c->of;
-    return xsmi_layer_write(s->model, s->extras != NULL, w, err);
-}
-
-static xsm_status write_layer_factors(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
-{
-    const xsmi_layer *l = ((const saving *)c->of)->model->layer;
-    return xsmi_narrow_write_factors(l->w.row_scale, l->features, w, err);
 }
 
 /* Lines of a tensor whose columns are divided. */
@@ -283,7 +294,7 @@ static xsmi_content content(const saving *s, const char *name, xsmi_dtype dtype,
         .of = s};
 }
 
-/* Adds a tensor of a line, or a number, for each class. */
+/* Adds a tensor of a number for each class. */
 static void add_lines(xsmi_contents *c, const saving *s, const char *name, xsmi_dtype dtype, line_kind kind,
                       const void *data)
 {
@@ -291,6 +302,25 @@ static void add_lines(xsmi_contents *c, const saving *s, const char *name, xsmi_
     lines.tensor.data = data;
     lines.part = (int)kind;
     xsmi_contents_add(c, lines);
+}
+
+/* Adds a matrix, of which this rank has `w`, and its factors. */
+static void add_matrix(xsmi_contents *c, const saving *s, const xsmi_weights *w, uint64_t rows, line_kind kind,
+                       line_kind factor)
+{
+    const bool vectors = kind == LINE_VECTORS;
+    xsmi_content factors =
+        content(s, vectors ? XSMI_EMBEDDING_SCALE : XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, rows, 0, write_lines);
+    xsmi_content numbers = content(s, vectors ? "embedding" : "weight", xsmi_narrow_tensor_type(xsmi_weights_dtype(w)),
+                                   rows, w->features, write_lines);
+    factors.part = (int)factor;
+    numbers.part = (int)kind;
+    numbers.tensor.rank = 2;
+    numbers.aligned = !vectors;
+    xsmi_contents_add(c, numbers);
+    if (w->narrow.dtype == XSM_DTYPE_INT8) {
+        xsmi_contents_add(c, factors);
+    }
 }
 
 static void add_scales(xsmi_contents *c, const saving *s)
@@ -313,29 +343,14 @@ static void add_scales(xsmi_contents *c, const saving *s)
 static void add_weights(xsmi_contents *c, const saving *s)
 {
     const xsm_model *m = s->model, *own = xsmi_model_weights(m);
-    const bool narrow = own->w.narrow.data != NULL;
     if (m->w.layout != XSM_LAYOUT_SPARSE_ROWS) {
-        xsmi_content weights =
-            content(s, "weight", narrow ? xsmi_narrow_tensor_type(xsmi_model_dtype(m)) : XSMI_DTYPE_F32, m->classes,
-                    m->features, write_lines);
-        weights.tensor.rank = 2;
-        weights.part = narrow ? LINE_NARROW : LINE_WEIGHTS;
-        weights.aligned = true;
-        xsmi_contents_add(c, weights);
-    }
-    if (own->w.narrow.dtype == XSM_DTYPE_INT8) {
-        add_lines(c, s, XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, LINE_FACTOR, NULL);
+        add_matrix(c, s, &own->w, m->classes, LINE_WEIGHTS, LINE_FACTOR);
     }
     if (xsmi_model_has_bias(m)) {
         add_lines(c, s, "bias", XSMI_DTYPE_F32, LINE_BIAS, NULL);
     }
-    if (m->layer && m->layer->w.narrow.dtype == XSM_DTYPE_INT8) {
-        xsmi_contents_add(c,
-                          content(s, XSMI_EMBEDDING_SCALE, XSMI_DTYPE_F32, m->layer->features, 0, write_layer_factors));
-    }
-    xsmi_content layer = {.write = write_layer, .of = s};
-    if (xsmi_layer_tensor(m, &layer.tensor)) {
-        xsmi_contents_add(c, layer);
+    if (m->layer && !m->layer->tied) {
+        add_matrix(c, s, &m->layer->w, m->layer->features, LINE_VECTORS, LINE_VECTOR_FACTOR);
     }
 }
 

@@ -60,20 +60,6 @@ xsm_status xsmi_narrow_read(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
-xsm_status xsmi_narrow_write_factors(const double *factors, uint32_t rows, xsmi_container_writer *w, xsm_error *err)
-{
-    enum { TOGETHER = 512 };
-    float some[TOGETHER];
-    for (uint32_t first = 0; first < rows; first += TOGETHER) {
-        const uint32_t count = XSMI_MIN(rows - first, TOGETHER);
-        for (uint32_t k = 0; k < count; k++) {
-            some[k] = (float)factors[first + k]; /* exactly: it is a float */
-        }
-        XSMI_TRY(xsmi_container_write(w, some, count * sizeof *some, err));
-    }
-    return XSM_OK;
-}
-
 xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, size_t number, xsm_error *err)
 {
     const uint16_t *rows = (const uint16_t *)n->data + (n->dtype == XSM_DTYPE_BFLOAT16 ? first * n->stride : 0);
@@ -85,10 +71,4 @@ xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, s
         }
     }
     return XSM_OK;
-}
-
-xsm_status xsmi_narrow_write(const xsmi_narrow *n, uint32_t rows, xsmi_container_writer *w, xsm_error *err)
-{
-    XSMI_TRY(xsmi_narrow_check(n, 0, rows, 0, err));
-    return xsmi_container_write(w, n->data, (size_t)rows * n->stride * xsmi_number_bytes(n->dtype), err);
 }

@@ -61,8 +61,5 @@ xsm_status xsmi_narrow_read(xsm_context *ctx, const xsmi_container *file, const 
 /* Refuses rows first..first+count whose numbers are not finite, as those of another program's file may be; `number` is
  * the first's in the message. */
 xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, size_t number, xsm_error *err);
-/* Writes factors, as float32, and numbers. */
-xsm_status xsmi_narrow_write_factors(const double *factors, uint32_t rows, xsmi_container_writer *w, xsm_error *err);
-xsm_status xsmi_narrow_write(const xsmi_narrow *n, uint32_t rows, xsmi_container_writer *w, xsm_error *err);
 
 #endif
