@@ -143,13 +143,12 @@ static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *rows, 
     if (!from) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_layer_new(to, from->features, &from->made, NULL, err));
+    XSMI_TRY(xsmi_layer_new(to, from->features, &from->made, err));
     if (from->tied) {
         return XSM_OK;
     }
-    if (dtype != XSM_DTYPE_FLOAT32) {
-        XSMI_TRY(xsmi_weights_allocate_narrow(m->context, dtype, &to->layer->w, err));
-    }
+    XSMI_TRY(dtype == XSM_DTYPE_FLOAT32 ? xsmi_layer_allocate(to, err)
+                                        : xsmi_weights_allocate_narrow(m->context, dtype, &to->layer->w, err));
     return convert_matrix(m->context, &from->w, &to->layer->w, false, 0, rows, together, err);
 }
 

@@ -33,13 +33,19 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
     return XSM_OK;
 }
 
+static xsm_status new_layer(xsm_model *m, uint32_t features, const xsm_embedding_options *o, xsm_error *err)
+{
+    XSMI_TRY(xsmi_layer_new(m, features, o, err));
+    XSMI_TRY(xsmi_layer_allocate(m, err));
+    return xsmi_layer_start(m, err);
+}
+
 /* Adds the first layer, to every rank's part of a divided model. */
 static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding_options *o, xsm_error *err)
 {
     xsm_model *to = xsmi_model_changed(m);
-    xsm_status status = xsmi_layer_new(to, features, o, NULL, err);
+    const xsm_status status = new_layer(to, features, o, err);
     m->layer = to->layer;
-    status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
     return xsmi_agree(xsmi_model_group(m), status, err);
 }
 

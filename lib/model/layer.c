@@ -28,8 +28,7 @@ static xsm_status allocate(const xsm_model *m, xsmi_weights *w, xsm_error *err)
     return xsmi_weights_allocate(m->context, XSM_LAYOUT_CLASS_MAJOR, "the features' vectors", w, err);
 }
 
-xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
-                          xsm_error *err)
+xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, xsm_error *err)
 {
     XSMI_TRY(xsmi_check_dimensions(features, 1, err));
     XSMI_TRY(options->tied ? xsmi_context_need_alone(m->context, "an embedding with tied vectors", err) : XSM_OK);
@@ -42,20 +41,13 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
     l->made = *options;
     l->tied = options->tied != 0;
     xsmi_weights_start(m->kernels, features, m->features, &l->w);
-    xsm_status status = XSM_OK;
-    if (mapped) {
-        /* Mapped vectors are copied before they are written to. */
-        l->w.weight = (float *)(uintptr_t)mapped;
-        l->w.stride = m->features;
-    } else if (!l->tied && !m->w.narrow.data) {
-        status = allocate(m, &l->w, err);
-    }
-    if (status != XSM_OK) {
-        xsmi_release(m->context, l, 1, sizeof *l);
-        return status;
-    }
     m->layer = l;
     return XSM_OK;
+}
+
+xsm_status xsmi_layer_allocate(xsm_model *m, xsm_error *err)
+{
+    return m->layer->tied ? XSM_OK : allocate(m, &m->layer->w, err);
 }
 
 void xsmi_layer_free(xsm_model *m)
@@ -112,7 +104,8 @@ xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *
     if (!old) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_layer_new(to, features, &old->made, NULL, err));
+    XSMI_TRY(xsmi_layer_new(to, features, &old->made, err));
+    XSMI_TRY(xsmi_layer_allocate(to, err));
     xsmi_layer *l = to->layer;
     l->w.alpha = old->w.alpha;
     for (size_t j = 0; !l->tied && j < old->features; j++) {

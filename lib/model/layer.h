@@ -25,11 +25,10 @@ typedef struct xsmi_layer {
 extern const char *const xsmi_activation_names[];
 extern const char *const xsmi_pool_names[];
 
-/* Adds a first layer to a model without weights of its own. Its vectors are not initialised; with `mapped` no memory is
- * allocated for them, nor for those of fewer bits, which are in `mapped` or for the caller to set. Refuses tied vectors
- * in a context of several ranks. */
-xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
-                          xsm_error *err);
+/* Adds a first layer to a model, yet without vectors. Refuses tied vectors in a context of several ranks. */
+xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, xsm_error *err);
+/* Allocates its vectors, unless they are tied; they are not initialised. */
+xsm_status xsmi_layer_allocate(xsm_model *m, xsm_error *err);
 void xsmi_layer_free(xsm_model *m);
 /* Initialises the vectors as in a new model with these options. Fails only when it is cancelled. */
 xsm_status xsmi_layer_start(xsm_model *m, xsm_error *err);

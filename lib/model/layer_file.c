@@ -96,11 +96,7 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: hidden vectors of %u; 1 to %d are accepted", name, m->features,
                          XSM_HIDDEN_MAX);
     }
-    const bool floats = vectors && vectors->dtype == XSMI_DTYPE_F32;
-    XSMI_TRY(xsmi_layer_new(m, o.tied ? m->classes : (uint32_t)vectors->shape[0], &o,
-                            floats ? (const float *)(const void *)vectors->data : NULL, err));
-    m->layer->w.stride = m->features;
+    XSMI_TRY(xsmi_layer_new(m, o.tied ? m->classes : (uint32_t)vectors->shape[0], &o, err));
     return o.tied ? XSM_OK
-                  : xsmi_narrow_read(m->context, file, name, vectors, XSMI_EMBEDDING_SCALE, &m->layer->w.narrow,
-                                     &m->layer->w.row_scale, err);
+                  : xsmi_weights_read(m->context, file, name, vectors, XSMI_EMBEDDING_SCALE, &m->layer->w, err);
 }

@@ -142,16 +142,12 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     }
     xsm_model *m = NULL;
     XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
-    /* Mapped weights are copied before they are written to. Their alignment was checked. */
-    m->w.weight = weight->dtype == XSMI_DTYPE_F32 ? (float *)(uintptr_t)weight->data : NULL;
-    m->w.stride = m->features;
     if (xsmi_tensor_kept(weight) < weight->size) {
         const size_t line = weight->size / classes;
         m->part.first = (uint32_t)(weight->part.from / line);
         m->part.end = (uint32_t)(weight->part.to / line);
     }
-    xsm_status status =
-        xsmi_narrow_read(ctx, s->container, s->name, weight, XSMI_WEIGHT_SCALE, &m->w.narrow, &m->w.row_scale, err);
+    xsm_status status = xsmi_weights_read(ctx, s->container, s->name, weight, XSMI_WEIGHT_SCALE, &m->w, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;

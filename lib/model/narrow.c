@@ -38,8 +38,8 @@ static xsm_status read_factors(xsm_context *ctx, const char *path, const xsmi_te
     return XSM_OK;
 }
 
-xsm_status xsmi_narrow_read(xsm_context *ctx, const xsmi_container *file, const char *path, const xsmi_tensor *numbers,
-                            const char *factors_name, xsmi_narrow *w, double **factors, xsm_error *err)
+xsm_status xsmi_weights_read(xsm_context *ctx, const xsmi_container *file, const char *path, const xsmi_tensor *numbers,
+                             const char *factors_name, xsmi_weights *w, xsm_error *err)
 {
     const xsmi_tensor *t = xsmi_container_tensor(file, factors_name);
     const bool int8 = numbers->dtype == XSMI_DTYPE_I8;
@@ -52,10 +52,13 @@ xsm_status xsmi_narrow_read(xsm_context *ctx, const xsmi_container *file, const 
                          path, numbers->name, factors_name, (unsigned long long)numbers->shape[0]);
     }
     if (int8) {
-        XSMI_TRY(read_factors(ctx, path, t, factors, err));
+        XSMI_TRY(read_factors(ctx, path, t, &w->row_scale, err));
     }
+    w->stride = (size_t)numbers->shape[1];
     if (int8 || numbers->dtype == XSMI_DTYPE_BF16) {
-        *w = (xsmi_narrow){int8 ? XSM_DTYPE_INT8 : XSM_DTYPE_BFLOAT16, numbers->data, (size_t)numbers->shape[1]};
+        w->narrow = (xsmi_narrow){int8 ? XSM_DTYPE_INT8 : XSM_DTYPE_BFLOAT16, numbers->data, w->stride};
+    } else { /* copied before it is written to; the alignment was checked */
+        w->weight = (float *)(uintptr_t)numbers->data;
     }
     return XSM_OK;
 }

@@ -54,10 +54,10 @@ static inline int8_t xsmi_to_int8(float number, float factor)
 #define XSMI_WEIGHT_SCALE "weight_scale"
 #define XSMI_EMBEDDING_SCALE "embedding_scale"
 xsmi_dtype xsmi_narrow_tensor_type(int32_t dtype);
-/* The numbers of a tensor [rows, columns] of the file, in place, and their factors [rows], allocated, or NULL. A tensor
- * of float32 leaves both as they are; the factors are then refused. */
-xsm_status xsmi_narrow_read(xsm_context *ctx, const xsmi_container *file, const char *path, const xsmi_tensor *numbers,
-                            const char *factors_name, xsmi_narrow *w, double **factors, xsm_error *err);
+/* Gives a matrix the numbers of a tensor [rows, columns] of the file, in place, and their factors [rows], allocated, if
+ * they are int8; of others factors are refused. */
+xsm_status xsmi_weights_read(xsm_context *ctx, const xsmi_container *file, const char *path, const xsmi_tensor *numbers,
+                             const char *factors_name, xsmi_weights *w, xsm_error *err);
 /* Refuses rows first..first+count whose numbers are not finite, as those of another program's file may be; `number` is
  * the first's in the message. */
 xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, size_t number, xsm_error *err);
