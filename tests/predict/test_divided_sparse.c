@@ -214,9 +214,8 @@ static void assert_files(const work *w)
     remove(w->made);
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     for (size_t i = 0; i < PLANS; i++) {
@@ -271,9 +270,8 @@ static xsm_status refuse(test_rank *r)
     return XSM_OK;
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 5);
     work w = work_new(&plans[0], &p);
@@ -282,13 +280,4 @@ static void test_refusals(void **state)
     assert_ok(ranks[1].status, ranks[1].err);
     xsm_dataset_free(w.rows);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -78,9 +78,8 @@ static void check(const xsm_model *m, const xsm_dataset *rows, xsm_predictor_opt
 }
 
 /* Every class, an index, a label tree, a label tree as shortlist, on dense and sparse rows. */
-static void row_by_row(void **state)
+TEST(row_by_row)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse <= 1; sparse++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
@@ -107,9 +106,8 @@ static void row_by_row(void **state)
 }
 
 /* A filter of the call and lists of each row, which lie with their rows. */
-static void with_filters(void **state)
+TEST(with_filters)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
@@ -140,9 +138,8 @@ static void with_filters(void **state)
 }
 
 /* The error is that of the first row that has one, whoever comes to it first, and names that row. */
-static void names_the_first_row(void **state)
+TEST(names_the_first_row)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
@@ -167,9 +164,8 @@ static void names_the_first_row(void **state)
     test_problem_free(&p);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
@@ -214,9 +210,8 @@ static xsm_status predict(void *state, xsm_context *ctx, xsm_error *err)
 }
 
 /* Its memory is the context's, and its progress and cancelling, not the model's. */
-static void on_its_context(void **state)
+TEST(on_its_context)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 7);
     call c = {test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9), p.data, malloc(sizeof(outputs))};
@@ -236,13 +231,4 @@ static void on_its_context(void **state)
     free(c.o);
     xsm_model_free((xsm_model *)c.model);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(row_by_row), cmocka_unit_test(with_filters),   cmocka_unit_test(names_the_first_row),
-        cmocka_unit_test(refuses),    cmocka_unit_test(on_its_context),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,9 +155,8 @@ static void compare_results(const xsm_fit_result *a, const xsm_fit_result *b)
     assert_int_equal(a->end, b->end);
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     for (size_t i = 0; i < PLANS; i++) {
         const uint64_t rows = i < 2 ? ROWS : 50; /* of dense and of sparse rows two tiles */
         test_problem p = test_problem_new(rows, FEATURES, CLASSES, plans[i].sparse, 8);
@@ -189,9 +188,8 @@ static void test_bits(void **state)
 }
 
 /* A rank sends its share of the parameters once at the start, and of the gradient in each evaluation. */
-static void test_sent(void **state)
+TEST(test_sent)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         test_problem p = test_problem_new(20, FEATURES, CLASSES, plans[i].sparse, 8);
         work w = work_of(&plans[i], &p);
@@ -209,9 +207,8 @@ static void test_sent(void **state)
 }
 
 /* A callback of rank 1 stops all ranks after the same iteration, where all have the model of one process. */
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
-    (void)state;
     test_problem p = test_problem_new(60, FEATURES, CLASSES, true, 8);
     work w = work_of(&plans[2], &p);
     for (w.stop_at = 0; w.stop_at < ITERATIONS; w.stop_at++) {
@@ -234,9 +231,8 @@ static void test_stopped(void **state)
 }
 
 /* The group fails at each of its calls in turn: every rank returns, and with the same status. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
-    (void)state;
     static const size_t tried[] = {0, 2};
     for (size_t i = 0; i < 2; i++) {
         test_problem p = test_problem_new(12, FEATURES, CLASSES, plans[tried[i]].sparse, 8);
@@ -285,9 +281,8 @@ static xsm_status fit_limited(test_rank *r)
     return status;
 }
 
-static void test_memory_lost(void **state)
+TEST(test_memory_lost)
 {
-    (void)state;
     static const size_t tried[] = {0, 2, 5};
     for (size_t i = 0; i < 3; i++) {
         test_problem p = test_problem_new(12, FEATURES, CLASSES, plans[tried[i]].sparse, 8);
@@ -309,9 +304,8 @@ static void test_memory_lost(void **state)
     }
 }
 
-static void test_cancelled(void **state)
+TEST(test_cancelled)
 {
-    (void)state;
     static const size_t tried[] = {0, 5};
     for (size_t i = 0; i < 2; i++) {
         test_problem p = test_problem_new(40, FEATURES, CLASSES, plans[tried[i]].sparse, 8);
@@ -361,9 +355,8 @@ static xsm_status refuse(test_rank *r)
     return status;
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     test_problem p = test_problem_new(12, FEATURES, CLASSES, false, 8);
     work w = work_of(&plans[0], &p);
     test_rank ranks[TEST_RANKS];
@@ -372,14 +365,4 @@ static void test_refusals(void **state)
         assert_ok(ranks[r].status, ranks[r].err);
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),     cmocka_unit_test(test_sent),        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_lost),     cmocka_unit_test(test_memory_lost), cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

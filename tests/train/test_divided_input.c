@@ -193,27 +193,23 @@ static void try_registry(int bound)
     test_problem_free(&p);
 }
 
-static void test_of_dataset(void **state)
+TEST(test_of_dataset)
 {
-    (void)state;
     try_registry(OF_DATASET);
 }
 
-static void test_with_batches(void **state)
+TEST(test_with_batches)
 {
-    (void)state;
     try_registry(WITH_BATCHES);
 }
 
-static void test_streamed(void **state)
+TEST(test_streamed)
 {
-    (void)state;
     try_registry(STREAMED);
 }
 
-static void test_many_classes(void **state)
+TEST(test_many_classes)
 {
-    (void)state;
     static work w;
     test_problem p;
     work_new(&w, MANY, &p);
@@ -260,9 +256,8 @@ static xsm_status refuse(test_rank *r)
     return status;
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static work w;
     test_problem p;
     test_rank ranks[TEST_RANKS];
@@ -272,13 +267,4 @@ static void test_refused(void **state)
     assert_ok(ranks[1].status, ranks[1].err);
     xsm_dataset_free((xsm_dataset *)(uintptr_t)w.labels);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_of_dataset),   cmocka_unit_test(test_with_batches), cmocka_unit_test(test_streamed),
-        cmocka_unit_test(test_many_classes), cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
