@@ -1,7 +1,7 @@
 /**
  * @file xsoftmax.h
- * @brief Includes what most programs need, and what is experimental if XSM_EXPERIMENTAL is defined before. Other headers
- * of xsoftmax/ are included by who calls them.
+ * @brief Includes what most programs need, and what is experimental if XSM_EXPERIMENTAL is defined before. Other
+ * headers of xsoftmax/ are included by who calls them.
  *
  * What every function promises to its host (errors, errno, floating point, stack, exceptions) is in error.h.
  */
@@ -25,6 +25,7 @@
 #include <xsoftmax/predict.h>
 #include <xsoftmax/sampler.h>
 #include <xsoftmax/storage.h>
+#include <xsoftmax/train.h>
 #include <xsoftmax/trainer.h>
 #include <xsoftmax/version.h>
 

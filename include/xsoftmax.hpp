@@ -386,6 +386,8 @@ XSOFTMAX_INITIAL(xsm_index_info, XSM_INDEX_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_optimizer_info, XSM_OPTIMIZER_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_progress, XSM_PROGRESS_INIT);
 XSOFTMAX_INITIAL(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_train_options, XSM_TRAIN_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_train_report, XSM_TRAIN_REPORT_INIT);
 XSOFTMAX_INITIAL(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_predictor_info, XSM_PREDICTOR_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_prediction, XSM_PREDICTION_INIT);
@@ -1502,6 +1504,25 @@ class model : public handle<xsm_model, xsm_model_free>
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_transform(get(), fitted.get(), err); });
     }
     /** Applies the model's transform to rows. */
+    /** Rows of a file as the model takes them: read against its class map, and transformed. */
+    template <class How = throwing>
+    outcome<How, dataset> read(const context &in, cstring path,
+                               xsm_read_options options = init<xsm_read_options>()) const
+    {
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
+            auto map = init<xsm_class_map>();
+            xsm_dataset *rows = nullptr;
+            options.classes = &map;
+            if (xsm_model_get_class_map(get(), &map, err) ||
+                xsm_dataset_read(in.get(), path.c_str(), &options, &rows, err) ||
+                xsm_model_transform(get(), rows, err)) {
+                xsm_dataset_free(rows);
+                return err->status;
+            }
+            *out = rows;
+            return xsm_status(XSM_OK);
+        });
+    }
     template <class How = throwing> outcome<How, void> apply_transform(dataset &rows) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_transform(get(), rows.get(), err); });
@@ -2521,6 +2542,26 @@ template <class How = throwing> outcome<How, void> set(xsm_label_tree_options &o
 {
     return detail::invoke<How>(
         [&](xsm_error *err) { return xsm_label_tree_set(&options, option.c_str(), value.c_str(), err); });
+}
+
+/** Result of train(): the model, and what was done. */
+struct trained {
+    xsoftmax::model model;                           /**< The model. */
+    xsm_train_report report = XSM_TRAIN_REPORT_INIT; /**< What was done; its texts are the model's. */
+};
+
+/** Trains a model on rows, and chooses what is not named. The rows, and those of the options, are transformed as the
+ *  model takes them. */
+template <class How = throwing>
+outcome<How, trained> train(const context &in, dataset &rows,
+                            const xsm_train_options &options = init<xsm_train_options>())
+{
+    return detail::fill<How>(trained(), [&](trained *out, xsm_error *err) {
+        xsm_model *made = nullptr;
+        const xsm_status status = xsm_train(in.get(), rows.get(), &options, &made, &out->report, err);
+        out->model = xsoftmax::model(made);
+        return status;
+    });
 }
 
 /** Fits a model to all rows at once. The estimator keeps both, as after bind(). If a score is not finite, or a callback

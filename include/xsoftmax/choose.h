@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <xsoftmax/label_tree.h>
-#include <xsoftmax/trainer.h>
+#include <xsoftmax/train.h>
 
 /** @defgroup choose Choosing how to train
  *
@@ -96,18 +95,6 @@ typedef struct xsm_choose_progress {
  *  while the context's hook (@ref context) is called as always. A non-zero value ends xsm_choose() with
  *  #XSM_CANCELLED. It must return, and must not throw. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
-
-/** What the best way is: how held-back rows are judged. */
-enum {
-    XSM_MEASURE_AUTO = 0,      /**< By the rows: #XSM_MEASURE_NDCG if any has several labels, else
-                                    #XSM_MEASURE_LOG_LOSS. */
-    XSM_MEASURE_LOG_LOSS = 1,  /**< The log-loss after calibration (@ref calibrate): a way that ranks well is not given
-                                    up because it is too sure. */
-    XSM_MEASURE_PRECISION = 2, /**< 1 - P\@k, with k of xsm_choose_options::measure_top, or else 1. */
-    XSM_MEASURE_NDCG = 3,      /**< 1 - nDCG\@k; k = 5. */
-    XSM_MEASURE_HITS = 4,      /**< 1 - hits\@k: the share of rows without a label among the k best; k = 10. */
-    XSM_MEASURE_MRR = 5        /**< 1 - MRR\@k, of the reciprocal rank of the first label among the k best; k = 10. */
-};
 
 /** Settings. Start with #XSM_CHOOSE_OPTIONS_INIT. */
 typedef struct xsm_choose_options {
@@ -300,6 +287,18 @@ XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
  *  @return as xsm_choice_get_info(), and #XSM_ERROR_RANGE past the last */
 XSM_API xsm_status xsm_choice_get_trial(const xsm_choice *choice, uint64_t index, xsm_choice_trial *trial,
                                         xsm_error *err);
+
+/** Writes into the metadata of a model how it is trained, as xsm_train() does: `estimator` its name and
+ *  `estimator.NAME` each of its options, those of its sampler and index too; `training.optimizer` likewise; of the run
+ *  `training.schedule` (`step:0.9`, `inverse`, `sqrt`, `constant`), `order`, `batch` and `epochs`; and `training.seed`.
+ *  @param model     the model
+ *  @param estimator the estimator
+ *  @param optimizer the optimizer; NULL = `lbfgs`, which has no run
+ *  @param run       the settings of its trainer; of `lbfgs` the seed alone is written
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK, or what any function may return (@ref error) */
+XSM_API xsm_status xsm_model_describe(xsm_model *model, const xsm_estimator *estimator, const xsm_optimizer *optimizer,
+                                      const xsm_trainer_options *run, xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -94,6 +94,8 @@
 #define XSMI_LAST_xsm_stream_options class_counts
 #define XSMI_LAST_xsm_tensor release_user
 #define XSMI_LAST_xsm_text_options reserved
+#define XSMI_LAST_xsm_train_options reserved
+#define XSMI_LAST_xsm_train_report seconds
 #define XSMI_LAST_xsm_trainer_options progress_user
 #define XSMI_LAST_xsm_tune_options progress_user
 #define XSMI_LAST_xsm_tune_progress seconds

@@ -207,6 +207,16 @@ void test_spans()
     predictor.run(batch, best, {}, probabilities);
     const auto many = xsoftmax::predict(context, model, batch, true);
     CHECK(many.top == 5 && many.classes == best && many.probabilities == probabilities && many.lengths[0] == 5);
+    auto options = xsoftmax::init<xsm_train_options>();
+    options.method = "class-means";
+    auto again = some_rows(context);
+    const auto trained = xsoftmax::train(context, again, options);
+    CHECK(trained.report.rows == ROWS && std::string(trained.report.method) == "class-means");
+    CHECK(xsoftmax::predict(context, trained.model, again).classes.size() == 5 * ROWS);
+    error_of(XSM_ERROR_NAME, [&] {
+        options.method = "class-mean";
+        xsoftmax::train(context, again, options);
+    });
     CHECK(best[0] == 0 && best[4] == 4 && std::fabs(probabilities[0] - 1.0 / CLASSES) < 1e-7); // a model of zeros
     std::vector<float> scores(8, -1);
     thrown = error_of(XSM_ERROR_SHAPE, [&] { model.scores(batch, std::vector<std::uint32_t>(8), scores); });

@@ -1,5 +1,10 @@
 #!/usr/bin/env python3
-"""The program in README.md compiles, and trains: check_readme.py README INCLUDE-DIRECTORY LIBRARY COMPILER..."""
+"""The programs that README.md and pages of the guide show compile, train and print labels:
+
+    check_readme.py SOURCE-ROOT LIBRARY XSOFTMAX-ABI.JSON CC... -- CXX...
+
+Each is on two pages, the same: a program in C of at most 25 lines, in C++ of 12, in Python of 6.
+"""
 import os
 import pathlib
 import re
@@ -7,33 +12,55 @@ import subprocess
 import sys
 import tempfile
 
-DATA = "".join(f"{1 + i % 9} {1 + i % 9}:1 {10 + i % 2}:0.5\n" for i in range(60))
+PAGES = {"c": ("README.md", "doc/guide/first_steps.md", 25), "cpp": ("README.md", "doc/guide/cpp.md", 12),
+         "python": ("README.md", "doc/guide/bindings.md", 6)}
+# Row i has the label 1 + i % 9, and a feature of that number.
+ROWS = [f"{1 + i % 9} {1 + i % 9}:1 {10 + i % 2}:0.5\n" for i in range(90)]
+
+
+def first_program(root, page, language):
+    found = re.search(rf"^```{language}\n(.*?)^```", (root / page).read_text(encoding="utf-8"), re.M | re.S)
+    if not found:
+        sys.exit(f"{page} has no program in {language}")
+    return found.group(1)
 
 
 def main():
-    readme, include, library, compiler = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4:]
-    programs = [block for block in re.findall(r"^```c\n(.*?)^```", open(readme, encoding="utf-8").read(), re.M | re.S)
-                if "int main(" in block]
-    if len(programs) != 1:
-        print(f"{len(programs)} programs in README.md; one is expected")
-        return 1
+    root, library, abi = (pathlib.Path(text).resolve() for text in sys.argv[1:4])
+    split = sys.argv.index("--")
+    compilers = {"c": sys.argv[4:split] + ["-std=c11"], "cpp": sys.argv[split + 1:] + ["-std=c++17"]}
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(library.parent), PYTHONPATH=str(root / "examples/python"),
+                       XSOFTMAX_LIBRARY=str(library), XSOFTMAX_ABI=str(abi), PYTHONDONTWRITEBYTECODE="1")
+
+    def run(command):
+        return subprocess.run(command, text=True, capture_output=True, cwd=work, env=environment)
+
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        (work / "loop.c").write_text(programs[0])
-        (work / "data.txt").write_text(DATA)
-        command = compiler + ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", include,
-                              str(work / "loop.c"), "-o", str(work / "loop"), str(library)]
-        environment = dict(os.environ, LD_LIBRARY_PATH=str(library.parent))
-        for step in (command, [str(work / "loop"), str(work / "data.txt"), str(work / "model")]):
-            result = subprocess.run(step, text=True, capture_output=True, env=environment)
-            if result.returncode != 0 or result.stderr:
-                print(" ".join(step), "\n", result.stdout, result.stderr)
-                return 1
-        wrong = subprocess.run([str(work / "loop"), str(work / "missing"), str(work / "model")], text=True,
-                               capture_output=True, env=environment)
-        if wrong.returncode == 0 or "missing" not in wrong.stderr or not (work / "model").exists():
-            print("a missing file is not reported, or no model was saved:", wrong.stderr)
-            return 1
+        for language, (page, other, lines) in PAGES.items():
+            program = first_program(root, page, language)
+            if program != first_program(root, other, language) or program.count("\n") > lines:
+                sys.exit(f"the programs in {language} of {page} and {other} are not the same, of {lines} lines at most")
+            source, command = work / f"first.{language}", [sys.executable, f"first.{language}"]
+            source.write_text(program)
+            if language in compilers:
+                built = run(compilers[language] + ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", str(root / "include"),
+                                                   "-o", "first", source.name, str(library)])
+                if built.returncode != 0:
+                    sys.exit(built.stderr)
+                command = ["./first"]
+            (work / "new.txt").write_text("".join(ROWS[3:6]))
+            (work / "train.txt").unlink(missing_ok=True)
+            missing = run(command)
+            if missing.returncode == 0 or "train.txt" not in missing.stderr:
+                sys.exit(f"{language}: a missing file is not reported: {missing.stderr}")
+            (work / "train.txt").write_text("".join(ROWS))
+            done = run(command)
+            printed = [line.split()[0] for line in done.stdout.splitlines()]
+            # In C the best labels of the first row; else a line for each row, the best label first.
+            right = printed[:1] == ["4"] and len(set(printed)) == 5 if language == "c" else printed == ["4", "5", "6"]
+            if done.returncode != 0 or done.stderr or not right:
+                sys.exit(f"{language}: {done.stdout}{done.stderr}")
     return 0
 
 

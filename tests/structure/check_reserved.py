@@ -11,7 +11,7 @@ import sys
 # What the library hands out or fills, so that it reads none of it.
 FILLED = set("""xsm_error xsm_choice_info xsm_choice_trial xsm_context_info xsm_corpus_info xsm_dataset_info xsm_fit_result
     xsm_model_info xsm_predictor_info xsm_sampler_info xsm_progress xsm_embedding_parameters
-    xsm_embedding_view xsm_problem xsm_index_source xsm_index_block xsm_scaled_gradient""".split())
+    xsm_embedding_view xsm_problem xsm_index_source xsm_index_block xsm_scaled_gradient xsm_train_report""".split())
 # A table's own, whose other values are refused with the table (tests/estimator/).
 TABLES = {("xsm_state_tensor", "by_row"), ("xsm_search_plan", "reserved")}
 

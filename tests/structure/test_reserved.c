@@ -181,6 +181,13 @@ TEST(runs_are_refused)
     REFUSES(xsm_choose_options, choose, embedding, xsm_choose(NULL, p.data, &choose, &choice, &err));
     REFUSES(xsm_choose_options, choose, label_tree, xsm_choose(NULL, p.data, &choose, &choice, &err));
     REFUSES(xsm_choose_options, choose, class_means, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    xsm_train_options train = XSM_TRAIN_OPTIONS_INIT;
+    xsm_model *trained = NULL;
+    REFUSES(xsm_train_options, train, keep_ridge, xsm_train(NULL, p.data, &train, &trained, NULL, &err));
+    REFUSES(xsm_train_options, train, keep_schedule, xsm_train(NULL, p.data, &train, &trained, NULL, &err));
+    REFUSES(xsm_train_options, train, keep_ngrams, xsm_train(NULL, p.data, &train, &trained, NULL, &err));
+    REFUSES(xsm_train_options, train, reserved, xsm_train(NULL, p.data, &train, &trained, NULL, &err));
+    assert_null(trained);
     xsm_evaluate_options evaluate = XSM_EVALUATE_OPTIONS_INIT;
     TEST_METRICS(metrics, 1);
     xsm_class_metrics_options of_classes = XSM_CLASS_METRICS_OPTIONS_INIT;
