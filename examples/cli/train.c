@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char *const cli_order_words[] = {"shuffle", "file", NULL};        /* XSM_ORDER_* */
+static const char *const order_words[] = {"shuffle", "file", NULL};     /* XSM_ORDER_* */
 const char *const cli_evaluate_words[] = {"no", "all", "sample", NULL}; /* XSM_EVALUATE_* */
 static const char *const eta_words[] = {"auto", NULL};
 static const char *const bias_words[] = {"no", "yes", "only", NULL}; /* CLI_BIAS_ONLY is the last */
@@ -262,7 +262,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "step:F (times F each epoch), inverse, sqrt or constant (step:0.9, or chosen)", NULL, 0, 0, 0, 0},
         {"batch", CLI_WHOLE, &r.batch, "N", "examples a step (1, or chosen)", NULL, 1, 1e9, 0, 0},
         {"order", CLI_CHOICE, &r.order, "HOW", "order of the rows: shuffle (anew each epoch) or file (shuffle)",
-         cli_order_words, 0, 0, 0, 0},
+         order_words, 0, 0, 0, 0},
         {"seed", CLI_WHOLE, &r.seed, "S", "of all that is random; the same seed gives the same model (1)", NULL, 0,
          9007199254740992.0, 0, 0},
         {"threads", CLI_WHOLE, &r.threads, "T", "threads; the result is the same with any number (all)", NULL, 1, 4096,

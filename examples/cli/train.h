@@ -9,7 +9,6 @@
 
 enum { CLI_BIAS_NO = 0, CLI_BIAS_ONLY = 2 };   /* values of `bias`: none; no features */
 enum { CLI_CHOICE_LINES = 3 };                 /* that explain the automatic choice */
-extern const char *const cli_order_words[];    /* XSM_ORDER_* */
 extern const char *const cli_geometry_words[]; /* XSM_GEOMETRY_* */
 extern const char *const cli_evaluate_words[]; /* XSM_EVALUATE_* */
 

@@ -6,9 +6,6 @@
 
 #include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/ext/estimator.h>
-#include <xsoftmax/ext/index.h>
-#include <xsoftmax/ext/optimizer.h>
-#include <xsoftmax/ext/sampler.h>
 
 const char *const cli_geometry_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
@@ -173,60 +170,21 @@ xsm_status cli_train_note_whole(cli_run *r, const char *name, uint64_t value, xs
     return cli_train_note(r, "training.", name, number.text, err);
 }
 
-static xsm_status describe_option(cli_run *r, const char *prefix, const char *option, xsm_error *err)
-{
-    char *name = cli_format("%s%s", prefix, option);
-    size_t size = xsm_estimator_get(r->estimator, name, NULL, 0) + 1;
-    char *value = cli_format("%*s", (int)size, "");
-    xsm_estimator_get(r->estimator, name, value, size);
-    xsm_status status = cli_train_note(r, CLI_KEY_ESTIMATOR, name, value, err);
-    free(name);
-    free(value);
-    return status;
-}
-
-/* The optimizer and its options. */
-static xsm_status describe_optimizer(cli_run *r, xsm_error *err)
-{
-    const xsm_optimizer_ops *ops = xsm_optimizer_find(r->optimizer_name); /* NULL: lbfgs */
-    const xsm_option *option;
-    xsm_status status = cli_train_note(r, "training.", "optimizer", r->optimizer_name, err);
-    for (size_t i = 0; status == XSM_OK && (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
-        size_t size = xsm_optimizer_get(r->optimizer, option->name, NULL, 0) + 1;
-        char *value = cli_format("%*s", (int)size, "");
-        xsm_optimizer_get(r->optimizer, option->name, value, size);
-        status = cli_train_note(r, CLI_KEY_OPTIMIZER, option->name, value, err);
-        free(value);
-    }
-    return status;
-}
-
 /* Records in the model how it was made. */
 static int describe(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     cli_buffer number;
-    const xsm_estimator_ops *ops = xsm_estimator_find(r->estimator_name);
-    const xsm_option *option;
-    xsm_status status = xsm_model_set_metadata(r->model, "estimator", r->estimator_name, &err);
-    for (size_t i = 0; status == XSM_OK && (option = xsm_estimator_ops_option(ops, i)) != NULL; i++) {
-        status = describe_option(r, "", option->name, &err);
-    }
-    const char *sampler = cli_sampler_name(cli_estimator_info(r->estimator).sampler);
-    const xsm_sampler_ops *of_sampler = sampler ? xsm_sampler_find(sampler) : NULL;
-    for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(of_sampler, i)) != NULL; i++) {
-        status = describe_option(r, "sampler.", option->name, &err);
-    }
-    char index[32];
-    const xsm_index_ops *of_index =
-        xsm_estimator_get(r->estimator, "index", index, sizeof index) != SIZE_MAX ? xsm_index_find(index) : NULL;
-    for (size_t i = 0; status == XSM_OK && (option = xsm_index_ops_option(of_index, i)) != NULL; i++) {
-        status = describe_option(r, "index.", option->name, &err);
-    }
-    int ok = status == XSM_OK && describe_optimizer(r, &err) == XSM_OK &&
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.epochs = r->epochs; /* for checkpoints: those requested */
+    run.batch = r->batch;
+    run.schedule = r->schedule;
+    run.factor = r->factor;
+    run.order = r->order;
+    run.seed = r->seed;
+    int ok = xsm_model_describe(r->model, r->estimator, r->full ? NULL : r->optimizer, &run, &err) == XSM_OK &&
              cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
              cli_note_table(r->model, &r->format, r->raw_info.format, &err) == XSM_OK &&
-             cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
              cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
     if (r->ngrams || (r->recalled && xsm_model_get_metadata(r->recalled, "training." CLI_NGRAMS))) {
         ok = ok && cli_train_note(r, "training.", CLI_NGRAMS, CLI_CHOSEN, &err) == XSM_OK;
@@ -239,11 +197,6 @@ static int describe(cli_run *r)
     }
     if (r->full) {
         ok = ok && cli_train_note(r, "training.", "tolerance", cli_real(r->tolerance, &number), &err) == XSM_OK;
-    } else {
-        ok = ok && cli_train_note(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
-             cli_train_note(r, "training.", "order", cli_order_words[r->order], &err) == XSM_OK &&
-             cli_train_note_whole(r, "batch", r->batch, &err) == XSM_OK &&
-             cli_train_note_whole(r, "epochs", r->epochs, &err) == XSM_OK; /* for checkpoints: those requested */
     }
     return ok ? CLI_GO_ON : cli_library_failed(&err);
 }
