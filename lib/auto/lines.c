@@ -93,15 +93,15 @@ static double line_floats(const xsmi_chooser *c, const xsmi_line *line)
     return line->hidden ? line->hidden * (features + classes) : features * classes;
 }
 
-/* Of an exact step for each feature of a row. Batches of dense rows are scored, and their gradients summed twice, in
- * products of matrices; they share each weight's change, which sparse rows with rare features hardly do. */
+/* Of an exact step for an example. Batches of dense rows are scored, and their gradients summed twice, in products of
+ * matrices. A rule changes a weight once a batch, and a batch has no more features than there are. */
 static double exact_cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
 {
-    const double k = (double)c->train->classes, rule = RULE_COST * line->sums;
-    if (c->train->sparse) {
-        return (EXACT_COST + rule) * VECTOR_WEIGHTS * (ceil(k / VECTOR_WEIGHTS) + 1);
-    }
-    return k * (batch > 1 || line->full ? 3 * DENSE_COST + rule / batch : EXACT_COST);
+    const double k = (double)c->train->classes, together = batch > 1 || line->full ? 3 * DENSE_COST : EXACT_COST;
+    const double classes = c->train->sparse ? VECTOR_WEIGHTS * (ceil(k / VECTOR_WEIGHTS) + 1) : k;
+    const double changed = line->sums * fmin(c->survey.nonzeros, (double)c->train->features / batch);
+    const double scored = (c->train->sparse ? EXACT_COST : together) * (c->survey.nonzeros + OVERHEAD);
+    return classes * (scored + RULE_COST * changed) + (line->full ? 0 : STEP_COST / batch);
 }
 
 /* The work of an example in batches of that length. */
@@ -113,10 +113,10 @@ static double cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
     if (line->hidden) {
         return (double)line->hidden * (shares * width + VECTOR_COST * c->survey.nonzeros);
     }
-    const double features = c->survey.nonzeros + OVERHEAD;
     if (line->exact) {
-        return features * exact_cost(c, line, batch) + (line->full ? 0 : STEP_COST / batch);
+        return exact_cost(c, line, batch);
     }
+    const double features = c->survey.nonzeros + OVERHEAD;
     const double sampled = line_floats(c, line) > NEAR_BYTES / 4 ? FAR_COST : SAMPLED_COST;
     const bool rows = e->common.shared && batch > 1 && !c->train->sparse; /* products of matrices */
     return features * (rows ? shares * width : sampled * width);
