@@ -669,7 +669,8 @@ static xsm_status tell_equal_names(const xsmi_record *c, const xsmi_columns *k, 
     const char *first = NULL;
     size_t equal = 0;
     xsmi_dictionary_start(&seen, c->r->context, true);
-    for (const char *name = k->text; status == XSM_OK && name < k->text + k->text_size; name += strlen(name) + 1) {
+    for (size_t at = 0; status == XSM_OK && at < k->text_size; at += strlen(k->text + at) + 1) {
+        const char *name = k->text + at;
         const uint32_t before = seen.count;
         status = xsmi_dictionary_word(&seen, name, strlen(name), &id, err);
         equal += status == XSM_OK && id < before;

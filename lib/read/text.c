@@ -69,6 +69,9 @@ static xsm_status add_word_ngrams(xsmi_text *t, uint64_t hash, xsm_error *err)
 static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length, xsm_error *err)
 {
     const size_t size = length + 2, codes = xsmi_char_ngrams_room(&t->options, size);
+    if (codes == 0) {
+        return XSM_OK; /* the word is too short */
+    }
     XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
     XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + codes, "the words of a line", err));
     const uint64_t *hashes = t->keys + t->key_count; /* a bucket takes the place of its hash, or of one before */
