@@ -195,6 +195,7 @@ void fuzz_read_again(const xsm_dataset *d, const uint8_t *data, size_t size)
     fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
+    options.format = XSM_FORMAT_TEXT;
     fuzz_bytes bytes = {data, size, SIZE_MAX};
     xsm_source source = fuzz_source(&bytes);
     xsm_dataset *again = NULL;
