@@ -132,7 +132,6 @@ int main(int argc, char **argv)
     check_alone(xsm_context_new(&options, &context, &err), &err, group.rank);
     check_alone(data ? xsm_dataset_read(context, data, NULL, &rows, &err) : make_rows(context, &rows, &err), &err,
                 group.rank);
-    check(xsm_dataset_divide(rows, &err), &err, group.rank);
     xsm_model *model = train(context, rows, group.rank);
 
     xsm_metrics metrics = XSM_METRICS_INIT;

@@ -54,7 +54,7 @@ flags() {
 }
 
 # shellcheck disable=SC2046
-[ $# -gt 0 ] || set -- $("$command" estimators | cut -d ' ' -f 1 | grep -v 'mips$\|searched$') first-layer lbfgs label-tree
+[ $# -gt 0 ] || set -- $("$command" estimators | cut -d ' ' -f 1 | grep -v 'mips$\|searched$\|^hierarchical$') first-layer lbfgs label-tree
 wrong=0
 echo '| what | bytes of the file | runs | files with other bytes |'
 echo '|---|---|---|---|'

@@ -79,8 +79,6 @@ const char *cli_held(void);
 int cli_agree(int code);
 /* Whether the flag is set on any rank. */
 int cli_agree_any(int flag);
-/* Divides rows among the ranks; NULL is allowed. */
-int cli_divide_rows(xsm_dataset *rows);
 /* Copies rank 0's bytes to the others. */
 int cli_share(void *data, size_t bytes);
 /* Refuses arguments that differ from rank 0's (same_arguments.h). */

@@ -13,7 +13,7 @@ typedef struct evaluation {
     uint64_t threads, beam;
     int tree_alone, label_tree; /* label_tree: of the model, which is always searched */
     double propensity_a, propensity_b;
-    int json, ranked, divide_rows;
+    int json, ranked;
     cli_list known_paths;
 
     xsm_context *context;
@@ -279,7 +279,6 @@ static int evaluate(evaluation *e)
     code = cli_agree(code == CLI_GO_ON ? read_rows(e) : code);
     e->label_tree = code == CLI_GO_ON && cli_model_info(e->model).trees > 0;
     options.beam = e->label_tree ? (uint32_t)e->beam : 0;
-    code = code == CLI_GO_ON && e->divide_rows ? cli_divide_rows(e->rows) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -333,8 +332,6 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         CLI_LABEL_WEIGHTS_FLAG(e.format),
         {"labels", CLI_CHOICE, &e.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
-        {"divide-rows", CLI_SWITCH, &e.divide_rows, NULL, "by mpirun: each rank keeps a share of the rows in memory",
-         NULL, 0, 0, 0, 0},
         {"propensity-a", CLI_REAL, &e.propensity_a, "A", "of PSP and PSnDCG: 0.5 for Wikipedia, 0.6 for Amazon (0.55)",
          NULL, 0, 10, 0, 0},
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",

@@ -88,12 +88,6 @@ int cli_agree_any(int flag)
     return any != 0;
 }
 
-int cli_divide_rows(xsm_dataset *rows)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    return !rows || xsm_dataset_divide(rows, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
-}
-
 int cli_share(void *data, size_t bytes)
 {
     return !cli_group || cli_group->broadcast(cli_group->user, data, bytes, 0) == 0 ? CLI_GO_ON : lost(CLI_GO_ON);

@@ -121,13 +121,6 @@ static void release(cli_run *r)
     cli_list_free(&r->sets);
 }
 
-/* The rows are as they are trained on. */
-static int divide_rows(cli_run *r)
-{
-    const int code = r->divide_rows ? cli_divide_rows(r->train_rows) : CLI_GO_ON;
-    return code == CLI_GO_ON && r->divide_rows ? cli_divide_rows(r->test_rows) : code;
-}
-
 static int train(cli_run *r)
 {
     char *json = NULL;
@@ -139,7 +132,6 @@ static int train(cli_run *r)
         code = code == CLI_GO_ON ? cli_agree(cli_method_run(r)) : code;
     } else {
         code = code == CLI_GO_ON ? cli_agree(cli_train_make_model(r)) : code;
-        code = code == CLI_GO_ON ? divide_rows(r) : code;
         code = code == CLI_GO_ON ? cli_train_run(r) : code;
     }
     code = code == CLI_GO_ON ? cli_train_calibrate(r) : code;
@@ -226,8 +218,6 @@ int cli_train(const cli_command *command, int argc, char **argv)
          NULL, 0, 0, 0, 0},
         {"min-label-count", CLI_WHOLE, &r.min_label_count, "N",
          "leave out labels that fewer rows have; of a warm start, only new ones (1)", NULL, 1, 1e15, 0, 0},
-        {"divide-rows", CLI_SWITCH, &r.divide_rows, NULL,
-         "by mpirun: each rank keeps a share of the rows in memory, and gets others with each batch", NULL, 0, 0, 0, 0},
         {"transform", CLI_TEXT, &r.transform_text, "STEPS",
          "log, tfidf, standard, unit, products=N, truncate=N, with commas, in the order given; or none", NULL, 0, 0, 0,
          0},

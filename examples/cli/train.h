@@ -82,7 +82,6 @@ typedef struct cli_run {
     uint32_t measure_top;     /* k of its best classes; 0: not given */
     int geometry;             /* an XSM_GEOMETRY_* value, -1 = not given */
     int dry;                  /* --dry-run */
-    int divide_rows;          /* --divide-rows */
     int unevaluated;          /* --no-evaluate */
     int evaluate_train;       /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;

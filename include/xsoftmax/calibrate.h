@@ -116,9 +116,9 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label of the
  *          model, or if the log-loss has no minimum, as when every row is right by a margin; #XSM_ERROR_DIVERGED if a
  *          score is not finite; #XSM_ERROR_UNSUPPORTED for a model of `hierarchical`, whose scores are
- *          log-probabilities of its tree, and for a temperature of a label tree whose probabilities do not sum to one;
- *          #XSM_ERROR_RANGE; #XSM_CANCELLED. The model is unchanged on failure. O(N K nnz) a pass; the same bits for
- *          any number of threads. */
+ *          log-probabilities of its tree, for one that is divided among processes (ext/comm.h), and for a temperature
+ *          of a label tree whose probabilities do not sum to one; #XSM_ERROR_RANGE; #XSM_CANCELLED. The model is
+ *          unchanged on failure. O(N K nnz) a pass; the same bits for any number of threads. */
 XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
                                        const xsm_calibrate_options *options, xsm_calibrate_result *result,
                                        xsm_error *err);

@@ -183,9 +183,9 @@ XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampl
  *          #XSM_ERROR_UNSUPPORTED for a model that the estimator cannot train: a correction of another estimator
  *          (xsm_model_info::correction), scores that are distances with an L2 penalty, a proximal step or a maximum
  *          row norm, tied vectors with a search or a hierarchy, classes that are divided among processes (ext/comm.h)
- *          with a search; #XSM_ERROR_RANGE for an option that does not fit the data (more negatives than there are
- *          other classes), and for a sampler that never draws a label of the rows; the errors of xsm_sampler_bind() and
- *          of a host's table. O(N + values), plus the cost of binding the sampler. */
+ *          with a search or a hierarchy; #XSM_ERROR_RANGE for an option that does not fit the data (more negatives than
+ *          there are other classes), and for a sampler that never draws a label of the rows; the errors of
+ *          xsm_sampler_bind() and of a host's table. O(N + values), plus the cost of binding the sampler. */
 XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                       xsm_error *err);
 /** As xsm_estimator_bind(), for rows whose features are passed with each batch (xsm_batch_values()), such as the output

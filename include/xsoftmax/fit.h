@@ -135,10 +135,10 @@ XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, co
  *  @param[out] variance v, or NULL
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for a model without a bias, one with a first layer, a correction or
- *          distances, one whose weights are sparse, in fewer bits or divided among ranks, and for divided rows;
- *          #XSM_ERROR_DATA for labels of no class of the model, or weights that are all 0; #XSM_ERROR_RANGE where
- *          weights would not be finite in float32; #XSM_CANCELLED. After an error that is found later than these the
- *          model's weights are 0. O(nnz of all labels' rows + K D) */
+ *          distances, one whose weights are sparse, in fewer bits or divided among ranks; #XSM_ERROR_DATA for labels of
+ *          no class of the model, or weights that are all 0; #XSM_ERROR_RANGE where weights would not be finite in
+ *          float32; #XSM_CANCELLED. After an error that is found later than these the model's weights are 0.
+ *          O(nnz of all labels' rows + K D) */
 XSM_API xsm_status xsm_fit_class_means(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                        double *variance, xsm_error *err);
 

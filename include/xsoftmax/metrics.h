@@ -228,8 +228,9 @@ XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, co
  *  @param[in,out] ranks the result, see #xsm_ranks
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label, or those with one have no weight above 0;
- *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_SHAPE if the rows do not match the model. Scores
- *          every class twice: O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
+ *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_SHAPE if the rows do not match the model;
+ *          #XSM_ERROR_UNSUPPORTED for one that is divided among processes (ext/comm.h). Scores every class twice:
+ *          O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
 XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                       const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
 

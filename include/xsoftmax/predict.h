@@ -30,8 +30,8 @@
  * has, which may be 0.
  *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
- * do not change. In a context of several ranks (ext/comm.h) all ranks make and run a predictor together; it then uses
- * the context's threads, and allocates while it runs.
+ * do not change. All ranks make and run a predictor of a model that is divided (ext/comm.h) together; it scores every
+ * class, uses the context's threads, and allocates while it runs.
  *  @{ */
 
 /** A predictor: the scratch memory of one thread; opaque. */
@@ -154,7 +154,8 @@ extern "C" {
  *  @param[out] out the predictor, the caller's to release with xsm_predictor_free()
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE for an index that is not built for this model in its present state;
- *          #XSM_ERROR_UNSUPPORTED for a beam in a model without a tree; #XSM_ERROR_RANGE for an option, also for a
+ *          #XSM_ERROR_UNSUPPORTED for a beam in a model without a tree, and for a beam or a shortlist of one that is
+ *          divided among processes (ext/comm.h); #XSM_ERROR_RANGE for an option, also for a
  *          beam that is narrower than `top`; #XSM_ERROR_ARGUMENT for two searches together; #XSM_ERROR_SHAPE for a
  *          shortlist over other features or classes, #XSM_ERROR_UNSUPPORTED for one over rows that are transformed
  *          otherwise, for a model that is no label tree, and with a label tree */

@@ -48,8 +48,7 @@ XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows,
 
 /** Saves a built index in a safetensors file, so that it need not be built again: its options and what build() has
  *  found, not the rows. An existing file is replaced atomically, or not changed on failure. If rows have changed since
- *  it was built, call xsm_index_update() first. Over a model that is divided among ranks (ext/comm.h) all of them call
- *  it, and rank 0 writes the file; any number of ranks can load it, and each reads it.
+ *  it was built, call xsm_index_update() first.
  *  @param index a built index
  *  @param path  the file
  *  @param err   what went wrong, or NULL

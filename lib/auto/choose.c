@@ -8,7 +8,6 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/ngrams.h"
-#include "data/part.h"
 
 #include <xsoftmax/ext/optimizer.h>
 
@@ -258,7 +257,6 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
 static xsm_status start(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
 {
     XSMI_TRY(xsmi_context_need_alone(c->runner.context, c->runner.purpose, err));
-    XSMI_TRY(xsmi_dataset_need_whole(c->train, c->runner.purpose, err));
     return read_options(c, options, err);
 }
 

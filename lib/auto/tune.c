@@ -17,7 +17,6 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "data/part.h"
 
 #include <math.h>
 
@@ -356,7 +355,6 @@ static xsm_status start(xsmi_tuner *t, const xsm_tune_options *options, xsm_erro
 {
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_model_need_whole(t->runner.model, "the choice of a learning rate", err));
-    XSMI_TRY(xsmi_dataset_need_whole(t->run.train, "the choice of a learning rate", err));
     XSMI_TRY(xsmi_options_read(&t->options, sizeof t->options, XSMI_FIRST(xsm_tune_options), options,
                                "xsm_tune_options", err));
     XSMI_TRY(xsmi_options_read(&run, sizeof run, XSMI_FIRST(xsm_trainer_options), t->options.run, "xsm_trainer_options",

@@ -4,7 +4,6 @@
  * Each array belongs either to the caller (its capacity is 0) or to the dataset. Before an array is changed it is
  * copied if it is the caller's, so that a borrowed array is never written to.
  */
-#include "data/part.h"
 #include "data/schema.h"
 #include "base/activity.h"
 #include "base/entry.h"
@@ -103,7 +102,6 @@ void xsm_dataset_free(xsm_dataset *d)
     }
     xsm_context *ctx = d->context;
     xsmi_lender lender = d->lender;
-    xsmi_row_part_free(ctx, d->part, d->rows);
     release_rows(d);
     release_classes(ctx, &d->map, d->classes);
     xsmi_schema_release(d->schema);
@@ -613,13 +611,6 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
     if (index >= d->rows) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu; rows are numbered from 0 to %llu", (unsigned long long)index,
                          (unsigned long long)d->rows - 1);
-    }
-    if (!xsmi_dataset_keeps(d, index)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "row %llu: its features are on another rank (xsm_dataset_divide()); this one keeps %llu rows, "
-                         "from row %llu on",
-                         (unsigned long long)index, (unsigned long long)(d->part->end - d->part->first),
-                         (unsigned long long)d->part->first);
     }
     size_t labels;
     xsmi_features f = xsmi_dataset_features(d, index);

@@ -36,8 +36,6 @@ typedef struct xsmi_dataset_hash {
 
 enum { XSMI_HASH_FEATURES, XSMI_HASH_LABELS, XSMI_HASH_WHOLE, XSMI_HASHES };
 
-typedef struct xsmi_row_part xsmi_row_part; /* part.h */
-
 struct xsm_dataset {
     xsmi_holders holders;
     xsm_context *context;
@@ -72,8 +70,7 @@ struct xsm_dataset {
     struct {
         size_t values, index, offsets, labels, label_offsets, weights, label_weights;
     } capacity;
-    xsmi_row_part *part; /* NULL: the features of all rows are here */
-    xsmi_lender lender;  /* is told when no array is the caller's any more */
+    xsmi_lender lender; /* is told when no array is the caller's any more */
     xsmi_dataset_counts counted;
     double total_weight;                   /* counted with the labels */
     uint64_t edits;                        /* see xsmi_dataset_edited() */
@@ -98,15 +95,9 @@ typedef struct xsmi_features {
     size_t count;
 } xsmi_features;
 
-/* Of a divided dataset: a row that this rank keeps or that was fetched last (part.c); else its values are NULL. */
-xsmi_features xsmi_part_features(const xsm_dataset *d, uint64_t row);
-
 static inline xsmi_features xsmi_dataset_features(const xsm_dataset *d, uint64_t row)
 {
     xsmi_features f;
-    if (d->part) {
-        return xsmi_part_features(d, row);
-    }
     if (d->sparse) {
         uint64_t start = d->offsets[row];
         f.values = d->values + start;

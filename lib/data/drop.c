@@ -2,8 +2,8 @@
  * Rows, classes and labels that are left out of a dataset. Memory is taken before anything changes, so a failure leaves
  * the dataset as it was.
  */
-#include "data/part.h"
 
+#include "data/dataset.h"
 #include "base/activity.h"
 #include "base/entry.h"
 
@@ -164,7 +164,9 @@ static xsm_status drop(xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_
 xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_drop", err));
+    if (!d) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_drop: dataset is NULL");
+    }
     const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
     if (which & ~(rows | XSM_DROP_CLASSES)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -224,7 +226,9 @@ xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xs
                                         xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_drop_rare_labels", err));
+    if (!d) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_drop_rare_labels: dataset is NULL");
+    }
     if (least == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_dataset_drop_rare_labels: least is 0; at least 1 is accepted");
     }

@@ -2,7 +2,6 @@
  * Choosing rows and labels of a dataset, and their order. Memory is taken before anything changes, so a failure leaves
  * the dataset as it was.
  */
-#include "data/part.h"
 #include "data/schema.h"
 
 #include "base/activity.h"
@@ -60,7 +59,9 @@ static xsm_status keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
 xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_keep_labels", err));
+    if (!d) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_keep_labels: dataset is NULL");
+    }
     if (which == XSM_KEEP_LABELS_ALL) {
         return XSM_OK;
     }
@@ -154,7 +155,9 @@ static xsm_status shuffle_rows(xsm_dataset *d, uint64_t seed, uint64_t *order, x
 xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_shuffle", err));
+    if (!d) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_shuffle: dataset is NULL");
+    }
     const size_t rows = (size_t)d->rows;
     uint64_t *order = xsmi_allocate(d->context, rows, sizeof *order);
     if (!order) {
@@ -212,7 +215,9 @@ xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, size_t
                               xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_select", err));
+    if (!d) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: dataset is NULL");
+    }
     if (!out || !rows || count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: %s",
                          !out ? "out is NULL" : "no rows are given; at least one is needed");
@@ -251,7 +256,9 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
                              xsm_dataset **rest, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_split", err));
+    if (!d) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: dataset is NULL");
+    }
     if (!part || !rest || part == rest) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s",
                          !part   ? "part is NULL"

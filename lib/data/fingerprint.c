@@ -1,7 +1,7 @@
 /*
  * A hash by which two datasets are compared, those that ranks have read, too: features, labels, weights and classes.
  */
-#include "data/part.h"
+#include "data/same_rows.h"
 #include "data/schema.h"
 #include "base/activity.h"
 #include "base/comm.h"
@@ -27,9 +27,6 @@ static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, 
 
 static uint64_t hash_features(const xsm_dataset *d)
 {
-    if (d->part) {
-        return d->part->hash;
-    }
     const uint64_t shape[] = {d->rows, d->features, d->classes, d->sparse};
     uint64_t hash = xsmi_hash(shape, sizeof shape, 0);
     if (d->sparse) {

@@ -4,7 +4,6 @@
  * Classes are words when a map has names and no labels, and are called by their names; else they are numbers, and names
  * are only for people. Numbers meet words by their spelling.
  */
-#include "data/part.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
@@ -338,7 +337,6 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     if (!d || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_extend: %s is NULL", d ? "the map" : "the dataset");
     }
-    XSMI_TRY(xsmi_dataset_need_whole(d, "xsm_dataset_extend", err));
     together t = {.context = d->context};
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "bringing classes together", "rows", 0);

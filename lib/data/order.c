@@ -6,10 +6,10 @@
  *
  * In each array a run is longer than the 2 MB that some file systems map at once.
  */
+#include "data/dataset.h"
 #include "base/random.h"
 #include "base/order.h"
 #include "base/spool.h"
-#include "data/part.h"
 
 #define RUN_BYTES ((size_t)4 << 20)
 /* The smallest file that is ordered by runs. */
@@ -18,7 +18,7 @@
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d)
 {
     size_t bytes = xsmi_dataset_mapped_bytes(d);
-    return d->part ? d->part->order_bytes : bytes < LARGE_BYTES ? 0 : bytes;
+    return bytes < LARGE_BYTES ? 0 : bytes;
 }
 
 xsm_status xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order, xsm_error *err)

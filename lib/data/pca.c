@@ -13,7 +13,6 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "base/random.h"
-#include "data/part.h"
 #include "math/symmetric.h"
 
 #include <math.h>
@@ -373,7 +372,6 @@ static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out,
 xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pca_options *options, xsmi_pca *out,
                         xsm_error *err)
 {
-    XSMI_TRY(xsmi_dataset_need_whole(data, "a fit of principal components", err));
     memset(out, 0, sizeof *out);
     if (options->components == 0 || options->components > data->features) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u principal components asked for; rows of %u features have 1 to %u",

@@ -1,7 +1,6 @@
 /*
  * Rows whose features become those of a model: each value moves to the feature that it is there.
  */
-#include "data/part.h"
 #include "data/schema.h"
 #include "base/activity.h"
 #include "base/order.h"
@@ -160,7 +159,6 @@ xsm_status xsmi_dataset_prepare_features(xsm_dataset *d, const xsmi_feature_map 
     if (map->same && m.features >= d->features) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_dataset_need_whole(d, "a dataset whose features are mapped", err));
     if (d->transformed && !map->same) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "%s were transformed, and their features are not those of %s; rows that are mapped before "

@@ -1,7 +1,6 @@
 /*
  * Where rows meet a model: what each feature of the rows is on the other side, or why it is nothing.
  */
-#include "data/part.h"
 #include "data/schema.h"
 #include "base/activity.h"
 #include "base/order.h"

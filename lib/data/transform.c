@@ -7,7 +7,6 @@
  *
  * The idf weights are kept as float32, so that a model that stores them gives the same rows.
  */
-#include "data/part.h"
 #include "data/products.h"
 #include "base/utf8.h"
 #include "base/activity.h"
@@ -438,7 +437,6 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
     if (!t || !d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_fit: %s is NULL", t ? "dataset" : "transform");
     }
-    XSMI_TRY(xsmi_dataset_need_whole(d, "a transform", err));
     xsm_transform fitted = *t;
     fitted.idf = NULL;
     fitted.standard = NULL;
@@ -892,7 +890,6 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
     if (!t || !d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_apply: %s is NULL", t ? "dataset" : "transform");
     }
-    XSMI_TRY(xsmi_dataset_need_whole(d, "a transform", err));
     if (t->features == 0) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the transform '%.80s' has not been fitted: call xsm_transform_fit() "

@@ -3,11 +3,11 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "data/part.h"
 #include "estimator/gathered.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
 #include "estimator/stream.h"
+#include "model/together.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,12 +95,10 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
-    if (xsmi_pass_gathers(p)) {
-        XSMI_TRY(xsmi_gather_weights(p, err));
+    const bool gathers = xsmi_pass_gathers(p);
+    XSMI_TRY(gathers ? xsmi_gather_weights(p, err) : XSM_OK);
+    if (gathers || xsmi_gradient_is_shared(g)) {
         return xsmi_gradient_is_shared(g) ? xsmi_shared_score(p, err) : XSM_OK;
-    }
-    if (xsmi_gradient_is_shared(g)) {
-        return xsmi_shared_score(p, err);
     }
     const bool divided = xsmi_model_is_divided(m);
     if (divided && xsmi_gradient_is_dense(g)) {
@@ -109,7 +107,7 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
     if (xsmi_gradient_is_sifted(g)) {
         xsmi_pass_list_examples(p, 0, p->batch->count);
         const xsm_status status = xsmi_sift(p->estimator, g, p->batch, divided, err);
-        return divided ? xsmi_agree(m->context, status, err) : status;
+        return xsmi_together(m, status, err);
     }
     if (divided) {
         if (!xsmi_gradient_is_dense(g)) {
@@ -196,7 +194,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     const size_t chunks = (size_t)((p.end - p.first + chunk_of(g) - 1) / chunk_of(g));
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
     xsm_status status = score_all(&p, err);
-    if (!divided || xsmi_gradient_is_dense(g) || xsmi_agreed(e->model->context)) {
+    if (xsmi_gradient_is_dense(g) || xsmi_together_failed(e->model)) {
         XSMI_TRY(status); /* otherwise the other ranks have their scores, and learn of it by what ranks send next */
     }
     status = status == XSM_OK ? run_chunks(&p, chunks, err) : status;
@@ -267,7 +265,6 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
     XSMI_TRY(what.input ? check_input_gradient(e, &batch, what.input, err) : XSM_OK);
-    XSMI_TRY(xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err));
     /* Bounded rows are changed one by one. */
     const xsmi_pass pass = {.estimator = e,
                             .gradient = g,
@@ -297,9 +294,9 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
 static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
                            xsm_error *err)
 {
-    xsm_context *group = e ? xsmi_model_group(e->model) : NULL;
-    xsmi_agree_begin(group);
-    return xsmi_agree_end(group, gradient_of(e, given, eta, g, what, err), err);
+    const xsm_model *m = e ? e->model : NULL;
+    xsmi_together_begin(m);
+    return xsmi_together_end(m, gradient_of(e, given, eta, g, what, err), err);
 }
 
 /* A call of the host's. */

@@ -4,8 +4,7 @@
 #include "base/entry.h"
 #include "base/hash.h"
 #include "base/order.h"
-#include "base/share.h"
-#include "data/part.h"
+#include "model/together.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,55 +46,21 @@ typedef struct norm_job {
     const xsm_context *context;
     const xsm_dataset *train;
     const xsmi_kernels *kernels;
-    uint64_t first, end; /* the rows */
-    float *norms;        /* [end - first] */
+    float *norms; /* [rows] */
 } norm_job;
 
 static void run_norms(void *state, size_t index, uint32_t thread)
 {
     norm_job *job = state;
     (void)thread;
-    uint64_t first = job->first + (uint64_t)index * NORM_ROWS, rest = job->end - first;
+    uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
     uint64_t count = XSMI_MIN(rest, NORM_ROWS);
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_dataset_features(job->train, i);
-        job->norms[i - job->first] = job->kernels->dot(x.values, x.values, x.count);
+        job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
     }
     xsmi_dataset_passed(job->train, first, count);
     xsmi_advance(job->context, (size_t)count);
-}
-
-static xsm_status run_norm_job(const xsm_estimator *e, norm_job *job, xsm_error *err)
-{
-    return xsmi_run(e->context, run_norms, job, (size_t)((job->end - job->first + NORM_ROWS - 1) / NORM_ROWS), err);
-}
-
-/* Of rows that are divided, each rank computes those of its own: 4 bytes for each. */
-static xsm_status share_norms(xsm_estimator *e, norm_job *job, xsm_error *err)
-{
-    const xsm_dataset *train = job->train;
-    xsm_context *group = train->context;
-    const uint32_t ranks = xsmi_ranks(group);
-    job->first = train->part->first;
-    job->end = train->part->end;
-    const size_t count = (size_t)(job->end - job->first);
-    float *norms = job->norms, *mine = xsmi_allocate(e->context, count, sizeof *mine);
-    size_t *sizes = xsmi_allocate(e->context, ranks, sizeof *sizes);
-    job->norms = mine;
-    xsm_status status = norms && mine && sizes
-                            ? run_norm_job(e, job, err)
-                            : xsmi_fail_memory(err, e->norm_count * sizeof *mine, "the norms of the rows");
-    status = xsmi_agree(group, status, err);
-    if (status == XSM_OK) {
-        for (uint32_t r = 0; r < ranks; r++) {
-            sizes[r] = (size_t)(xsmi_share_start(train->rows, ranks, r + 1) - xsmi_share_start(train->rows, ranks, r)) *
-                       sizeof *mine;
-        }
-        status = xsmi_exchange_blocks(group, mine, norms, sizes, err);
-    }
-    xsmi_release(e->context, mine, count, sizeof *mine);
-    xsmi_release(e->context, sizes, ranks, sizeof *sizes);
-    return status;
 }
 
 /* Computes the rows' squared lengths, and the largest of their lengths. */
@@ -103,12 +68,13 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
                                 xsm_error *err)
 {
     e->norms = train->rows < SIZE_MAX ? xsmi_allocate(e->context, (size_t)train->rows, sizeof *e->norms) : NULL;
-    if (!e->norms && !train->part) {
+    if (!e->norms) {
         return xsmi_fail_memory(err, (size_t)train->rows * sizeof *e->norms, "the norms of the rows");
     }
     e->norm_count = (size_t)train->rows;
-    norm_job job = {e->context, train, model->kernels, 0, train->rows, e->norms};
-    xsm_status status = train->part ? share_norms(e, &job, err) : run_norm_job(e, &job, err);
+    norm_job job = {e->context, train, model->kernels, e->norms};
+    const xsm_status status =
+        xsmi_run(e->context, run_norms, &job, (size_t)((train->rows + NORM_ROWS - 1) / NORM_ROWS), err);
     if (status != XSM_OK) {
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->norms = NULL;
@@ -237,6 +203,7 @@ static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const x
         return XSM_OK;
     }
     if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY) {
+        XSMI_TRY(xsmi_model_need_whole(model, "estimator 'hierarchical'", err));
         return xsmi_estimator_bind_hierarchy(e, model, train, err);
     }
     if (e->sampling.sampler) {
@@ -255,12 +222,7 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     if (!e->search.index) {
         return XSM_OK;
     }
-    if (xsmi_model_is_divided(model)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' searches an index of all classes, and those of the model are divided among %u "
-                         "ranks; estimators that score every class or draw some are accepted",
-                         e->ops.name, xsmi_ranks(model->context));
-    }
+    XSMI_TRY(xsmi_model_need_whole(model, "an estimator that searches an index", err));
     if (model->layer && model->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
@@ -312,10 +274,9 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
-    xsm_context *group = xsmi_model_group(model);
-    XSMI_TRY(xsmi_estimator_agree(e, group, err));
+    XSMI_TRY(xsmi_estimator_agree(e, model, err));
     if (!size) { /* ranks with the same rows find the same of what follows */
-        XSMI_TRY(labels_alone ? xsmi_check_same_labels(group, train, err) : xsmi_check_same_rows(group, train, err));
+        XSMI_TRY(xsmi_together_rows(model, train, labels_alone, err));
     }
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, "the data", err));
     XSMI_TRY(check_classes(model, train, err));
@@ -336,9 +297,9 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
-    xsmi_agree_begin(group);
+    xsmi_together_begin(model);
     xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
-    status = xsmi_agree_once(group, status, err);
+    status = xsmi_together(model, status, err);
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);
         xsmi_dataset_release(kept_train);

@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-/* Finds the classes of this rank that an example lists. */
-static void find_own(const xsm_model *m, xsm_gradient *g, uint64_t i)
+void xsmi_divided_find(const xsm_model *m, xsm_gradient *g, uint64_t i)
 {
     const xsmi_own_lists *own = &g->work.own;
     const uint64_t at = i * g->width;
@@ -16,16 +15,14 @@ static void find_own(const xsm_model *m, xsm_gradient *g, uint64_t i)
                                     own->entries + at);
 }
 
-/* Scores the classes of this rank that an example lists; those of others get -INFINITY, and what is NaN INFINITY, so
- * that the largest of all ranks is the score. `next` is scored soon. */
-static void score_own(const xsmi_pass *p, uint64_t i, const xsmi_upcoming *next)
+void xsmi_divided_score_own(const xsm_estimator *e, xsm_gradient *g, uint64_t i, double alpha,
+                            const xsmi_upcoming *next)
 {
     enum { SOME = 64 };
-    const xsm_model *own = p->estimator->model->part.own;
-    xsm_gradient *g = p->gradient;
+    const xsm_model *own = e->model->part.own;
     const uint32_t *classes = g->work.own.classes + i * g->width, *entries = g->work.own.entries + i * g->width;
     const uint32_t count = g->work.own.counts[i];
-    const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
+    const xsmi_features x = xsmi_gradient_features(e, g, i);
     float *scores = g->work.scores + i * g->width, *linear = own->w.bias ? g->work.linear + i * g->width : NULL,
           z[SOME];
     for (uint64_t j = 0; j < g->width; j++) {
@@ -38,7 +35,7 @@ static void score_own(const xsmi_pass *p, uint64_t i, const xsmi_upcoming *next)
         some = XSMI_MIN(count - from, (uint32_t)SOME);
         const uint32_t left = count - from - some;
         const xsmi_upcoming rest = {classes + from + some, XSMI_MIN(left, (uint32_t)SOME), NULL, SIZE_MAX};
-        xsmi_weights_score_list(&own->w, &x, classes + from, some, own->w.alpha, z, left > 0 ? &rest : next);
+        xsmi_weights_score_list(&own->w, &x, classes + from, some, alpha, z, left > 0 ? &rest : next);
         for (uint32_t t = 0; t < some; t++) {
             const uint32_t j = entries[from + t];
             scores[j] = z[t] == z[t] ? z[t] : INFINITY;
@@ -55,7 +52,7 @@ static void score_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
     const xsm_gradient *g = p->gradient;
     const uint64_t ahead = xsmi_lists_ahead((size_t)(g->width / xsmi_ranks(e->model->context)));
     for (uint64_t i = first; i < first + count; i++) {
-        find_own(e->model, p->gradient, i);
+        xsmi_divided_find(e->model, p->gradient, i);
     }
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_upcoming next = {.rows = NULL};
@@ -64,7 +61,7 @@ static void score_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
             next = (xsmi_upcoming){g->work.own.classes + (i + ahead) * g->width, g->work.own.counts[i + ahead],
                                    x.index ? NULL : x.values, SIZE_MAX};
         }
-        score_own(p, i, &next);
+        xsmi_divided_score_own(e, p->gradient, i, e->model->part.own->w.alpha, &next);
     }
 }
 

@@ -5,6 +5,13 @@
 #include "estimator/pass.h"
 #include "model/divided.h"
 
+/* Finds which classes of an example's list this process has: g->work.own, which is reserved. */
+void xsmi_divided_find(const xsm_model *m, xsm_gradient *g, uint64_t i);
+/* Scores those, with the model's factor alpha: g->work.scores and, with a bias, g->work.linear. Classes of other
+ * processes get -INFINITY, and what is NaN INFINITY, so that the largest number of all processes is the score. `next`
+ * is scored soon. */
+void xsmi_divided_score_own(const xsm_estimator *e, xsm_gradient *g, uint64_t i, double alpha,
+                            const xsmi_upcoming *next);
 /* Lists (unless they are listed) and scores the examples of a batch, for a reserved gradient: 4 bytes for each entry,
  * and 4 more with a bias. All ranks have the scores. */
 xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err);

@@ -2,6 +2,7 @@
 #include "estimator/estimator.h"
 #include "base/entry.h"
 #include "index/index.h"
+#include "model/together.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -511,13 +512,13 @@ xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm
     return XSM_OK;
 }
 
-xsm_status xsmi_estimator_agree(const xsm_estimator *e, xsm_context *group, xsm_error *err)
+xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    if (!group) {
+    if (!xsmi_model_is_divided(model)) {
         return XSM_OK;
     }
     xsmi_settings s = {.context = e->context};
-    const xsm_status status = xsmi_settings_agree(group, &s, xsmi_estimator_settings(e, &s, err), err);
+    const xsm_status status = xsmi_together_settings(model, &s, xsmi_estimator_settings(e, &s, err), err);
     xsmi_settings_free(&s);
     return status;
 }

@@ -12,7 +12,9 @@
 
 bool xsmi_pass_gathers(const xsmi_pass *p)
 {
-    return p->input && xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient);
+    const xsm_gradient *g = p->gradient;
+    return xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(g) &&
+           (p->input || xsmi_gradient_is_shared(g));
 }
 
 /* -- which rank computes which examples ---------------------------------------------------------------------------- */
@@ -48,7 +50,8 @@ bool xsmi_gather_range(xsmi_pass *p)
     return true;
 }
 
-uint64_t xsmi_gather_examples(const xsmi_pass *p, uint32_t rank, uint64_t *first)
+/* The examples that a rank computes alone: their number, and the first; 0 where each rank computes all. */
+static uint64_t examples_of(const xsmi_pass *p, uint32_t rank, uint64_t *first)
 {
     *first = start_of(p, rank);
     return computes_all(p) ? 0 : start_of(p, rank + 1) - *first;
@@ -271,6 +274,7 @@ static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *
     XSMI_TRY(reserve_lists(p, l, err));
     list_classes(p, l);
     XSMI_TRY(reserve_lines(p, l, of, err));
+    XSMI_TRY(xsmi_gradient_is_shared(p->gradient) ? xsmi_shared_reserve_product(p, err) : XSM_OK);
     copy_mine(m, l, of);
     return XSM_OK;
 }
@@ -303,7 +307,7 @@ typedef struct results {
     double *losses;
     double *shrinks;     /* [examples][width], of proximal tables */
     float *coefficients; /* [examples][listed] */
-    float *matrix;       /* [examples][columns] of the classes that all share */
+    float *matrix;       /* [examples][|S|] of the classes that all share */
     float *gradient;     /* [examples][features] */
     float *hidden;       /* [examples][features], where each rank has those of its examples */
 } results;
@@ -316,45 +320,14 @@ static size_t listed_width(const xsmi_pass *p)
     return xsmi_gradient_is_shared(g) && !p->lists ? (size_t)XSMI_MIN(labels, g->width) : (size_t)g->width;
 }
 
-/* Before the blocks: the bytes of each rank's, and how many of the classes that the examples share each rank has. */
-static size_t *sizes_of(const xsmi_pass *p)
-{
-    return (size_t *)(void *)p->gradient->work.gathered.results;
-}
-
-static size_t *columns_of(const xsmi_pass *p)
-{
-    return sizes_of(p) + xsmi_ranks(p->estimator->model->context);
-}
-
-/* The columns of the matrix that a rank sends: an optimizer reads those of its rank's classes, of the lists a host
- * reads all. */
-static size_t sent_columns(const xsmi_pass *p, uint32_t rank)
-{
-    const size_t all = shared_count(p->gradient);
-    return p->lists ? all : all - columns_of(p)[rank];
-}
-
-static void count_columns(const xsmi_pass *p)
-{
-    const xsm_model *m = p->estimator->model;
-    const xsm_gradient *g = p->gradient;
-    const uint32_t ranks = xsmi_ranks(m->context);
-    size_t *columns = columns_of(p);
-    memset(columns, 0, ranks * sizeof *columns);
-    for (uint32_t c = 0; c < shared_count(g); c++) {
-        columns[xsmi_part_of(m->classes, ranks, g->shared.classes[c])]++;
-    }
-}
-
-static void divide_results(const xsmi_pass *p, uint64_t examples, size_t columns, results *r, xsmi_arena *arena)
+static void divide_results(const xsmi_pass *p, uint64_t examples, results *r, xsmi_arena *arena)
 {
     const xsm_gradient *g = p->gradient;
     r->verdict = xsmi_arena_take(arena, 1, sizeof *r->verdict);
     r->losses = xsmi_arena_take(arena, examples, sizeof *r->losses);
     r->shrinks = xsmi_arena_take(arena, g->proximal ? examples : 0, (size_t)g->width * sizeof *r->shrinks);
     r->coefficients = xsmi_arena_take(arena, examples, listed_width(p) * sizeof *r->coefficients);
-    r->matrix = xsmi_arena_take(arena, examples, columns * sizeof *r->matrix);
+    r->matrix = xsmi_arena_take(arena, examples, shared_count(g) * sizeof *r->matrix);
     const size_t row = p->estimator->model->features * sizeof *r->gradient;
     r->gradient = xsmi_arena_take(arena, p->input ? examples : 0, row);
     r->hidden = xsmi_arena_take(arena, p->some_hidden ? examples : 0, row);
@@ -366,26 +339,20 @@ typedef struct exchange {
     unsigned char *mine, *all;
 } exchange;
 
-/* The bytes of a rank's block with so many columns. */
-static size_t block_bytes(const xsmi_pass *p, uint32_t rank, size_t columns)
+/* The bytes of a rank's block. */
+static size_t block_bytes(const xsmi_pass *p, uint32_t rank)
 {
     uint64_t first;
     xsmi_arena counted = {NULL, 0};
     results of;
-    divide_results(p, xsmi_gather_examples(p, rank, &first), columns, &of, &counted);
+    divide_results(p, examples_of(p, rank, &first), &of, &counted);
     return counted.used;
 }
 
-/* The most bytes, whichever rank has the columns. */
-static size_t most_bytes(const xsmi_pass *p, uint32_t rank)
-{
-    return block_bytes(p, rank, shared_count(p->gradient));
-}
-
-/* The bytes of all that, so that the blocks begin aligned. */
+/* The bytes of `sizes`, so that the blocks begin aligned. */
 static uint64_t size_bytes(const xsmi_pass *p)
 {
-    const uint64_t bytes = 2 * xsmi_ranks(p->estimator->model->context) * sizeof(size_t);
+    const uint64_t bytes = xsmi_ranks(p->estimator->model->context) * sizeof(size_t);
     return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
 }
 
@@ -397,16 +364,15 @@ xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err)
     if (computes_all(p)) {
         return XSM_OK;
     }
-    const uint64_t mine = most_bytes(p, xsmi_rank(ctx));
+    const uint64_t mine = block_bytes(p, xsmi_rank(ctx));
     uint64_t all = 0;
     for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
-        const size_t bytes = most_bytes(p, r);
+        const size_t bytes = block_bytes(p, r);
         all = bytes == SIZE_MAX ? UINT64_MAX / 4 : all + bytes;
     }
     if (!xsmi_reserve(g->context, &w->results, &w->result_bytes, size_bytes(p) + mine + all, 1)) {
         return xsmi_fail_memory(err, (size_t)(mine + all), "the gradients of all ranks");
     }
-    count_columns(p);
     return XSM_OK;
 }
 
@@ -415,9 +381,9 @@ static exchange exchange_of(const xsmi_pass *p)
 {
     const xsm_context *ctx = p->estimator->model->context;
     unsigned char *memory = p->gradient->work.gathered.results, *mine = memory + size_bytes(p);
-    const exchange x = {sizes_of(p), mine, mine + most_bytes(p, xsmi_rank(ctx))};
+    const exchange x = {(size_t *)(void *)memory, mine, mine + block_bytes(p, xsmi_rank(ctx))};
     for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
-        x.sizes[r] = block_bytes(p, r, sent_columns(p, r));
+        x.sizes[r] = block_bytes(p, r);
     }
     return x;
 }
@@ -430,55 +396,18 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
     }
 }
 
-/* Copies columns first..end, of the ranks' one after another, of a row of the matrix. Returns the end. */
-static float *copy_columns(const xsmi_shared_draws *d, const float *row, size_t first, size_t end, float *to)
-{
-    if (d->in_order) {
-        memcpy(to, row + first, (end - first) * sizeof *to);
-    }
-    for (size_t c = first; c < end && !d->in_order; c++) {
-        to[c - first] = row[d->columns[c]];
-    }
-    return to + (end - first);
-}
-
-/* Copies a row of the matrix to a block without the columns of this rank's classes. Returns the end. */
-static float *send_columns(const xsmi_pass *p, const float *row, float *to)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const uint32_t rank = xsmi_rank(p->estimator->model->context);
-    to = copy_columns(d, row, 0, d->starts[rank], to);
-    return copy_columns(d, row, d->starts[rank + 1], shared_count(p->gradient), to);
-}
-
-/* Copies to a row of the matrix the columns of this rank's classes from the block of another one. */
-static void receive_columns(const xsmi_pass *p, float *row, uint32_t from, const float *block)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const uint32_t rank = xsmi_rank(p->estimator->model->context);
-    const size_t start = d->starts[rank], skipped = rank < from ? 0 : d->starts[from + 1] - d->starts[from];
-    if (d->in_order) {
-        memcpy(row + start, block + start - skipped, (d->starts[rank + 1] - start) * sizeof *row);
-        return;
-    }
-    for (size_t c = start; c < d->starts[rank + 1]; c++) {
-        row[d->columns[c]] = block[c - skipped];
-    }
-}
-
 /* Between the gradient and the block of a rank, this one's or one that has come. */
 static void move_results(const xsmi_pass *p, uint32_t rank, unsigned char *block)
 {
     xsm_gradient *g = p->gradient;
     const size_t features = p->input ? p->estimator->model->features : 0, listed = listed_width(p),
-                 columns = sent_columns(p, rank), whole = p->lists ? columns : 0,
                  hidden = p->some_hidden ? features : 0;
     const bool out = rank == xsmi_rank(p->estimator->model->context);
     uint64_t first;
-    const uint64_t count = xsmi_gather_examples(p, rank, &first);
+    const uint64_t count = examples_of(p, rank, &first);
     xsmi_arena arena = {block, 0};
     results of;
-    divide_results(p, count, columns, &of, &arena);
+    divide_results(p, count, &of, &arena);
     float *matrix = shared_count(g) ? g->shared.matrix + first * g->shared.stride : NULL;
     const struct {
         void *gradient, *block;
@@ -488,7 +417,7 @@ static void move_results(const xsmi_pass *p, uint32_t rank, unsigned char *block
         {g->proximal ? g->shrinks + first * g->width : NULL, of.shrinks, (size_t)g->width * sizeof(double),
          g->proximal ? (size_t)g->width * sizeof(double) : 0},
         {g->coefficients + first * g->width, of.coefficients, (size_t)g->width * sizeof(float), listed * sizeof(float)},
-        {matrix, of.matrix, g->shared.stride * sizeof(float), whole * sizeof(float)},
+        {matrix, of.matrix, g->shared.stride * sizeof(float), shared_count(g) * sizeof(float)},
         {p->input ? p->input->values + first * p->input->stride : NULL, of.gradient,
          p->input ? p->input->stride * sizeof(float) : 0, features * sizeof(float)},
         {hidden ? g->layer.hidden + first * g->layer.stride : NULL, of.hidden, g->layer.stride * sizeof(float),
@@ -499,14 +428,6 @@ static void move_results(const xsmi_pass *p, uint32_t rank, unsigned char *block
             copy_rows(arrays[a].block, arrays[a].bytes, arrays[a].gradient, arrays[a].stride, arrays[a].bytes, count);
         } else {
             copy_rows(arrays[a].gradient, arrays[a].stride, arrays[a].block, arrays[a].bytes, arrays[a].bytes, count);
-        }
-    }
-    for (uint64_t i = 0; i < count && columns > whole; i++) {
-        float *row = matrix + i * g->shared.stride;
-        if (out) {
-            of.matrix = send_columns(p, row, of.matrix);
-        } else {
-            receive_columns(p, row, rank, of.matrix + i * columns);
         }
     }
 }
@@ -551,7 +472,7 @@ xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outco
         const verdict *of = (const verdict *)(const void *)block;
         const xsmi_outcome its = {.largest = of->largest, .finite = of->finite};
         uint64_t first;
-        const uint64_t count = xsmi_gather_examples(p, r, &first);
+        const uint64_t count = examples_of(p, r, &first);
         xsmi_outcome_join(outcome, &its);
         if (r != xsmi_rank(group)) {
             move_results(p, r, block);

@@ -1,23 +1,22 @@
 /*
- * Batches on a divided model whose estimator lists some classes, where the gradient of the rows (dL/dphi) is wanted.
+ * Batches on a divided model whose estimator lists some classes, where the gradient of the rows (dL/dphi) is wanted, or
+ * where all examples share draws.
  *
- * Such a gradient is a sum over the list in its order, with classes of several ranks. So all ranks get the weights of
- * the classes that the batch lists, each class's once, from the rank that has it; they divide the examples, compute
- * them as one process does, and exchange what came of it. All have then the gradient of the whole batch, with the bits
- * of one process.
+ * Such a gradient is a sum over the list in its order, and scores of shared draws are products of matrices, with
+ * classes of several ranks. So all ranks get the weights of the classes that the batch lists, each class's once, from
+ * the rank that has it; they divide the examples, compute them as one process does, and exchange what came of it. All
+ * have then the gradient of the whole batch, with the bits of one process.
  */
 #ifndef XSMI_ESTIMATOR_GATHERED_H
 #define XSMI_ESTIMATOR_GATHERED_H
 
 #include "estimator/pass.h"
 
-/* Whether a batch is computed so, for a pass that has the output array and a reserved gradient. */
+/* Whether a batch is computed so, for a reserved gradient whose form is known. */
 bool xsmi_pass_gathers(const xsmi_pass *p);
 /* Sets which examples this rank computes, whole blocks of XSMI_SHARED_ROWS if they share draws; all examples, if the
  * table keeps a state for each row. Returns whether the ranks divide them. */
 bool xsmi_gather_range(xsmi_pass *p);
-/* The examples that a rank computes alone: their number, and the first; 0 where each rank computes all. */
-uint64_t xsmi_gather_examples(const xsmi_pass *p, uint32_t rank, uint64_t *first);
 /* Lists the classes of all examples, or takes those that they share, and gathers the weights: 4 bytes for each feature,
  * and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure. */
 xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err);
@@ -25,10 +24,9 @@ xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err);
  * such. */
 xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err);
 /* Gives all ranks what each has computed of its examples: 4 bytes for each feature (8 with a first layer, whose hidden
- * vectors each has of its examples) and each entry of an example (and 8 of proximal tables), and 8. Of the classes that
- * the examples share a rank does not send its own, unless the lists are complete: then nobody else reads those.
- * `status` is that of this rank's computation; the ranks learn of a failure by what they send. Where each computes all
- * examples, it is returned as it is. */
+ * vectors each has of its examples), each entry of an example (and 8 of proximal tables) and each class that the
+ * examples share, and 8. `status` is that of this rank's computation; the ranks learn of a failure by what they send.
+ * Where each computes all examples, it is returned as it is. */
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err);
 
 /* The weights that listed classes are scored with, and the row there of each class of an example's list. */

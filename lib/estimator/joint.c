@@ -6,6 +6,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "estimator/divided_lists.h"
+#include "model/together.h"
 
 #include <math.h>
 #include <string.h>
@@ -111,7 +112,7 @@ static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const doub
         e->spans ? XSM_OK : xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err);
     status =
         status == XSM_OK ? xsmi_spans_get(e->spans, rows, (size_t)p->batch->count, coordinates, rank, err) : status;
-    return xsmi_agree(xsmi_model_group(e->model), status, err);
+    return xsmi_together(e->model, status, err);
 }
 
 /* The table's joint(), which on a divided model is not cancelled: the other ranks go on. If it fails on one of them,
@@ -125,7 +126,7 @@ static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm
     xsmi_shield(&shield, e->context);
     xsm_status status = e->ops.joint(e->state, block, err);
     xsmi_unshield(&shield);
-    status = xsmi_agree(e->model->context, status, err);
+    status = xsmi_together(e->model, status, err);
     e->apart = status != XSM_OK && status != XSM_ERROR_DIVERGED;
     return status;
 }

@@ -1,7 +1,6 @@
 /* Common code of estimators with a sampler: the sampler's life, the codes of the rows, the lists of classes. */
 #include "estimator/shared.h"
 #include "base/entry.h"
-#include "data/part.h"
 
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 {
@@ -104,8 +103,6 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
         return XSM_OK; /* codes are made with each batch */
     }
     size_t count;
-    XSMI_TRY(s->code_length > 0 ? xsmi_dataset_need_whole(train, "a sampler that draws by the features of a row", err)
-                                : XSM_OK);
     if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "row codes");
     }

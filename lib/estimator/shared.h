@@ -40,6 +40,8 @@ uint32_t xsmi_shared_next_label(const xsmi_shared_classes *s, const xsm_example 
 /* -- products of matrices (shared_product.c), for gradients of that form --------------------------------------------
  */
 
+/* Reserves their memory; enough, of a divided model, before the weights are gathered. */
+xsm_status xsmi_shared_reserve_product(const xsmi_pass *p, xsm_error *err);
 /* Reserves their memory, fills the examples of the batch, and scores S for all of them. */
 xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err);
 /* The coefficients of some examples, in the matrix; in the gradient those of labels, and with p->lists all. */

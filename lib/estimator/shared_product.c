@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/order.h"
 #include "estimator/gathered.h"
-#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +44,7 @@ static frame divide_frame(const xsm_gradient *g, const xsmi_weights *w, xsmi_are
     f.log_expected = xsmi_arena_take(arena, columns, sizeof *f.log_expected);
     f.linear = xsmi_arena_take(arena, columns, sizeof *f.linear);
     f.packed = xsmi_arena_take(arena, w->features, XSMI_LANES * sizeof *f.packed);
-    f.scaled = xsmi_arena_take(arena, is_scaled(w) ? w->features : 0, XSMI_LANES * sizeof *f.scaled);
+    f.scaled = xsmi_arena_take(arena, w->features, XSMI_LANES * sizeof *f.scaled);
     return f;
 }
 
@@ -62,23 +61,12 @@ static size_t pitch_of(const xsmi_shared_classes *s)
     return (size_t)s->count * XSMI_LANES;
 }
 
-/* The most numbers that the ranks of a divided model send of the scores of a batch. */
-static uint64_t sent_most(const xsmi_pass *p, size_t biases)
-{
-    const xsmi_shared_classes *s = &p->gradient->shared;
-    const uint64_t n = p->batch->count, labels = n * p->gradient->work.shared.front;
-    return n * s->count + biases * s->count + (1 + biases) * labels;
-}
-
 /* Divides memory for a batch; NULL: only counts. Returns the bytes. */
 static size_t divide(const xsmi_pass *p, unsigned char *memory)
 {
     xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsmi_weights *w = d->scored;
-    const bool parts = xsmi_model_is_divided(p->estimator->model);
-    const bool divided = parts && !p->gradient->work.gathered.used;
-    const size_t biases = divided && w->bias;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
     const uint64_t pieces = ((uint64_t)w->features + XSMI_LANES - 1) / XSMI_LANES;
     const size_t row = s->stride * sizeof *s->matrix;
@@ -89,66 +77,15 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     d->packed = xsmi_arena_take(&all, blocks, w->features * XSMI_LANES * sizeof *d->packed);
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
-    d->part = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part);
-    const uint64_t ranks = parts ? xsmi_ranks(p->estimator->model->context) : 0;
-    const uint64_t sent = divided ? sent_most(p, biases) : 0;
-    d->columns = xsmi_arena_take(&all, parts ? s->count : 0, sizeof *d->columns);
-    d->starts = xsmi_arena_take(&all, parts ? ranks + 1 : 0, sizeof *d->starts);
-    d->sizes = xsmi_arena_take(&all, ranks, sizeof *d->sizes);
-    d->next = xsmi_arena_take(&all, ranks, sizeof *d->next);
-    d->sent = xsmi_arena_take(&all, sent, sizeof *d->sent);
-    d->received = xsmi_arena_take(&all, sent, sizeof *d->received);
-    d->all_bias = xsmi_arena_take(&all, biases * s->count, sizeof *d->all_bias);
-    d->label_bias = xsmi_arena_take(&all, n, biases * d->front * sizeof *d->label_bias);
     d->scratch = xsmi_arena_take(&all, xsmi_context_threads(p->gradient->context), each.used);
     return each.used == SIZE_MAX ? SIZE_MAX : all.used;
 }
 
-/* Lists what this process scores, and on a divided model which rank has which columns. */
-static void choose_own(const xsmi_pass *p)
-{
-    const xsm_model *m = p->estimator->model;
-    const xsmi_shared_classes *s = &p->gradient->shared;
-    xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsmi_gathered *w = &p->gradient->work.gathered;
-    d->own = w->used ? w->shared : s->classes;
-    d->own_count = s->count;
-    d->in_order = false;
-    d->at = 0;
-    if (!xsmi_model_is_divided(m)) {
-        return;
-    }
-    /* Columns of a rank after those of the ranks before it, each rank's in rising order. */
-    const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
-    memset(d->starts, 0, (ranks + 1) * sizeof *d->starts);
-    for (uint32_t c = 0; c < s->count; c++) {
-        d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])]++;
-    }
-    for (size_t r = 0, at = 0; r <= ranks; r++) {
-        at += d->starts[r];
-        d->starts[r] = at; /* where the rank's columns end, until they are filled in from there */
-    }
-    d->in_order = true;
-    for (uint32_t c = s->count; c-- > 0;) {
-        const size_t place = --d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])];
-        d->columns[place] = c;
-        d->in_order &= place == c;
-    }
-    if (w->used) {
-        return;
-    }
-    d->at = d->in_order ? d->starts[rank] : 0;
-    d->own = d->part;
-    d->own_count = (uint32_t)(d->starts[rank + 1] - d->starts[rank]);
-    for (uint32_t i = 0; i < d->own_count; i++) {
-        d->part[i] = s->classes[d->columns[d->starts[rank] + i]] - m->part.first;
-    }
-}
-
-static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
+xsm_status xsmi_shared_reserve_product(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     xsmi_shared_draws *d = &g->work.shared;
+    d->scored = g->work.gathered.used ? &g->work.gathered.rows : &xsmi_model_weights(p->estimator->model)->w;
     d->front = xsmi_shared_front(p->estimator);
     g->shared.stride = xsmi_row_stride(d->front + g->shared.count);
     const size_t bytes = divide(p, NULL);
@@ -158,7 +95,6 @@ static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
     (void)divide(p, d->memory);
     d->scores += d->front;
     g->shared.matrix += d->front;
-    choose_own(p);
     g->shared.listed = p->lists;
     return XSM_OK;
 }
@@ -185,15 +121,22 @@ static size_t lines_of(const xsmi_weights *w)
     return (w->features + (size_t)XSMI_LINE - 1) / XSMI_LINE;
 }
 
+/* The numbers of S in the model that they are scored with. */
+static const uint32_t *classes_of(const xsmi_pass *p)
+{
+    const xsmi_gathered *w = &p->gradient->work.gathered;
+    return w->used ? w->shared : p->gradient->shared.classes;
+}
+
 /* Where the model has the weights of a block of S. */
 static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const float **rows)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsmi_weights *w = d->scored;
-    const size_t first = XSMI_MIN(block * XSMI_LANES, d->own_count);
-    const size_t count = XSMI_MIN(d->own_count - first, XSMI_LANES);
+    const size_t all = p->gradient->shared.count, first = XSMI_MIN(block * XSMI_LANES, all);
+    const size_t count = XSMI_MIN(all - first, XSMI_LANES);
     for (size_t c = 0; c < count; c++) {
-        rows[c] = w->weight + (size_t)d->own[first + c] * w->stride;
+        rows[c] = w->weight + (size_t)classes_of(p)[first + c] * w->stride;
     }
     return (xsmi_prefetch_queue){rows, count, lines_of(w), 0, 0};
 }
@@ -208,7 +151,7 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
     xsmi_prefetch_queue weights = weights_of(p, block, rows);
     xsmi_prefetch_queued(&weights, SIZE_MAX);
     for (size_t j = 0; j < weights.count; j++) {
-        const uint32_t k = d->own[block * XSMI_LANES + j];
+        const uint32_t k = classes_of(p)[block * XSMI_LANES + j];
         d->bias[block * XSMI_LANES + j] = w->bias ? w->bias[k] : 0;
         if (is_scaled(w)) {
             float *to = f->scaled + j * w->features;
@@ -232,11 +175,11 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsmi_weights *w = d->scored;
-    const size_t c = block * XSMI_LANES, some = XSMI_MIN(d->own_count - c, XSMI_LANES);
+    const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
     const float *next[XSMI_LANES];
     const frame f = frame_of(p, thread);
     xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
-    float *scores = d->scores + d->at + c;
+    float *scores = d->scores + c;
     xsmi_prefetch_firsts(&queue);
     pack_classes(p, block, &f);
     for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
@@ -248,225 +191,15 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     }
 }
 
-static xsm_status score_own(const xsmi_pass *p, xsm_error *err)
-{
-    const size_t n = (size_t)(p->end - p->first);
-    XSMI_TRY(reserve(p, err));
-    XSMI_TRY(
-        xsmi_run(p->gradient->context, pack_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err));
-    const size_t count = p->gradient->work.shared.own_count;
-    return xsmi_run(p->gradient->context, score_classes, (void *)(uintptr_t)p, (count + XSMI_LANES - 1) / XSMI_LANES,
-                    err);
-}
-
-/* The row of an example's scores in the block of a rank, which has none of the examples that the rank computes alone.
- */
-static uint64_t block_row(const xsmi_pass *p, uint32_t rank, uint64_t i)
-{
-    uint64_t first;
-    const uint64_t alone = xsmi_gather_examples(p, rank, &first);
-    return i < first ? i : i - alone;
-}
-
-/* Whether this rank computes an example alone. */
-static bool is_alone(const xsmi_pass *p, uint64_t i)
-{
-    uint64_t first;
-    const uint64_t alone = xsmi_gather_examples(p, xsmi_rank(p->estimator->model->context), &first);
-    return i >= first && i - first < alone;
-}
-
-/* Copies the scores that the part of a divided model has of some examples to where they are sent from, or kept unless
- * they are in their columns, and scores its labels, before the first column as everywhere. */
-static void send_examples(void *state, size_t block, uint32_t thread)
-{
-    const xsmi_pass *p = state;
-    const xsm_model *m = p->estimator->model;
-    const xsm_gradient *g = p->gradient;
-    const xsmi_shared_draws *d = &g->work.shared;
-    const uint64_t first = block * XSMI_LANES, end = XSMI_MIN(p->batch->count - first, XSMI_LANES) + first;
-    (void)thread;
-    for (uint64_t i = first; i < end; i++) {
-        const xsm_example *example = &g->example[i];
-        const size_t labels = (size_t)example->label_count;
-        const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
-        float *scores = d->scores + i * g->shared.stride;
-        const bool alone = is_alone(p, i);
-        float *to = alone ? d->kept + (i - p->first) * d->own_count
-                          : d->sent + block_row(p, xsmi_rank(m->context), i) * d->own_count;
-        if (!alone || !d->in_order) {
-            memcpy(to, scores + d->at, d->own_count * sizeof *scores);
-        }
-        xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
-        for (size_t j = 0; d->scored->bias && j < labels; j++) {
-            const uint32_t k = example->labels[j];
-            if (xsmi_divided_has(m, k)) {
-                d->label_bias[(i + 1) * d->front - labels + j] = d->scored->bias[k - m->part.first];
-            }
-        }
-    }
-}
-
-/* Copies to the columns of some examples what all ranks have sent, and what this one has kept; its own scores may be
- * there already. */
-static void receive_examples(void *state, size_t block, uint32_t thread)
-{
-    const xsmi_pass *p = state;
-    const xsm_gradient *g = p->gradient;
-    const xsmi_shared_draws *d = &g->work.shared;
-    const uint64_t first = p->first + block * XSMI_LANES, end = XSMI_MIN(p->end - first, XSMI_LANES) + first;
-    const float *from = d->received;
-    (void)thread;
-    const xsm_context *group = p->estimator->model->context;
-    for (uint32_t r = 0; r < xsmi_ranks(group); from += d->sizes[r] / sizeof *from, r++) {
-        const uint32_t *columns = d->columns + d->starts[r];
-        const size_t count = d->starts[r + 1] - d->starts[r];
-        if (r == xsmi_rank(group) && d->in_order) {
-            continue;
-        }
-        /* This process computes all of these examples alone, or none: their rows follow one another. */
-        const bool kept = r == xsmi_rank(group) && is_alone(p, first);
-        const float *rows = kept ? d->kept + (first - p->first) * count : from + block_row(p, r, first) * count;
-        for (uint64_t i = first; i < end; i++) {
-            const float *own = rows + (i - first) * count;
-            float *scores = d->scores + i * g->shared.stride;
-            if (d->in_order) {
-                memcpy(scores + d->starts[r], own, count * sizeof *own);
-                continue;
-            }
-            for (size_t c = 0; c < count; c++) {
-                scores[columns[c]] = own[c];
-            }
-        }
-    }
-}
-
-/* The examples whose scores are in a rank's block. */
-static uint64_t sent_examples(const xsmi_pass *p, uint32_t r)
-{
-    uint64_t first;
-    return p->batch->count - xsmi_gather_examples(p, r, &first);
-}
-
-/* A rank's block has the scores of its classes of S, [sent_examples()][own], with a bias their biases, [own], and then
- * for each of its labels, in the order of the examples, the score and, with a bias, that. */
-static size_t before_labels(const xsmi_pass *p, uint32_t r)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    return (size_t)((d->starts[r + 1] - d->starts[r]) * (sent_examples(p, r) + (d->scored->bias != NULL)));
-}
-
-/* The bytes of all blocks. What is kept is behind those that are received: together they are no more than the scores of
- * all examples. */
-static void measure_blocks(const xsmi_pass *p)
-{
-    xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *m = p->estimator->model;
-    const uint32_t ranks = xsmi_ranks(m->context);
-    for (uint32_t r = 0; r < ranks; r++) {
-        d->sizes[r] = before_labels(p, r) * sizeof *d->sent;
-    }
-    for (uint64_t i = 0; i < p->batch->count; i++) {
-        const xsm_example *example = &p->gradient->example[i];
-        for (uint64_t j = 0; j < example->label_count; j++) {
-            d->sizes[xsmi_part_of(m->classes, ranks, example->labels[j])] +=
-                (d->scored->bias ? 2 : 1) * sizeof *d->sent;
-        }
-    }
-    d->kept = d->received;
-    for (uint32_t r = 0; r < ranks; r++) {
-        d->kept += d->sizes[r] / sizeof *d->kept;
-    }
-}
-
-/* Copies between the blocks, of which rank r's goes on at blocks[next[r]], and the scores and biases of the labels: to
- * this rank's block, or from those of all. */
-static void move_labels(const xsmi_pass *p, size_t *next, float *blocks, bool send)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const xsm_model *m = p->estimator->model;
-    for (uint64_t i = 0; i < p->batch->count; i++) {
-        const xsm_example *example = &p->gradient->example[i];
-        const size_t labels = (size_t)example->label_count;
-        float *scores = d->scores + i * p->gradient->shared.stride - labels;
-        float *biases = d->scored->bias ? d->label_bias + (i + 1) * d->front - labels : NULL;
-        for (size_t j = 0; j < labels; j++) {
-            const uint32_t r = xsmi_part_of(m->classes, xsmi_ranks(m->context), example->labels[j]);
-            if (send && r != xsmi_rank(m->context)) {
-                continue;
-            }
-            float *at = blocks + next[r]++;
-            *(send ? at : &scores[j]) = send ? scores[j] : *at;
-            if (biases) {
-                at = blocks + next[r]++;
-                *(send ? at : &biases[j]) = send ? biases[j] : *at;
-            }
-        }
-    }
-}
-
-/* Adds to this rank's block what follows the scores of S. */
-static void send_rest(const xsmi_pass *p)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const uint32_t rank = xsmi_rank(p->estimator->model->context);
-    if (d->scored->bias) {
-        memcpy(d->sent + sent_examples(p, rank) * d->own_count, d->bias, d->own_count * sizeof *d->bias);
-    }
-    d->next[rank] = before_labels(p, rank);
-    move_labels(p, d->next, d->sent, true);
-}
-
-static void receive_rest(const xsmi_pass *p)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const uint32_t ranks = xsmi_ranks(p->estimator->model->context);
-    size_t at = 0;
-    for (uint32_t r = 0; r < ranks; at += d->sizes[r] / sizeof *d->received, r++) {
-        const size_t own = d->starts[r + 1] - d->starts[r];
-        const float *biases = d->received + at + sent_examples(p, r) * own;
-        for (size_t c = 0; d->scored->bias && c < own; c++) {
-            d->all_bias[d->columns[d->starts[r] + c]] = biases[c];
-        }
-        d->next[r] = at + before_labels(p, r);
-    }
-    move_labels(p, d->next, d->received, false);
-}
-
-/* Gives all ranks the scores of the examples that they compute: each sends 4 bytes for each class of S that it has and
- * example that it does not compute alone, and for each label, and with a bias 4 for each of these classes and labels.
- * Columns of the examples p->first..p->end are filled. */
-static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err)
-{
-    const xsm_gradient *g = p->gradient;
-    const xsmi_shared_draws *d = &g->work.shared;
-    xsm_context *group = p->estimator->model->context;
-    const size_t n = (size_t)p->batch->count, few = (size_t)(p->end - p->first);
-    if (status == XSM_OK) {
-        measure_blocks(p);
-        status = xsmi_run(g->context, send_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err);
-    }
-    XSMI_TRY(xsmi_agree(group, status, err));
-    send_rest(p);
-    XSMI_TRY(xsmi_exchange_blocks(group, d->sent, d->received, d->sizes, err));
-    receive_rest(p);
-    xsmi_run_surely(g->context, receive_examples, (void *)(uintptr_t)p, (few + XSMI_LANES - 1) / XSMI_LANES);
-    return XSM_OK;
-}
-
 xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 {
-    const xsm_model *m = p->estimator->model;
-    const xsmi_gathered *w = &p->gradient->work.gathered;
-    const bool divided = xsmi_model_is_divided(m) && !w->used;
-    p->gradient->work.shared.scored = w->used ? &w->rows : &xsmi_model_weights(m)->w;
-    xsmi_pass scored = *p;
-    if (divided) { /* this rank's classes are scored for the examples of all */
-        scored.first = 0;
-        scored.end = p->batch->count;
-    }
-    const xsm_status status = score_own(&scored, err);
-    return divided ? exchange(p, status, err) : status;
+    xsm_context *ctx = p->gradient->context;
+    const size_t n = (size_t)(p->end - p->first), count = p->gradient->shared.count;
+    const bool gathered = p->gradient->work.gathered.used; /* other processes do not wait for this one any more */
+    xsmi_pass *pass = (xsmi_pass *)(uintptr_t)p;
+    XSMI_TRY(xsmi_shared_reserve_product(p, err));
+    XSMI_TRY(xsmi_run_together(ctx, gathered, pack_examples, pass, (n + XSMI_LANES - 1) / XSMI_LANES, err));
+    return xsmi_run_together(ctx, gathered, score_classes, pass, (count + XSMI_LANES - 1) / XSMI_LANES, err);
 }
 
 /* -- coefficients -------------------------------------------------------------------------------------------------- */
@@ -478,18 +211,6 @@ static const uint32_t *labels_of(const xsmi_pass *p, uint64_t i)
     return g->work.gathered.used ? g->work.gathered.slots + i * g->width : g->example[i].labels;
 }
 
-/* The scores without the biases, which other ranks may have. */
-static void subtract_biases(const xsmi_pass *p, const xsm_score_block *b, const float *scores, float *linear)
-{
-    const xsm_gradient *g = p->gradient;
-    const xsmi_shared_draws *d = &g->work.shared;
-    const uint64_t labels = b->examples->label_count, i = (uint64_t)(b->examples - g->example);
-    const float *own = d->label_bias + (i + 1) * d->front - labels;
-    for (uint32_t j = 0; d->scored->bias && j < b->lengths[0]; j++) {
-        linear[j] = scores[j] - (j < labels ? own[j] : d->all_bias[g->shared.column[b->classes[j]]]);
-    }
-}
-
 /* Calls the table for one example, whose lists and scores of S the block has; scores its labels before. */
 static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float *scores, float *linear,
                             xsmi_outcome *outcome)
@@ -499,17 +220,12 @@ static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float 
     const uint64_t i = (uint64_t)(b->examples - p->gradient->example), labels = b->examples->label_count;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsmi_weights *scored = d->scored;
-    if (xsmi_model_is_divided(m) && !p->gradient->work.gathered.used) {
-        memmove(scores, d->scores + i * p->gradient->shared.stride - labels, (size_t)labels * sizeof *scores);
-        subtract_biases(p, b, scores, linear);
-    } else {
-        const xsmi_features x = xsmi_gradient_features(e, p->gradient, i);
-        const uint32_t *numbers = labels_of(p, i);
-        xsmi_weights_score(scored, &x, numbers, (size_t)labels, scored->alpha, scores, NULL);
-        for (uint32_t j = 0; scored->bias && j < b->lengths[0]; j++) {
-            linear[j] = scores[j] -
-                        (j < labels ? scored->bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
-        }
+    const xsmi_features x = xsmi_gradient_features(e, p->gradient, i);
+    const uint32_t *numbers = labels_of(p, i);
+    xsmi_weights_score(scored, &x, numbers, (size_t)labels, scored->alpha, scores, NULL);
+    for (uint32_t j = 0; scored->bias && j < b->lengths[0]; j++) {
+        linear[j] =
+            scores[j] - (j < labels ? scored->bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
     }
     /* False for NaN, too. */
     outcome->finite &= m->kernels->row_scaled_max(scores, b->lengths[0], 1, 0) < (float)XSMI_STEP_LIMIT;

@@ -30,23 +30,7 @@ typedef struct xsmi_shared_draws {
     size_t scratch_each;
     unsigned char *memory; /* all of these from `weights` on, and the matrix */
     size_t class_capacity, column_capacity, memory_capacity;
-
-    /* What this process scores of them: all, in the order of their columns; or those of a divided model's part, in it
-     * numbered from its first class. */
-    const xsmi_weights *scored;
-    const uint32_t *own;
-    uint32_t own_count;
-    uint32_t *part; /* [own_count] of a divided model: `own` */
-    /* Of a divided model: the columns of S by the rank that has their class, and what ranks send of the scores. */
-    uint32_t *columns;      /* [count] */
-    bool in_order;          /* a rank's columns follow one another, and those of the rank before it */
-    size_t at;              /* the column where this process writes the scores of the first of `own` */
-    size_t *starts, *sizes; /* [ranks + 1] where a rank's columns begin; [ranks] its bytes */
-    size_t *next;           /* [ranks] where its next label is in what is sent, or received */
-    float *sent, *received;
-    float *kept; /* [examples that this rank computes alone][own_count] their scores, which are not sent */
-    float *all_bias, *label_bias; /* of a divided model with a bias: [count] by column; [examples][front] of the labels,
-                                     at the end */
+    const xsmi_weights *scored; /* the weights that score them */
 } xsmi_shared_draws;
 
 /* The weights of the classes that a batch lists, of a divided model, gathered from all ranks (estimator/gathered.h). */

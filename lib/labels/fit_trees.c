@@ -4,7 +4,7 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/storage.h"
-#include "data/part.h"
+#include "data/same_rows.h"
 #include "labels/fit_trees.h"
 #include "labels/grow_tree.h"
 #include "model/divided.h"
@@ -460,7 +460,6 @@ xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, c
 {
     tree_settings o;
     xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
-    XSMI_TRY(xsmi_dataset_need_whole(train, "the fit of a label tree", err));
     XSMI_TRY(read_options(given, &o, err));
     o.divided = divided;
     if (result) {

@@ -62,7 +62,7 @@ size_t xsmi_best_first_scratch(const xsmi_class_tree *h)
     return (size_t)h->classes * sizeof(open); /* each open node has classes of its own */
 }
 
-uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float *nodes, const xsmi_row_filter *filter,
+uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
                          const xsmi_top *list, void *scratch)
 {
     const xsmi_class_tree *h = m->hierarchy;
@@ -83,11 +83,7 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float
             continue;
         }
         float z;
-        if (nodes) {
-            z = nodes[best.child];
-        } else {
-            xsmi_weights_score(&m->w, x, &best.child, 1, m->w.alpha, &z, NULL);
-        }
+        xsmi_weights_score(&m->w, x, &best.child, 1, m->w.alpha, &z, NULL);
         if (!isfinite(z)) {
             return 0;
         }

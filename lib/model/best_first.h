@@ -14,9 +14,8 @@
 size_t xsmi_best_first_scratch(const xsmi_class_tree *h);
 /* The most probable classes of a row under a model with a hierarchy, and their log p, falling, of equal ones the
  * smaller class first; of those that the filter leaves (NULL = all), where they are fewer, XSMI_NO_CLASS and -INFINITY
- * past the last. `nodes` has the scores of all nodes, or is NULL: then those that are expanded are computed. Returns
- * the number of nodes expanded, 0 when a score is not finite. */
-uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float *nodes, const xsmi_row_filter *filter,
+ * past the last. Returns the number of nodes expanded, 0 when a score is not finite. */
+uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
                          const xsmi_top *list, void *scratch);
 
 #endif

@@ -3,19 +3,8 @@
 
 #include "base/order.h"
 #include "base/share.h"
-#include "data/part.h"
 
 #include <string.h>
-
-bool xsmi_model_is_copied(const xsm_model *m)
-{
-    return (m->trees || m->w.sparse) && xsmi_ranks(m->context) > 1;
-}
-
-xsm_context *xsmi_model_all_ranks(const xsm_model *m)
-{
-    return m && (xsmi_model_is_divided(m) || xsmi_model_is_copied(m)) ? m->context : NULL;
-}
 
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err)
 {
@@ -25,15 +14,6 @@ xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error
                            "%s needs all classes in one process, and those of the model are divided among %u ranks; "
                            "save it, and load it in a context without a communicator",
                            what, xsmi_ranks(m->context));
-}
-
-xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err)
-{
-    return !m->apart ? XSM_OK
-                     : xsmi_fail(err, XSM_ERROR_STATE,
-                                 "%s needs weights of one step on all ranks, and a rank has failed in a step of this "
-                                 "model that others may have taken; load it from a file, or make a new one",
-                                 what);
 }
 
 uint32_t xsmi_runs_of(uint32_t classes)
@@ -87,16 +67,7 @@ static xsm_status check_features(const xsm_model *m, const xsm_dataset *d, const
 
 xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err)
 {
-    XSMI_TRY(d ? check_features(m, d, what, err) : XSM_OK);
-    if (!d || !d->part) {
-        return XSM_OK;
-    }
-    XSMI_TRY(xsmi_model_is_divided(m) ? XSM_OK : xsmi_dataset_need_whole(d, "a model that is not divided", err));
-    return m->context == d->context
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                           "the rows are divided among the ranks of another context than the model's; the same is "
-                           "accepted");
+    return d ? check_features(m, d, what, err) : XSM_OK;
 }
 
 xsm_status xsmi_model_check_labels(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err)

@@ -256,7 +256,7 @@ static xsm_status convert_any(const xsm_model *m, int32_t dtype, xsm_model **out
     xsm_model *to = NULL;
     xsm_status status =
         m->w.layout == XSM_LAYOUT_SPARSE_ROWS ? convert_rows(m, dtype, &to, err) : convert(m, dtype, &to, err);
-    status = xsmi_agree(xsmi_model_all_ranks(m), status, err);
+    status = xsmi_agree(xsmi_model_group(m), status, err);
     if (status != XSM_OK) {
         xsm_model_free(to);
         return status;

@@ -6,7 +6,6 @@
 #include "model/correction.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "data/part.h"
 #include "base/comm.h"
 #include "model/score.h"
 #include "model/pairs.h"
@@ -140,7 +139,6 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
         return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
     }
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "adding pairs", err));
-    XSMI_TRY(xsmi_dataset_need_whole(train, "adding pairs", err));
     if (train->features != xsmi_model_input(m) || train->classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "rows of %u features and %u classes for a model of %u features and %u classes",

@@ -123,6 +123,9 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     if (m->trees || m->w.sparse) {
         return XSM_OK;
     }
+    if (m->hierarchy) {
+        return xsmi_context_need_alone(m->context, "a model of estimator 'hierarchical', unless it is pruned,", err);
+    }
     const size_t loaded = m->part.first;
     XSMI_TRY(m->w.narrow.data ? copy_narrow(m, loaded, err) : copy_weights(m, loaded, err));
     XSMI_TRY(move_layer(m, err));

@@ -13,12 +13,10 @@
 /* Classes that are scored together. */
 #define SOME 64
 
-/* The scores of this rank's classes; with `row` those with the correction, with `scratch`, else of the weights alone.
- */
-static void score_own(const xsm_model *m, const xsmi_features *x, const xsmi_model_row *row, const uint32_t *classes,
-                      size_t count, float *scores, float *scratch)
+/* The scores of this rank's classes, so that xsmi_exchange_max() gives every rank all. */
+static void score_own(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                      float *scores, float *scratch)
 {
-    const xsm_model *own = m->part.own;
     uint32_t local[SOME], at[SOME];
     float z[SOME];
     for (size_t j = 0; j < count; j += SOME) {
@@ -27,27 +25,31 @@ static void score_own(const xsm_model *m, const xsmi_features *x, const xsmi_mod
         for (uint32_t i = 0; i < listed; i++) {
             scores[j + i] = -INFINITY;
         }
-        if (row) {
-            xsmi_model_chosen_scores(own, row, local, some, z, scratch);
-        } else {
-            xsmi_weights_score(&own->w, x, local, some, own->w.alpha, z, NULL);
-        }
+        xsmi_model_chosen_scores(m->part.own, row, local, some, z, scratch);
         for (uint32_t i = 0; i < some; i++) {
             scores[j + at[i]] = z[i] == z[i] ? z[i] : INFINITY;
         }
     }
 }
 
-void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                                float *scores)
+/* Scores those classes of lists that this rank has. */
+static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
+                              xsm_context *ctx, xsm_error *err)
 {
-    score_own(m, x, NULL, classes, count, scores, NULL);
-}
-
-void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
-                                   float *scores, float *scratch)
-{
-    score_own(m, &row->input, row, classes, count, scores, scratch);
+    const size_t code = xsmi_correction_code(m->correction), floats = code + (m->layer ? m->features : 0);
+    float *scratch = xsmi_allocate(ctx, floats, sizeof *scratch);
+    if (!scratch) {
+        return xsmi_fail_memory(err, floats * sizeof *scratch, "scratch of scoring");
+    }
+    for (size_t i = 0, at = 0; i < rows->rows; at += lists->counts[i], i++) {
+        if (lists->counts[i] > 0) {
+            const xsmi_features x = rows->features[i];
+            const xsmi_model_row both = {x, xsmi_model_forward(m, &x, scratch + code)};
+            score_own(m, &both, lists->classes[i], lists->counts[i], lists->scores + at, scratch);
+        }
+    }
+    xsmi_release(ctx, scratch, floats, sizeof *scratch);
+    return XSM_OK;
 }
 
 /* -- all classes --------------------------------------------------------------------------------------------------- */
@@ -194,11 +196,9 @@ static void join_row(const xsm_model *m, const xsmi_score_all *all, const block 
     }
 }
 
-xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err)
+xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
+                                   xsm_context *ctx, xsm_status status, xsm_error *err)
 {
-    if (m->hierarchy) {
-        return xsmi_nodes_score_rows(m, rows, ctx, err);
-    }
     const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
     size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
     block *blocks = xsmi_allocate(ctx, ranks, sizeof *blocks);
@@ -213,17 +213,20 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
         all = xsmi_allocate(ctx, total, 1);
         mine = xsmi_allocate_zero(ctx, own, 1);
     }
-    xsm_status status = XSM_OK;
-    if (all && mine) {
+    if (status == XSM_OK && all && mine) {
         block b;
         (void)divide_block(rows, xsmi_runs_of_rank(m, rank), mine, &b);
         score_job job = {.model = m, .context = ctx, .all = rows, .mine = &b};
         status = score_mine(&job, err);
-    } else {
+        status = status == XSM_OK && lists ? score_lists(m, rows, lists, ctx, err) : status;
+    } else if (status == XSM_OK) {
         status = xsmi_fail_memory(err, total + own, "the scores of all ranks");
     }
     status = xsmi_agree(m->context, status, err);
     status = status == XSM_OK ? xsmi_exchange_blocks(m->context, mine, all, sizes, err) : status;
+    if (status == XSM_OK && lists && lists->total > 0) {
+        status = xsmi_exchange_max(m->context, lists->scores, lists->total, err);
+    }
     if (status == XSM_OK) {
         size_t at = 0;
         for (uint32_t r = 0; r < ranks; r++) {

@@ -2,7 +2,6 @@
 #include "model/layer.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "data/part.h"
 #include "base/comm.h"
 #include "model/score.h"
 
@@ -97,7 +96,6 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
     }
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
-    XSMI_TRY(xsmi_dataset_need_whole(batch.values ? NULL : batch.dataset, "xsm_model_hidden_vectors()", err));
     if (stride < m->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "hidden vectors %zu floats apart, of %u", stride, m->features);
     }

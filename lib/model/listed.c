@@ -39,7 +39,8 @@ static listed_scratch divide(const xsm_model *m, xsmi_arena *arena)
 
 bool xsmi_model_lists_as_all(const xsm_model *m)
 {
-    return !m->trees && !m->hierarchy && !m->w.narrow.data && (!m->correction || m->correction->numbers);
+    return !xsmi_model_is_divided(m) && !m->trees && !m->hierarchy && !m->w.narrow.data &&
+           (!m->correction || m->correction->numbers);
 }
 
 /* Whether chosen classes are scored by dot products. */

@@ -542,11 +542,10 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
         return save_divided(m, place, extras, err);
     }
     bool ended = false;
-    if (!xsmi_model_is_copied(m)) {
-        return write_file(m, place, extras, &ended, err);
-    }
-    const xsm_status status = xsmi_rank(m->context) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
-    return xsmi_agree(m->context, status, err);
+    /* Each of several ranks has label trees and sparse weights; rank 0 writes them. */
+    xsm_context *group = (m->trees || m->w.sparse) && xsmi_ranks(m->context) > 1 ? m->context : NULL;
+    const xsm_status status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
+    return xsmi_agree(group, status, err);
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)

@@ -123,8 +123,6 @@ typedef struct xsmi_score_all {
     const uint32_t *target;         /* [n] class whose score is requested, or XSMI_NO_CLASS; NULL = none */
     uint32_t top;                   /* length of the top lists */
     const xsmi_row_filter *filters; /* [n] which classes the top lists may have; NULL = all. The sums are of all. */
-    const float *nodes; /* [n][node_stride] of a hierarchy: scores of all nodes, which were scored elsewhere, or NULL */
-    size_t node_stride;
     /* results */
     double *log_sum_exp; /* [n] */
     /* [n][run_count] the sum of each class run, before they are joined to log_sum_exp; NULL = not wanted */

@@ -303,15 +303,7 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};
     const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state, ctx, false};
-    if (blocks[0].nodes) {
-        xsmi_node_scores nodes = {.stride = blocks[0].node_stride};
-        for (size_t b = 0; b < count; b++) {
-            nodes.of[b] = blocks[b].nodes;
-        }
-        xsmi_tiles_sweep(&call, &nodes, arena.base + arena.used);
-    } else {
-        xsmi_tiles_score(&call, arena.base + arena.used);
-    }
+    xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }
 
@@ -326,7 +318,6 @@ void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void 
         b->features += i;
         b->filters = rows->filters ? rows->filters + i : NULL;
         b->target = rows->target ? rows->target + i : NULL;
-        b->nodes = rows->nodes ? rows->nodes + i * rows->node_stride : NULL;
         b->log_sum_exp += i;
         b->runs = rows->runs ? rows->runs + i * rows->run_count : NULL;
         b->target_score += i;

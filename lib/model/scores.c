@@ -1,7 +1,6 @@
 /* Scores for hosts: of chosen classes, and of a range, by this process or by all ranks of a divided model. */
 #include "base/activity.h"
 #include "base/entry.h"
-#include "data/part.h"
 #include "model/divided.h"
 
 xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
@@ -36,12 +35,9 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
     }
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "scoring", "rows");
-    xsm_status status = xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err);
-    if (status == XSM_OK) {
-        status = total > 0 && xsmi_model_is_divided(m)
-                     ? xsmi_divided_chosen_scores(m, &batch, classes, count, scores, err)
-                     : xsmi_model_batch_scores(m, &batch, classes, count, scores, err);
-    }
+    const xsm_status status = total > 0 && xsmi_model_is_divided(m)
+                                  ? xsmi_divided_chosen_scores(m, &batch, classes, count, scores, err)
+                                  : xsmi_model_batch_scores(m, &batch, classes, count, scores, err);
     return xsmi_end(&activity, status, err);
 }
 
@@ -77,12 +73,9 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     xsmi_score_scratch scratch = {.used = NULL};
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "scoring", "rows");
-    xsm_status status = xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err);
-    if (status == XSM_OK) {
-        status = batch.count > 0 && xsmi_model_is_divided(m)
-                     ? xsmi_divided_score_range(m, &range, &scratch, err)
-                     : xsmi_model_score_range(m, &range, m->context, &scratch, err);
-    }
+    const xsm_status status = batch.count > 0 && xsmi_model_is_divided(m)
+                                  ? xsmi_divided_score_range(m, &range, &scratch, err)
+                                  : xsmi_model_score_range(m, &range, m->context, &scratch, err);
     xsmi_score_scratch_free(m->context, &scratch);
     return xsmi_end(&activity, status, err);
 }

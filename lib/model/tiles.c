@@ -213,7 +213,7 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-/* Keeps a tile of nodes for sweep_given(). */
+/* Keeps a tile of nodes for sweep_kept(). */
 typedef struct kept {
     float *rows;
     size_t stride;
@@ -227,7 +227,7 @@ static void keep_tile(void *state, const xsmi_tile *tile)
 }
 
 /* Consumes scores of all nodes, row by row. */
-static void sweep_given(swept *w, size_t block, const float *scores, size_t stride, const xsm_context *ctx)
+static void sweep_kept(swept *w, size_t block, const float *scores, const xsm_context *ctx)
 {
     float *nodes = w->nodes + block * XSMI_ROW_TILE * XSMI_LANES;
     const uint32_t inner = w->sweep[block].tree->inner;
@@ -235,7 +235,7 @@ static void sweep_given(swept *w, size_t block, const float *scores, size_t stri
         count = XSMI_MIN(inner - first, XSMI_ROW_TILE);
         for (size_t l = 0; l < w->counts[block]; l++) {
             for (uint32_t i = 0; i < count; i++) {
-                nodes[(size_t)i * XSMI_LANES + l] = scores[l * stride + first + i];
+                nodes[(size_t)i * XSMI_LANES + l] = scores[l * inner + first + i];
             }
         }
         xsmi_hierarchy_consume(&w->sweep[block], nodes, count);
@@ -267,9 +267,8 @@ static void pass_swept(const xsmi_tile_call *call, size_t block, const float *lo
     }
 }
 
-/* Converts the nodes' scores of several blocks, which may be given, to log-probabilities of all classes, which are then
- * the tiles. */
-static void score_hierarchy(const xsmi_tile_call *call, const xsmi_node_scores *given, scratch *s)
+/* Converts the nodes' scores of several blocks to log-probabilities of all classes, which are then the tiles. */
+static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
 {
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
@@ -294,12 +293,9 @@ static void score_hierarchy(const xsmi_tile_call *call, const xsmi_node_scores *
                                       m->w.sparse ? (void *)&all : &w,
                                       call->context,
                                       call->stores};
-        if (!given) {
-            xsmi_plain_score(&nodes, &s->plain);
-        }
-        for (size_t i = 0; i < some && (given || m->w.sparse); i++) {
-            const float *scores = given ? given->of[b + i] : s->rows + i * XSMI_LANES * h->inner;
-            sweep_given(&w, i, scores, given ? given->stride : h->inner, call->context);
+        xsmi_plain_score(&nodes, &s->plain);
+        for (size_t i = 0; i < some && m->w.sparse; i++) {
+            sweep_kept(&w, i, s->rows + i * XSMI_LANES * h->inner, call->context);
         }
         for (size_t i = 0; i < some; i++) {
             pass_swept(call, b + i, s->log_p + i * each, s->plain.scores);
@@ -316,18 +312,10 @@ void xsmi_tiles_score(const xsmi_tile_call *call, void *memory)
     if (m->trees) {
         score_label_trees(call, s.labels);
     } else if (m->hierarchy) {
-        score_hierarchy(call, NULL, &s);
+        score_hierarchy(call, &s);
     } else if (m->correction) {
         score_corrected(call, &s);
     } else {
         xsmi_plain_score(call, &s.plain);
     }
-}
-
-void xsmi_tiles_sweep(const xsmi_tile_call *call, const xsmi_node_scores *nodes, void *memory)
-{
-    xsmi_arena arena = {memory, 0};
-    scratch s;
-    divide_scratch(call->model, call->rows->sparse, call->rows->blocks, &arena, &s);
-    score_hierarchy(call, nodes, &s);
 }

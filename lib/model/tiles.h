@@ -36,12 +36,5 @@ static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
 /* Scores the rows. `scratch` is aligned to XSMI_ALIGNMENT. */
 void xsmi_tiles_score(const xsmi_tile_call *call, void *scratch);
-/* The same for a model with a hierarchy whose nodes were scored elsewhere: those of row i of block b are at of[b] +
- * i*stride. */
-typedef struct xsmi_node_scores {
-    const float *of[XSMI_TILE_BLOCKS];
-    size_t stride;
-} xsmi_node_scores;
-void xsmi_tiles_sweep(const xsmi_tile_call *call, const xsmi_node_scores *nodes, void *scratch);
 
 #endif

@@ -5,8 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "data/part.h"
-#include "model/divided.h"
+#include "model/together.h"
 #include "optimizer/step.h"
 
 #include <string.h>
@@ -442,7 +441,7 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
     const bool made = status == XSM_OK;
     status = made ? check_step(o, batch, part, eta, err) : status;
     if (begun || (made && status != XSM_OK)) { /* all ranks whose part is made refuse the step, or none */
-        status = xsmi_agree(whole->context, status, err);
+        status = xsmi_together(whole, status, err);
     }
     if (begun) {
         *begun = status == XSM_OK;
@@ -475,7 +474,7 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
         return apply_alone(o, batch, g, eta, err);
     }
     const xsm_status status = apply_part(o, batch, g, eta, NULL, err);
-    o->whole->apart |= status != XSM_OK && !xsmi_agreed(o->whole->context);
+    o->whole->apart |= status != XSM_OK && !xsmi_together_failed(o->whole);
     return status;
 }
 
@@ -487,7 +486,7 @@ static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const x
     bool begun = false;
     xsm_status status = apply_part(o, batch, g, eta, &begun, err);
     if (begun) {
-        status = xsmi_agree(o->whole->context, status, err);
+        status = xsmi_together(o->whole, status, err);
         o->whole->apart = status != XSM_OK;
     }
     return status;
@@ -514,6 +513,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
             o->ops.name);
     }
     XSMI_TRY(xsmi_model_need_together(xsmi_optimizer_model(o), "a step", err));
+    xsmi_together_begin(o->whole);
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->whole ? o->whole : o->model, given, &batch, err));
@@ -523,11 +523,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     } else {
         xsmi_begin_short(&activity, o->context, "taking a step", "rows");
     }
-    xsm_status status = xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err);
-    if (status == XSM_OK) {
-        status = o->whole ? apply_agreed(o, &batch, g, eta, err) : apply_alone(o, &batch, g, eta, err);
-    }
-    status = xsmi_end(&activity, status, err);
+    const xsm_status status =
+        xsmi_end(&activity, o->whole ? apply_agreed(o, &batch, g, eta, err) : apply_alone(o, &batch, g, eta, err), err);
     if (status != XSM_CANCELLED) {
         xsm_model *m = o->whole ? o->whole : o->model;
         xsmi_model_put_link(m, status == XSM_OK ? g->link : m->link);

@@ -4,7 +4,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/option.h"
-#include "model/divided.h"
+#include "model/together.h"
 #include "optimizer/step.h"
 
 #include <string.h>
@@ -224,14 +224,14 @@ xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm
     return XSM_OK;
 }
 
-/* Compares the optimizers of the processes of a group. */
-static xsm_status agree_settings(const xsm_optimizer *o, xsm_context *group, xsm_error *err)
+/* Compares the optimizers of all processes. */
+static xsm_status agree_settings(const xsm_optimizer *o, const xsm_model *model, xsm_error *err)
 {
-    if (!group) {
+    if (!xsmi_model_is_divided(model)) {
         return XSM_OK;
     }
     xsmi_settings s = {.context = o->context};
-    const xsm_status status = xsmi_settings_agree(group, &s, xsmi_optimizer_settings(o, &s, err), err);
+    const xsm_status status = xsmi_together_settings(model, &s, xsmi_optimizer_settings(o, &s, err), err);
     xsmi_settings_free(&s);
     return status;
 }
@@ -242,15 +242,15 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
-    xsm_context *group = xsmi_model_group(model);
+    const bool divided = xsmi_model_is_divided(model);
     XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
     xsmi_activity activity;
     xsmi_begin(&activity, o->context, "preparing an optimizer", "weights", 0);
-    xsmi_agree_begin(group);
-    xsm_status status = agree_settings(o, group, err);
-    status = status == XSM_OK ? bind(o, xsmi_model_changed(model), group ? model : NULL, err) : status;
-    status = xsmi_agree_once(group, status, err);
-    if (group && status != XSM_OK) {
+    xsmi_together_begin(model);
+    xsm_status status = agree_settings(o, model, err);
+    status = status == XSM_OK ? bind(o, xsmi_model_changed(model), divided ? model : NULL, err) : status;
+    status = xsmi_together(model, status, err);
+    if (divided && status != XSM_OK) {
         unbind(o);
     }
     return xsmi_end(&activity, status, err);

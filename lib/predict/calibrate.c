@@ -3,16 +3,13 @@
  * several labels a row the two numbers of Platt (1999), by the least log-loss over the scores of all classes, or
  * of those that a search in label trees finds.
  *
- * A pass over the rows is in calibrate_rows.c, calibrate_divided.c, or calibrate_trees.c.
+ * A pass over the rows is in calibrate_rows.c or calibrate_trees.c.
  */
 #include "predict/calibrate.h"
 
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "base/settings.h"
-#include "data/part.h"
-#include "base/comm.h"
 #include "predict/calibrate_rows.h"
 #include "predict/label_scores.h"
 
@@ -33,12 +30,8 @@ enum { NEWTON_PASSES = 60 };
 /* Scores all rows at the job's points; the means over the rows are in *out. */
 static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_error *err)
 {
-    if (xsmi_model_is_divided(job->model)) {
-        XSMI_TRY(xsmi_calibrate_divided(job, err));
-    } else {
-        XSMI_TRY(xsmi_run(job->context, job->model->trees ? xsmi_calibrate_trees_job : xsmi_calibrate_rows_job, job,
-                          job->jobs, err));
-    }
+    XSMI_TRY(xsmi_run(job->context, job->model->trees ? xsmi_calibrate_trees_job : xsmi_calibrate_rows_job, job,
+                      job->jobs, err));
     *out = (xsmi_calibrate_sums){.failed = UINT64_MAX};
     for (size_t i = 0; i < job->jobs; i++) {
         const xsmi_calibrate_sums *p = &job->partials[i];
@@ -256,9 +249,6 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
     xsm_status status = job->partials && job->scratch && (!job->each || job->losses)
                             ? XSM_OK
                             : xsmi_fail_memory(err, threads * job->scratch_each, "a calibration");
-    if (xsmi_model_is_divided(job->model)) {
-        status = xsmi_agree(job->model->context, status, err);
-    }
     if (status == XSM_OK) {
         status = job->method == XSM_CALIBRATION_LABELS ? fit_labels(job, r, err) : fit_temperature(job, once, r, err);
     }
@@ -287,19 +277,14 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
     return fit(&job, once, r, err);
 }
 
-/* Compares the options among the processes of a group. */
-static xsm_status agree_options(xsm_context *group, const xsm_calibrate_options *o, xsm_error *err)
+xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
+                               const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
 {
-    const xsmi_number numbers[] = {XSMI_WHOLE("method", (uint64_t)o->method), XSMI_WHOLE("rows", o->rows)};
-    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
-}
-
-/* The calibration of this rank, which all make together. */
-static xsm_status calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
-                            const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
-{
-    XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
-    XSMI_TRY(xsmi_check_same_rows(xsmi_model_group(model), rows, err));
+    XSMI_ENTER(err);
+    if (!model || !rows) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
+    }
+    XSMI_TRY(xsmi_model_need_whole(model, "a calibration", err));
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_calibrate_options), options, "xsm_calibrate_options", err));
@@ -318,26 +303,12 @@ static xsm_status calibrate(xsm_context *context, xsm_model *model, const xsm_da
     XSMI_TRY(xsmi_model_check_rows(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_calibratable(model, o.method, err));
-    XSMI_TRY(agree_options(xsmi_model_group(model), &o, err));
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
-    const xsm_status status =
-        xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err);
-    XSMI_TRY(xsmi_agree_once(xsmi_model_group(model), status, err));
+    XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err));
     xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
     return result
                ? xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err)
                : XSM_OK;
-}
-
-xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
-                               const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!model || !rows) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
-    }
-    xsmi_agree_begin(xsmi_model_group(model));
-    return xsmi_agree_end(xsmi_model_group(model), calibrate(context, model, rows, options, result, err), err);
 }

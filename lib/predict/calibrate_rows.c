@@ -1,10 +1,10 @@
-/* A pass over the scores of all classes, or of those of a rank, in tiles. */
+/* A pass over the scores of all classes, in tiles. */
 #include "predict/calibrate_rows.h"
 
 #include "base/activity.h"
 #include "base/order.h"
 #include "math/log_sum.h"
-#include "model/divided.h"
+#include "model/score.h"
 #include "model/tiles.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 /* One thread's scratch, and what the tiles of a job are added to. */
 typedef struct job_sums {
     const xsmi_calibrate_job *job;
-    const xsm_model *model;  /* that has the weights */
+    const xsm_model *model;
     size_t numbers;          /* xsmi_calibrate_numbers() */
     xsmi_features *features; /* [XSMI_CALIBRATE_ROWS] */
     size_t counts[XSMI_TILE_BLOCKS];
@@ -24,12 +24,11 @@ typedef struct job_sums {
     uint32_t *best_class;
     float *code, *hidden;
     void *tiles;
-    const xsmi_calibrate_part *part; /* NULL: class runs are joined at once */
 } job_sums;
 
 static job_sums divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
 {
-    const xsm_model *m = xsmi_model_weights(job->model);
+    const xsm_model *m = job->model;
     const bool labels = job->method == XSM_CALIBRATION_LABELS;
     job_sums s = {.job = job, .model = m, .numbers = xsmi_calibrate_numbers(job)};
     s.features = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.features);
@@ -53,18 +52,14 @@ static void start_run(job_sums *s, size_t at)
     s->sum[at] = 0;
 }
 
-/* Ends the runs of some rows, which the class belongs to, and starts the next ones. */
-static void end_runs(job_sums *s, size_t position, size_t rows, uint32_t class)
+/* Ends the runs of some rows, and starts the next ones. */
+static void end_runs(job_sums *s, size_t position, size_t rows)
 {
     for (size_t n = 0; n < s->numbers; n++) {
         for (size_t row = position; row < position + rows; row++) {
             const size_t i = n * XSMI_CALIBRATE_ROWS + row;
             const xsmi_log_sum run = {s->max[i], s->sum[i]};
-            if (s->part) {
-                s->part->runs[(row * s->numbers + n) * s->part->run_count + class / XSMI_RUN_CLASSES] = run;
-            } else {
-                xsmi_log_sum_join(&s->total[i], &run);
-            }
+            xsmi_log_sum_join(&s->total[i], &run);
             start_run(s, i);
         }
     }
@@ -75,8 +70,7 @@ static void end_tile(job_sums *s, const xsmi_tile *tile)
 {
     const size_t position = tile->block * XSMI_LANES;
     if ((tile->first + tile->count) % XSMI_RUN_CLASSES == 0) {
-        end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->counts[tile->block] : 1,
-                 tile->first);
+        end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->counts[tile->block] : 1);
     }
 }
 
@@ -171,7 +165,7 @@ static void score_rows(job_sums *s, uint64_t first, size_t rows)
                                  job->context, false};
     xsmi_tiles_score(&call, s->tiles);
     if (s->model->classes % XSMI_RUN_CLASSES != 0) {
-        end_runs(s, 0, rows, s->model->classes);
+        end_runs(s, 0, rows);
     }
 }
 
@@ -198,8 +192,10 @@ static size_t sum_labels(const job_sums *s, uint64_t row, const xsmi_features *x
     return known;
 }
 
-void xsmi_calibrate_add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_sum *sums, double target,
-                            size_t known, xsmi_calibrate_sums *p)
+/* Adds row `row` of the data to sums that began with failed = UINT64_MAX: its joined sums, [numbers], the sum of the
+ * scores of its known labels, and their number. */
+static void add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_sum *sums, double target, size_t known,
+                    xsmi_calibrate_sums *p)
 {
     const bool each = job->method == XSM_CALIBRATION_LABELS;
     if (!isfinite(target) || !isfinite(sums[each ? XSMI_LOSS : XSMI_STEPS].sum)) {
@@ -248,7 +244,7 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
         for (size_t n = 0; n < s.numbers; n++) {
             sums[n] = s.total[n * XSMI_CALIBRATE_ROWS + i];
         }
-        xsmi_calibrate_add_row(job, row, sums, target, known, p);
+        add_row(job, row, sums, target, known, p);
         if (job->each) {
             size_t labels;
             const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
@@ -256,22 +252,6 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
         }
     }
     xsmi_advance(job->context, rows);
-}
-
-void xsmi_calibrate_score_part(const xsmi_calibrate_job *job, uint64_t first, size_t rows, void *scratch,
-                               const xsmi_calibrate_part *part)
-{
-    xsmi_arena arena = {scratch, 0};
-    job_sums s = divide_scratch(job, &arena);
-    s.part = part;
-    score_rows(&s, first, rows);
-    for (size_t i = 0; i < rows && !xsmi_is_cancelled(job->context); i++) {
-        const size_t start = part->starts[i], count = part->starts[i + 1] - start;
-        if (count > 0) {
-            const xsmi_model_row row = {s.features[i], xsmi_model_forward(s.model, &s.features[i], s.hidden)};
-            xsmi_divided_corrected_scores(job->model, &row, part->labels + start, count, part->scores + start, s.code);
-        }
-    }
 }
 
 size_t xsmi_calibrate_rows_scratch(const xsmi_calibrate_job *job)

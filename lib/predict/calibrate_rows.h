@@ -71,27 +71,6 @@ static inline size_t xsmi_calibrate_numbers(const xsmi_calibrate_job *job)
 /* The rows of a job, as xsmi_run() calls it with the xsmi_calibrate_job, and bytes of a thread's scratch. */
 void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread);
 size_t xsmi_calibrate_rows_scratch(const xsmi_calibrate_job *job);
-/* Adds row `row` of the data to sums that began with failed = UINT64_MAX: its joined sums, [numbers], the sum of the
- * scores of its known labels, and their number. */
-void xsmi_calibrate_add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_sum *sums, double target,
-                            size_t known, xsmi_calibrate_sums *p);
-
-/* What one rank finds of some rows. */
-typedef struct xsmi_calibrate_part {
-    xsmi_log_sum *runs; /* [rows][numbers][run_count] the sums of its class runs, not joined */
-    size_t run_count;
-    const uint32_t *labels; /* [starts[rows]] the known labels of all rows, one row after another */
-    const size_t *starts;   /* [rows+1] */
-    float *scores;          /* [starts[rows]] as xsmi_divided_corrected_scores() */
-} xsmi_calibrate_part;
-/* Scores rows first..first+rows of the sample, at most XSMI_CALIBRATE_ROWS, against this rank's classes of a divided
- * model, with a thread's scratch of xsmi_calibrate_rows_scratch() bytes. The results of a cancelled call mean nothing.
- */
-void xsmi_calibrate_score_part(const xsmi_calibrate_job *job, uint64_t first, size_t rows, void *scratch,
-                               const xsmi_calibrate_part *part);
-/* All jobs of a divided model, whose sums are those of one process: fills the partials on every rank
- * (calibrate_divided.c). */
-xsm_status xsmi_calibrate_divided(xsmi_calibrate_job *job, xsm_error *err);
 /* The same of label trees (calibrate_trees.c). */
 void xsmi_calibrate_trees_job(void *state, size_t index, uint32_t thread);
 size_t xsmi_calibrate_trees_scratch(const xsmi_calibrate_job *job);

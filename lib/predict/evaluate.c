@@ -13,10 +13,8 @@
 #include "base/order.h"
 #include "base/overlap.h"
 #include "base/settings.h"
-#include "base/share.h"
-#include "data/part.h"
 #include "math/propensity.h"
-#include "model/divided.h"
+#include "model/together.h"
 #include "predict/label_scores.h"
 #include "predict/rounds.h"
 
@@ -132,12 +130,12 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     XSMI_ENTER(err);
     xsm_context *ctx = context ? context : model ? model->context : NULL;
     xsmi_evaluate_scratch kept = {.context = ctx};
-    xsm_context *group = dataset ? xsmi_model_all_ranks(model) : NULL;
-    xsmi_agree_begin(group);
-    xsm_status status = xsmi_check_same_rows(group, dataset, err);
+    const xsm_model *together = dataset ? model : NULL;
+    xsmi_together_begin(together);
+    xsm_status status = xsmi_together_rows(together, dataset, false, err);
     status = status == XSM_OK ? xsmi_evaluate(model, dataset, options, &kept, NULL, metrics, err) : status;
     xsmi_evaluate_scratch_free(&kept);
-    return xsmi_agree_once(group, status, err);
+    return xsmi_together(together, status, err);
 }
 
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)
@@ -251,43 +249,6 @@ static xsm_status prepare(xsmi_evaluate_job *job, const xsm_evaluate_options *o,
     return XSM_OK;
 }
 
-/* This rank's jobs of a round. */
-typedef struct own_jobs {
-    xsmi_evaluate_job *job;
-    size_t first;
-} own_jobs;
-
-static void run_own(void *state, size_t index, uint32_t thread)
-{
-    const own_jobs *own = state;
-    xsmi_evaluate_rows_job(own->job, own->first + index, thread);
-}
-
-/* A round with a model that every rank has a copy of: each does some of the jobs, and all get the sums. */
-static xsm_status run_copied(xsmi_evaluate_job *job, size_t count, xsm_error *err)
-{
-    xsm_context *ctx = job->context, *group = job->model->context;
-    const uint32_t ranks = xsmi_ranks(group), rank = xsmi_rank(group);
-    const size_t sums = job->ranked ? XSMI_MEASURES * (size_t)job->top : 0;
-    own_jobs own = {job, (size_t)xsmi_share_start(count, ranks, rank)};
-    const size_t jobs = (size_t)xsmi_share_start(count, ranks, rank + 1) - own.first;
-    xsmi_shared *arrays = xsmi_allocate(ctx, 2 * (uint64_t)count, sizeof *arrays);
-    xsm_status status = arrays ? xsmi_run(ctx, run_own, &own, jobs, err)
-                               : xsmi_fail_memory(err, 2 * count * sizeof *arrays, "an evaluation");
-    status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
-    for (size_t i = 0; i < count && status == XSM_OK; i++) {
-        const uint32_t owner = xsmi_share_of(count, ranks, i);
-        arrays[2 * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], owner};
-        arrays[2 * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, owner};
-    }
-    status = xsmi_share_arrays(group, status, arrays, 2 * count, err);
-    xsmi_release(ctx, arrays, 2 * count, sizeof *arrays);
-    for (size_t i = 0; i < count && status == XSM_OK; i++) {
-        xsmi_advance(ctx, i < own.first || i >= own.first + jobs ? (size_t)job->partials[i].rows : 0);
-    }
-    return status;
-}
-
 /* Scores all rows, round by round. */
 static xsm_status run_rounds(xsmi_evaluate_job *job, total *sum, xsm_error *err)
 {
@@ -298,11 +259,10 @@ static xsm_status run_rounds(xsmi_evaluate_job *job, total *sum, xsm_error *err)
         const size_t count = XSMI_MIN(job->round, job->jobs - job->first);
         if (xsmi_model_is_divided(job->model)) {
             for (size_t i = 0; i < count && status == XSM_OK; i++) {
-                status = xsmi_evaluate_rows_divided(job, i, err);
+                status = xsmi_evaluate_rows_together(job, i, err);
             }
         } else {
-            status = xsmi_model_is_copied(job->model) ? run_copied(job, count, err)
-                                                      : xsmi_run(job->context, xsmi_evaluate_rows_job, job, count, err);
+            status = xsmi_run(job->context, xsmi_evaluate_rows_job, job, count, err);
         }
         if (status == XSM_OK) {
             add_round(job, count, sum);
@@ -332,30 +292,29 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     const double since = xsmi_seconds();
     job->first = 0;
     xsm_status status = prepare(job, o, m, kept, &sum, err);
-    status = xsmi_agree(xsmi_model_all_ranks(job->model), status, err);
+    status = xsmi_together(job->model, status, err);
     status = status == XSM_OK ? run_rounds(job, &sum, err) : status;
     const double now = xsmi_seconds();
     *growth = XSMI_MIN(SAMPLE_SHARE * (end - now) / XSMI_MAX(now - since, 1e-9), SAMPLE_GROWTH);
     *growth = *growth >= 2 ? *growth : 0;
-    if (status == XSM_OK && o->seconds > 0 && xsmi_model_all_ranks(job->model)) {
-        status = xsmi_exchange_copy(job->model->context, growth, sizeof *growth, 0, err); /* by the clock of rank 0 */
-    }
+    status = status == XSM_OK && o->seconds > 0 ? xsmi_together_first(job->model, growth, err) : status;
     status = status == XSM_OK && *growth == 0 ? write_results(job, &sum, m, metrics, err) : status;
     release(job, &sum);
     return status;
 }
 
-/* Compares what is wanted among the processes of a group. */
-static xsm_status agree_options(xsm_context *group, const xsm_evaluate_options *o, const xsm_metrics *m, xsm_error *err)
+/* Compares what is wanted. */
+static xsm_status agree_options(const xsm_model *model, const xsm_evaluate_options *o, const xsm_metrics *m,
+                                xsm_error *err)
 {
     const xsmi_number numbers[] = {XSMI_WHOLE("top", is_ranked(m) ? m->top : 0),
                                    XSMI_WHOLE("ranked", is_ranked(m)),
                                    XSMI_REAL("propensity_a", o->propensity_a),
                                    XSMI_REAL("propensity_b", o->propensity_b),
                                    XSMI_WHOLE("rows", o->rows),
-                                   XSMI_WHOLE("timed", o->seconds > 0), /* by the clock of rank 0 */
+                                   XSMI_WHOLE("timed", o->seconds > 0),
                                    XSMI_WHOLE("beam", o->beam)};
-    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+    return xsmi_together_numbers(model, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
 }
 
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
@@ -379,7 +338,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_evaluate_options.beam is %u, and the model is no label tree; 0 is accepted", o.beam);
     }
-    XSMI_TRY(agree_options(xsmi_model_all_ranks(model), &o, &m, err));
+    XSMI_TRY(agree_options(model, &o, &m, err));
     const uint64_t rows = o.rows ? XSMI_MIN(o.rows, dataset->rows) : dataset->rows;
     const double end = xsmi_seconds() + o.seconds;
     job.rows = o.seconds > 0 ? XSMI_MIN(rows, FIRST_SAMPLE) : rows;

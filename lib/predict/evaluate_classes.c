@@ -8,15 +8,13 @@
 #include "predict/predict.h"
 
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/grow.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/overlap.h"
 #include "base/settings.h"
-#include "data/part.h"
-#include "model/divided.h"
+#include "model/together.h"
 #include "predict/label_scores.h"
 
 #include <math.h>
@@ -30,7 +28,7 @@ typedef struct classes_job {
     const xsm_dataset *dataset;
     double threshold;
     uint32_t top, beam;
-    size_t threads;             /* or 1 if all ranks run the predictor together */
+    size_t threads;             /* that may predict at a time */
     uint64_t first;             /* row of the round */
     xsm_predictor **predictors; /* [threads] */
     uint32_t *classes;          /* [threads][JOB_ROWS][top] */
@@ -167,7 +165,7 @@ static xsm_status make_predictors(classes_job *job, uint32_t top, xsm_error *err
     for (size_t i = 0; i < job->threads && status == XSM_OK; i++) {
         status = xsm_predictor_new(job->model, &options, &job->predictors[i], err);
     }
-    return xsmi_agree_once(xsmi_model_all_ranks(job->model), status, err);
+    return xsmi_together(job->model, status, err);
 }
 
 /* Whether a list of the round may be too short. */
@@ -183,7 +181,7 @@ static bool is_short(const classes_job *job)
 
 static xsm_status run_round(classes_job *job, xsm_error *err)
 {
-    if (xsmi_model_all_ranks(job->model)) {
+    if (job->threads == 1) {
         predict_rows(job, 0, 0);
     } else {
         XSMI_TRY(xsmi_run(job->context, predict_rows, job, job->threads, err));
@@ -282,8 +280,7 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
 {
     xsm_context *ctx = job->context;
     const uint32_t classes = job->model->classes;
-    xsm_context *group = xsmi_model_all_ranks(job->model);
-    job->threads = group ? 1 : xsmi_context_threads(ctx);
+    job->threads = xsmi_together_callers(job->model, ctx);
     job->pair_room = job->confused ? 1 << 12 : 0;
     job->predictors = xsmi_allocate_zero(ctx, job->threads, sizeof(xsm_predictor *));
     job->lengths = xsmi_allocate(ctx, job->threads * (uint64_t)JOB_ROWS, sizeof *job->lengths);
@@ -292,7 +289,7 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
     job->pairs = job->confused ? xsmi_allocate(ctx, job->pair_room, sizeof *job->pairs) : NULL;
     const bool had = job->predictors && job->lengths && job->errors && counts && (job->pairs || !job->confused);
     xsm_status status = had ? XSM_OK : xsmi_fail_memory(err, 24 * (size_t)classes, "an evaluation");
-    status = xsmi_agree_once(group, status, err);
+    status = xsmi_together(job->model, status, err);
     if (status == XSM_OK) {
         job->labels = counts;
         job->predicted = counts + classes;
@@ -375,13 +372,13 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     return choose_threshold(model, dataset, &o->threshold, err);
 }
 
-/* Compares what is wanted among the processes of a group. */
-static xsm_status agree_options(xsm_context *group, const xsm_class_metrics_options *o, const xsm_class_metrics *m,
+/* Compares what is wanted. */
+static xsm_status agree_options(const xsm_model *model, const xsm_class_metrics_options *o, const xsm_class_metrics *m,
                                 xsm_error *err)
 {
     const xsmi_number numbers[] = {XSMI_REAL("threshold", o->threshold), XSMI_WHOLE("beam", o->beam),
                                    XSMI_WHOLE("confusions", m->confusions != NULL && m->most > 0)};
-    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+    return xsmi_together_numbers(model, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
 }
 
 xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
@@ -390,13 +387,13 @@ xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, co
     XSMI_ENTER(err);
     xsm_class_metrics_options o = XSM_CLASS_METRICS_OPTIONS_INIT;
     xsm_class_metrics m = XSM_CLASS_METRICS_INIT;
-    xsm_context *group = dataset ? xsmi_model_all_ranks(model) : NULL;
-    xsmi_agree_begin(group);
-    xsm_status status = xsmi_check_same_rows(group, dataset, err);
+    const xsm_model *together = dataset ? model : NULL;
+    xsmi_together_begin(together);
+    xsm_status status = xsmi_together_rows(together, dataset, false, err);
     status = status == XSM_OK ? read_request(model, dataset, options, metrics, &o, &m, err) : status;
-    status = status == XSM_OK ? agree_options(group, &o, &m, err) : status;
+    status = status == XSM_OK ? agree_options(together, &o, &m, err) : status;
     if (status != XSM_OK) {
-        return xsmi_agree_once(group, status, err);
+        return xsmi_together(together, status, err);
     }
     classes_job job = {.context = context ? context : model->context,
                        .model = model,

@@ -3,8 +3,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
-#include "data/part.h"
-#include "model/divided.h"
+#include "model/together.h"
 #include "predict/label_scores.h"
 #include "predict/sample.h"
 
@@ -29,7 +28,7 @@ typedef struct scratch {
     double *best;            /* [top] the largest weights of a row's labels, falling */
     float *code;             /* for the model's correction */
     float *hidden;           /* for the model's first layer */
-    float *label_scores;     /* of a divided model: those of every row with several labels, one row after another */
+    float *label_scores;     /* of every row with several labels, one row after another; NULL: not computed yet */
     void *model;             /* of the model */
     xsmi_label_scores trees; /* where label trees are searched */
 } scratch;
@@ -45,9 +44,6 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     p.hidden = xsmi_model_take_hidden(job->model, arena);
     p.label_scores = NULL;
     p.model = NULL;
-    if (xsmi_model_is_divided(job->model)) {
-        return p;
-    }
     if (job->model->trees) {
         const uint32_t top = XSMI_MIN(job->top, job->model->classes);
         xsmi_label_scores_divide(job->model, XSMI_MAX(job->beam, top), arena, &p.trees);
@@ -55,7 +51,7 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     }
     uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
     blocks = XSMI_MIN(blocks, XSMI_TILE_BLOCKS);
-    size_t bytes = xsmi_model_score_all_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
+    size_t bytes = xsmi_together_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
 }
@@ -233,72 +229,15 @@ static xsmi_score_all all_scores(const xsmi_evaluate_job *job, size_t rows, cons
                             .top_class = here->top_class};
 }
 
-/* The log-probabilities of the labels of a job's rows that have several, `total` of them, in a divided hierarchy. */
-static xsm_status score_paths(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float *scores, size_t total,
-                              xsm_error *err)
+/* Lists the labels of a job's rows that have several. */
+static void list_labels(const xsmi_evaluate_job *job, uint64_t first, size_t rows, xsmi_score_lists *lists)
 {
-    xsmi_features features[XSMI_EVALUATE_ROWS];
-    size_t starts[XSMI_EVALUATE_ROWS + 1] = {0}, at = 0;
-    uint32_t *classes = xsmi_allocate(job->context, total, sizeof *classes);
-    xsm_status status =
-        classes && scores ? XSM_OK : xsmi_fail_memory(err, total * sizeof *scores, "the scores of labels");
-    for (size_t i = 0; i < rows && status == XSM_OK; i++) {
-        size_t count;
-        const uint64_t row = row_of(job, first + i);
-        const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
-        features[i] = xsmi_dataset_features(job->dataset, row);
-        for (size_t j = 0; count > 1 && j < count; j++) {
-            classes[at++] = labels[j];
-        }
-        starts[i + 1] = at;
-    }
-    status = xsmi_agree(job->model->context, status, err);
-    if (status == XSM_OK) {
-        const xsmi_chosen_rows chosen = {features, starts, rows, classes};
-        status = xsmi_nodes_score_chosen(job->model, &chosen, scores, err);
-    }
-    xsmi_release(job->context, classes, total, sizeof *classes);
-    return status;
-}
-
-/* The scores of the labels of a job's rows that have several, of a divided model; `hidden` is scratch. */
-static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float *hidden, float **scores,
-                               size_t *total, xsm_error *err)
-{
-    const xsm_model *m = job->model;
-    *total = 0;
-    *scores = NULL;
     for (size_t i = 0; i < rows; i++) {
-        size_t count;
-        (void)xsmi_dataset_labels(job->dataset, row_of(job, first + i), &count);
-        *total += count > 1 ? count : 0;
+        size_t *count = &lists->counts[i];
+        lists->classes[i] = xsmi_dataset_labels(job->dataset, row_of(job, first + i), count);
+        *count = *count > 1 ? *count : 0;
+        lists->total += *count;
     }
-    if (*total == 0) {
-        return XSM_OK;
-    }
-    if (m->hierarchy) {
-        *scores = xsmi_allocate(job->context, *total, sizeof **scores);
-        return score_paths(job, first, rows, *scores, *total, err);
-    }
-    const size_t code = xsmi_correction_code(m->correction);
-    float *scratch_code = xsmi_allocate(job->context, code, sizeof *scratch_code);
-    *scores = xsmi_allocate(job->context, *total, sizeof **scores);
-    xsm_status status =
-        *scores && scratch_code ? XSM_OK : xsmi_fail_memory(err, *total * sizeof **scores, "the scores of labels");
-    for (size_t i = 0, at = 0; status == XSM_OK && i < rows; i++) {
-        size_t count;
-        const uint64_t row = row_of(job, first + i);
-        const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
-        if (count > 1) {
-            const xsmi_features x = xsmi_dataset_features(job->dataset, row);
-            const xsmi_model_row both = {x, xsmi_model_forward(m, &x, hidden)};
-            xsmi_divided_corrected_scores(m, &both, labels, count, *scores + at, scratch_code);
-            at += count;
-        }
-    }
-    xsmi_release(job->context, scratch_code, code, sizeof *scratch_code);
-    XSMI_TRY(xsmi_agree(m->context, status, err));
-    return xsmi_exchange_max(m->context, *scores, *total, err);
 }
 
 /* Searches the best classes of a job's rows in label trees. */
@@ -386,29 +325,26 @@ void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
     }
 }
 
-xsm_status xsmi_evaluate_rows_divided(const xsmi_evaluate_job *job, size_t index, xsm_error *err)
+xsm_status xsmi_evaluate_rows_together(const xsmi_evaluate_job *job, size_t index, xsm_error *err)
 {
     xsmi_arena arena = {job->scratch, 0};
     scratch here = divide(job, &arena);
+    const uint32_t *classes[XSMI_EVALUATE_ROWS];
+    size_t counts[XSMI_EVALUATE_ROWS];
+    xsmi_score_lists lists = {.classes = classes, .counts = counts};
     uint64_t first;
     const size_t rows = rows_of(job, index, &first);
-    uint64_t numbers[XSMI_EVALUATE_ROWS];
-    for (size_t i = 0; i < rows; i++) {
-        numbers[i] = row_of(job, first + i);
-    }
-    const xsm_batch batch = xsm_batch_rows(job->dataset, numbers, rows);
-    XSMI_TRY(xsmi_batch_fetch(&batch, 0, rows, err));
     list_rows(job, first, rows, here.rows);
+    list_labels(job, first, rows, &lists);
+    lists.scores = here.label_scores = xsmi_allocate(job->context, lists.total, sizeof *lists.scores);
+    xsm_status status =
+        lists.scores ? XSM_OK : xsmi_fail_memory(err, lists.total * sizeof *lists.scores, "the scores of labels");
     const xsmi_score_all wanted = all_scores(job, rows, &here);
-    XSMI_TRY(xsmi_divided_score_rows(job->model, &wanted, job->context, err));
-    float *scores;
-    size_t total;
-    const xsm_status status = score_labels(job, first, rows, here.hidden, &scores, &total, err);
-    here.label_scores = scores;
+    status = xsmi_together_score_rows(job->model, &wanted, &lists, here.model, job->context, status, err);
     if (status == XSM_OK) {
         add_rows(job, index, first, rows, &here);
     }
-    xsmi_release(job->context, scores, total, sizeof *scores);
+    xsmi_release(job->context, lists.scores, lists.total, sizeof *lists.scores);
     return status;
 }
 

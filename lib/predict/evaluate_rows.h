@@ -61,7 +61,7 @@ typedef struct xsmi_evaluate_job {
 size_t xsmi_evaluate_scratch_bytes(const xsmi_evaluate_job *job);
 /* Evaluates the rows of a job of the round, as xsmi_run() calls it with the xsmi_evaluate_job. */
 void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread);
-/* The same for a divided model, which uses the threads itself: one job after another. */
-xsm_status xsmi_evaluate_rows_divided(const xsmi_evaluate_job *job, size_t index, xsm_error *err);
+/* The same for a model that all processes score together, on the context's threads: one job after another. */
+xsm_status xsmi_evaluate_rows_together(const xsmi_evaluate_job *job, size_t index, xsm_error *err);
 
 #endif

@@ -4,8 +4,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
-#include "data/part.h"
-#include "model/divided.h"
+#include "model/together.h"
 #include "predict/label_scores.h"
 
 #include <math.h>
@@ -41,11 +40,8 @@ static size_t hierarchy_scratch(const xsm_predictor *p)
 /* Returns the bytes that scoring all classes needs, for rows of either kind. */
 static size_t all_scratch(const xsm_predictor *p)
 {
-    if (xsmi_model_is_divided(p->model)) {
-        return 0; /* the exchange allocates its own */
-    }
-    size_t sparse = xsmi_model_score_all_scratch(p->model, true, XSMI_TILE_BLOCKS, p->top);
-    size_t dense = xsmi_model_score_all_scratch(p->model, false, XSMI_TILE_BLOCKS, p->top);
+    size_t sparse = xsmi_together_scratch(p->model, true, XSMI_TILE_BLOCKS, p->top);
+    size_t dense = xsmi_together_scratch(p->model, false, XSMI_TILE_BLOCKS, p->top);
     size_t screened = xsmi_model_screen_scratch(p->model, p->top);
     return XSMI_MAX(XSMI_MAX(sparse, dense), screened);
 }
@@ -102,14 +98,14 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
     XSMI_TRY(xsmi_predictor_check_index(m, p->index, err));
-    const size_t needed = p->worker_count == 0 ? way_of(p).scratch(p) : 0;
+    const size_t needed = way_of(p).scratch(p);
     return xsmi_reserve(p->context, &p->scratch, &p->scratch_size, needed, 1)
                ? XSM_OK
                : xsmi_fail_memory(err, needed, "a predictor");
 }
 
-xsm_status xsmi_predictor_new_alone(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
-                                    uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err)
+xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
+                               uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err)
 {
     xsm_context *ctx = xsmi_context_retain(context);
     xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
@@ -130,7 +126,7 @@ xsm_status xsmi_predictor_new_alone(xsm_context *context, const xsm_model *model
     p->index = xsmi_index_retain(o->index);
     const xsm_status listed = o->shortlist ? xsmi_shortlist_make(p, o, err) : XSM_OK;
     if (listed != XSM_OK) {
-        xsmi_predictor_free_alone(p);
+        xsm_predictor_free(p);
         return listed;
     }
     p->scratch_size = way_of(p).scratch(p);
@@ -140,17 +136,21 @@ xsm_status xsmi_predictor_new_alone(xsm_context *context, const xsm_model *model
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
     if (!p->top_score || !p->top_class || !p->probability || !p->scratch) {
         xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
-        xsmi_predictor_free_alone(p);
+        xsm_predictor_free(p);
         return status;
     }
     *out = p;
     return XSM_OK;
 }
 
-void xsmi_predictor_free_alone(xsm_predictor *p)
+void xsm_predictor_free(xsm_predictor *p)
 {
     if (p) {
         xsm_context *ctx = p->context;
+        for (uint32_t i = 0; i < p->worker_count; i++) {
+            xsm_predictor_free(p->workers[i].predictor);
+        }
+        xsmi_release(ctx, p->workers, p->worker_count, sizeof *p->workers);
         xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
         xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
         xsmi_release(ctx, p->probability, p->top, sizeof *p->probability);
@@ -182,18 +182,16 @@ static xsm_status run_piece(xsm_predictor *p, const xsm_batch *batch, size_t fir
                                    .target_score = p->target_score,
                                    .top_score = p->top_score,
                                    .top_class = p->top_class};
-    if (xsmi_model_is_divided(p->model)) {
-        return xsmi_divided_score_rows(p->model, &wanted, p->context, err);
-    }
-    xsmi_model_score_rows(p->model, &wanted, p->scratch, p->context);
-    return xsmi_is_cancelled(p->context) ? xsmi_fail_cancelled(p->context, err) : XSM_OK;
+    return xsmi_together_score_rows(p->model, &wanted, NULL, p->scratch, p->context, XSM_OK, err);
 }
 
 /* A row of a model with a hierarchy, whose scores are already log-probabilities. */
-static bool search_nodes(xsm_predictor *p, const xsmi_features *input, const float *nodes,
-                         const xsmi_row_filter *filter, void *scratch, const xsmi_top *list, double *probabilities)
+static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
+                             const xsmi_top *list, double *probabilities)
 {
-    const uint64_t opened = xsmi_best_first(p->model, input, nodes, filter, list, scratch);
+    const best_first_scratch *b = own;
+    const xsmi_features input = xsmi_model_forward(p->model, x, b->hidden);
+    const uint64_t opened = xsmi_best_first(p->model, &input, filter, list, b->search);
     for (uint32_t k = 0; opened > 0 && probabilities && k < p->top; k++) {
         probabilities[k] = exp((double)list->score[k]);
     }
@@ -201,77 +199,10 @@ static bool search_nodes(xsm_predictor *p, const xsmi_features *input, const flo
     return opened > 0;
 }
 
-static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
-                             const xsmi_top *list, double *probabilities)
-{
-    const best_first_scratch *b = own;
-    const xsmi_features input = xsmi_model_forward(p->model, x, b->hidden);
-    return search_nodes(p, &input, NULL, filter, b->search, list, probabilities);
-}
-
-/* The rows first..first+rows of a divided model's batch, whose nodes were scored. */
-static xsm_status search_piece(xsm_predictor *p, const xsm_prediction *to, const xsmi_nodes *n, size_t first,
-                               size_t rows, void *scratch, xsm_error *err)
-{
-    const xsmi_top list = {p->top_score, p->top_class, p->top};
-    for (size_t i = first; i < first + rows; i++) {
-        XSMI_TRY(xsmi_go_on(p->context, err));
-        const float *nodes = n->scores + (i - first) * p->hierarchy->inner;
-        const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
-        if (!search_nodes(p, NULL, nodes, filter, scratch, &list, xsmi_predict_space(p, to))) {
-            return xsmi_predict_fail(p, to->batch, i, err);
-        }
-        xsmi_predict_put(p, to, i, &list);
-        xsmi_advance(p->context, 1);
-    }
-    return XSM_OK;
-}
-
-/* The same search where the ranks have scored all nodes, with the bits of those that it opens. */
-static xsm_status run_divided_hierarchy(xsm_predictor *p, const xsm_prediction *to, void *scratch, xsm_error *err)
-{
-    const size_t count = (size_t)to->batch->count;
-    if (count == 0) {
-        return XSM_OK;
-    }
-    xsmi_nodes n;
-    xsm_status status =
-        xsmi_nodes_new(p->model, p->context, XSMI_MIN(count, XSMI_PIECE), xsmi_batch_sparse(to->batch), &n, err);
-    if (xsmi_batch_is_divided(to->batch)) { /* once all ranks have what they need */
-        status = xsmi_agree(p->model->context, status, err);
-        if (status != XSM_OK) {
-            xsmi_nodes_free(&n);
-            return status;
-        }
-    }
-    size_t first = 0, rows;
-    do {
-        rows = XSMI_MIN(count - first, n.together);
-        const xsm_status fetched = status == XSM_OK ? xsmi_batch_fetch(to->batch, first, rows, err) : XSM_OK;
-        if (fetched != XSM_OK) { /* on all ranks */
-            xsmi_nodes_free(&n);
-            return fetched;
-        }
-        for (size_t i = 0; i < rows; i++) {
-            p->features[i] = xsmi_batch_features(to->batch, first + i);
-        }
-        status = xsmi_nodes_score(&n, p->features, rows, true, status, err);
-        if (status == XSM_OK) {
-            status = xsmi_agree(p->model->context, search_piece(p, to, &n, first, rows, scratch, err), err);
-        }
-        first += rows;
-    } while (status == XSM_OK && first < count);
-    xsmi_nodes_free(&n);
-    return status;
-}
-
 static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     xsmi_arena arena = {p->scratch, 0};
     const best_first_scratch own = divide_best_first(p->model, &arena);
-    if (xsmi_model_is_divided(p->model)) {
-        return run_divided_hierarchy(p, to, own.search, err);
-    }
     return xsmi_predict_rows(p, to, search_hierarchy, &own, err);
 }
 
@@ -311,12 +242,11 @@ static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, doub
 static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t first, size_t rows, xsm_error *err)
 {
     const xsm_batch *batch = to->batch;
-    XSMI_TRY(xsmi_batch_fetch(batch, first, rows, err));
     const xsmi_row_filter *filters = xsmi_filter_of(p, to, first, 0);
     for (size_t i = 1; i < rows && filters; i++) {
         (void)xsmi_filter_of(p, to, first + i, i);
     }
-    const bool few = !xsmi_model_is_divided(p->model) && needs_few(p, to, filters, rows);
+    const bool few = needs_few(p, to, filters, rows);
     const bool screened = !filters && rows == 1 && screen_row(p, to, first);
     if (screened && xsmi_is_cancelled(p->context)) {
         return xsmi_fail_cancelled(p->context, err);
@@ -354,7 +284,7 @@ static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error 
 
 xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    XSMI_TRY(p->worker_count == 0 ? xsmi_filter_prepare(p, to, err) : XSM_OK);
+    XSMI_TRY(xsmi_filter_prepare(p, to, err));
     return check_model(p, err);
 }
 

@@ -2,10 +2,7 @@
  * The internal interface of predictors: one thread's scratch, for all classes or a hierarchy (predict.c), an index
  * (predict_index.c), a beam in the model's tree (predict_beam.c) or in label trees (predict_labels.c), or a shortlist
  * (predict_shortlist.c); and what rows may get (predict_filter.c).
- *
- * Where the context has several ranks, all run a predictor together, each on all threads of its own: the classes that a
- * search has listed are scored by the ranks that have them (predict_lists.c); what needs no divided weights is done row
- * by row, some of the rows by each rank (predict_shared.c). xsm_predict() divides rows among threads in the same way.
+ * xsm_predict() divides rows among threads (predict_workers.c).
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
@@ -44,8 +41,14 @@ typedef struct xsmi_filtered {
     bool sums;                /* the call wants probabilities relative to what a beam finds */
 } xsmi_filtered;
 
-/* A thread's predictor, of one that runs on several (predict_shared.c). */
-typedef struct xsmi_worker xsmi_worker;
+/* A thread's predictor (predict_workers.c). */
+typedef struct xsmi_worker {
+    xsm_predictor *predictor;
+    /* Its first job that failed, in a run: */
+    size_t failed; /* SIZE_MAX = none */
+    xsm_status status;
+    xsm_error err;
+} xsmi_worker;
 
 struct xsm_predictor {
     xsm_context *context;
@@ -71,7 +74,7 @@ struct xsm_predictor {
     bool tree_alone;
     xsmi_shortlist shortlist;
     uint64_t probed;
-    xsmi_worker *workers; /* [worker_count], 0 unless rows are divided among ranks or threads: then they do the work */
+    xsmi_worker *workers; /* [worker_count], 0 unless rows are divided among threads: then they do the work */
     uint32_t worker_count;
 };
 
@@ -83,49 +86,20 @@ static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
 
 /* Whether an index is of the model as it is; NULL is accepted. */
 xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err);
-/* A predictor of this thread and rank alone, for options that were read and checked; `top` classes a row, and a beam of
- * that width. Its memory is the context's. To be freed by xsmi_predictor_free_alone(); NULL is allowed. */
-xsm_status xsmi_predictor_new_alone(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
-                                    uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err);
-void xsmi_predictor_free_alone(xsm_predictor *p);
-/* Memory for a prediction that was checked, by this rank alone; and the prediction. */
+/* xsm_predictor_new() for options that were read and checked; `top` classes a row, and a beam of that width. Its memory
+ * is the context's. */
+xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
+                               uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err);
+/* Memory for a prediction that was checked; and the prediction. */
 xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
-/* -- rows that are divided among threads, and among ranks (predict_shared.c) --------------------------------------- */
+/* -- rows that are divided among threads (predict_workers.c) ------------------------------------------------------- */
 
-/* Makes so many workers, one a thread; options as above. Released by xsmi_shared_free(). */
+/* Makes so many workers, one a thread; options as above. */
 xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err);
-/* The prediction by the workers, of this rank alone; *probed is what they have scored. */
-xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, uint64_t *probed, xsm_error *err);
-/* Makes the workers of all threads, where the predictor's rows are divided among ranks. */
-xsm_status xsmi_shared_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);
-void xsmi_shared_free(xsm_predictor *p);
-/* The prediction: each rank does some of the rows, and all get the results. A rank sends what is written of its rows: 4
- * bytes for each class and, where they are wanted, 4 for each score, 8 for each probability, and 4 for a length. */
-xsm_status xsmi_shared_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
-
-/* -- classes that are listed, and divided among ranks (predict_lists.c) -------------------------------------------- */
-
-/* How classes of a row are found that the model then scores. */
-typedef struct xsmi_finder {
-    uint32_t most; /* of a row */
-    bool adds;     /* scores: of the weights plus the number found with a class; else xsmi_model_chosen_scores() */
-    uint32_t (*width)(const xsm_predictor *p, const xsmi_row_filter *filter); /* of a row's search; 0: score all left */
-    size_t (*scratch)(const xsm_predictor *p);                                /* bytes of a thread */
-    void (*start)(const xsm_predictor *p, void *scratch);
-    /* Lists a row's classes, of those that are left where the search knows the filter (NULL = all): up to `most`, with
-     * the numbers added[most] where there are any. XSMI_NOT_FINITE if a score of the search is not a number. */
-    uint32_t (*find)(const xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, uint32_t width,
-                     void *scratch, uint32_t *classes, double *added);
-} xsmi_finder;
-#define XSMI_NOT_FINITE UINT32_MAX
-
-/* Bytes of scratch; and the prediction: each rank searches some of the rows, and scores its classes of all lists. Of a
- * row that it searches a rank sends 4 bytes for each of `most` classes, 8 more where the finder adds numbers, and 4;
- * then 4 for each of its classes that are listed. */
-size_t xsmi_lists_scratch(const xsm_predictor *p, const xsmi_finder *finder);
-xsm_status xsmi_lists_run(xsm_predictor *p, const xsm_prediction *to, const xsmi_finder *finder, xsm_error *err);
+/* The prediction by the workers. */
+xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
 /* Searches the best classes of a row, of those that the filter leaves (NULL = all): fills the list, best first, and the
  * probabilities [top] unless NULL. `own` is the search's scratch. False if a score is not finite. */

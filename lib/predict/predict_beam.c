@@ -13,32 +13,20 @@
 /* The default width of a beam in the tree alone. */
 #define BEAM_ALONE 10
 
-/* Of the search alone. */
-typedef struct search_scratch {
+typedef struct beam_scratch {
     float *code;
     xsmi_beam_node *nodes;
-} search_scratch;
-
-typedef struct beam_scratch {
-    search_scratch search;
     uint32_t *classes; /* [reach] */
     double *log_q;     /* [reach] */
     float *scores;     /* [reach] */
     float *hidden;     /* for a first layer */
 } beam_scratch;
 
-static search_scratch divide_search(const xsm_predictor *p, xsmi_arena *arena)
-{
-    search_scratch s;
-    s.code = xsmi_arena_take(arena, xsmi_correction_code(p->correction), sizeof *s.code);
-    s.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->reach), sizeof *s.nodes);
-    return s;
-}
-
 static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 {
     beam_scratch b;
-    b.search = divide_search(p, arena);
+    b.code = xsmi_arena_take(arena, xsmi_correction_code(p->correction), sizeof *b.code);
+    b.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->reach), sizeof *b.nodes);
     b.classes = xsmi_arena_take(arena, p->reach, sizeof *b.classes);
     b.log_q = xsmi_arena_take(arena, p->reach, sizeof *b.log_q);
     b.scores = xsmi_arena_take(arena, p->reach, sizeof *b.scores);
@@ -82,21 +70,14 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     return XSM_OK;
 }
 
-/* Lists up to `width` classes, with their log-probabilities; returns how many. */
-static uint32_t find_classes(const xsm_predictor *p, const xsmi_features *x, uint32_t width, const search_scratch *s,
-                             uint32_t *classes, double *log_q)
-{
-    const xsmi_tree *tree = p->correction->tree;
-    xsmi_tree_encode(tree, x, s->code);
-    return xsmi_tree_beam(tree, s->code, width, s->nodes, classes, log_q);
-}
-
 /* Searches with a beam of that width; false if a score is not finite. */
 static bool search_beam(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const beam_scratch *b,
                         uint32_t width, const xsmi_top *list)
 {
     const xsm_model *m = p->model;
-    const uint32_t found = find_classes(p, x, width, &b->search, b->classes, b->log_q);
+    const xsmi_tree *tree = p->correction->tree;
+    xsmi_tree_encode(tree, x, b->code);
+    const uint32_t found = xsmi_tree_beam(tree, b->code, width, b->nodes, b->classes, b->log_q);
     if (p->tree_alone) {
         for (uint32_t j = 0; j < found; j++) {
             b->scores[j] = (float)b->log_q[j];
@@ -132,53 +113,8 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_
     return true;
 }
 
-/* -- of divided models, unless the tree is alone ------------------------------------------------------------------- */
-
-static size_t scratch_of_search(const xsm_predictor *p)
-{
-    xsmi_arena arena = {NULL, 0};
-    (void)divide_search(p, &arena);
-    return arena.used;
-}
-
-static void start_search(const xsm_predictor *p, void *scratch)
-{
-    (void)p;
-    (void)scratch;
-}
-
-static uint32_t find(const xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, uint32_t width,
-                     void *scratch, uint32_t *classes, double *added)
-{
-    (void)filter;
-    xsmi_arena arena = {scratch, 0};
-    const search_scratch own = divide_search(p, &arena);
-    return find_classes(p, x, width, &own, classes, added);
-}
-
-static bool lists_classes(const xsm_predictor *p)
-{
-    return xsmi_model_is_divided(p->model) && !p->tree_alone;
-}
-
-static xsmi_finder finder_of(const xsm_predictor *p)
-{
-    return (xsmi_finder){.most = p->reach,
-                         .adds = true,
-                         .width = xsmi_filter_width,
-                         .scratch = scratch_of_search,
-                         .start = start_search,
-                         .find = find};
-}
-
-/* -- either -------------------------------------------------------------------------------------------------------- */
-
 size_t xsmi_beam_scratch(const xsm_predictor *p)
 {
-    if (lists_classes(p)) {
-        const xsmi_finder finder = finder_of(p);
-        return xsmi_lists_scratch(p, &finder);
-    }
     xsmi_arena arena = {NULL, 0};
     (void)divide(p, &arena);
     return arena.used;
@@ -186,10 +122,6 @@ size_t xsmi_beam_scratch(const xsm_predictor *p)
 
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    if (lists_classes(p)) {
-        const xsmi_finder finder = finder_of(p);
-        return xsmi_lists_run(p, to, &finder, err);
-    }
     xsmi_arena arena = {p->scratch, 0};
     const beam_scratch own = divide(p, &arena);
     return xsmi_predict_rows(p, to, search_row, &own, err);

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define NOT_FINITE UINT32_MAX
+
 typedef struct shortlist_scratch {
     xsmi_label_beam beam;
     uint32_t *classes; /* [candidates] */
@@ -18,21 +20,13 @@ typedef struct shortlist_scratch {
     float *chosen;     /* for xsmi_model_chosen_scores() */
 } shortlist_scratch;
 
-/* For candidates alone, without the model's scores. */
-static shortlist_scratch divide_search(const xsm_predictor *p, xsmi_arena *arena)
-{
-    const xsmi_shortlist *s = &p->shortlist;
-    shortlist_scratch b = {.classes = NULL};
-    xsmi_label_beam_divide(s->model->trees, p->classes, XSMI_MAX(p->reach, p->top), arena, &b.beam);
-    b.tree = xsmi_arena_take(arena, s->candidates, sizeof *b.tree);
-    return b;
-}
-
 static shortlist_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 {
     const xsm_model *m = p->model;
     const xsmi_shortlist *s = &p->shortlist;
-    shortlist_scratch b = divide_search(p, arena);
+    shortlist_scratch b;
+    xsmi_label_beam_divide(s->model->trees, p->classes, XSMI_MAX(p->reach, p->top), arena, &b.beam);
+    b.tree = xsmi_arena_take(arena, s->candidates, sizeof *b.tree);
     b.classes = xsmi_arena_take(arena, s->candidates, sizeof *b.classes);
     b.scores = xsmi_arena_take(arena, s->candidates, sizeof *b.scores);
     b.hidden = xsmi_model_take_hidden(m, arena);
@@ -122,10 +116,11 @@ void xsmi_shortlist_free(xsm_predictor *p)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Lists the tree's best candidates, of those that are left: their number, or XSMI_NOT_FINITE. */
+/* Lists the tree's best candidates, of those that are left, in b->classes: their number, or NOT_FINITE. */
 static uint32_t find_candidates(const xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
-                                uint32_t width, const shortlist_scratch *b, uint32_t *classes)
+                                uint32_t width, const shortlist_scratch *b)
 {
+    uint32_t *classes = b->classes;
     const xsmi_top candidates = {b->tree, classes, p->shortlist.candidates};
     xsmi_row_filter by_tree;
     xsmi_label_wanted wanted = {&candidates, candidates.size, NULL};
@@ -137,7 +132,7 @@ static uint32_t find_candidates(const xsm_predictor *p, const xsmi_features *x, 
         wanted.least = XSMI_MIN(wanted.least, filter->most);
     }
     if (xsmi_label_beam_search(&b->beam, x, width, &wanted) == 0) {
-        return XSMI_NOT_FINITE;
+        return NOT_FINITE;
     }
     for (; found < candidates.size && classes[found] != XSMI_NO_CLASS; found++) {
         classes[found] = p->shortlist.match[classes[found]];
@@ -155,8 +150,8 @@ static uint32_t width_of(const xsm_predictor *p, const xsmi_row_filter *filter)
 static bool search_tree(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
                         const shortlist_scratch *b, uint32_t width, const xsmi_top *list)
 {
-    const uint32_t found = find_candidates(p, x, filter, width, b, b->classes);
-    if (found == XSMI_NOT_FINITE) {
+    const uint32_t found = find_candidates(p, x, filter, width, b);
+    if (found == NOT_FINITE) {
         return false;
     }
     const xsmi_model_row row = {*x, xsmi_model_forward(p->model, x, b->hidden)};
@@ -180,48 +175,8 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_
     return true;
 }
 
-/* -- of divided models --------------------------------------------------------------------------------------------- */
-
-static size_t search_scratch(const xsm_predictor *p)
-{
-    xsmi_arena arena = {NULL, 0};
-    (void)divide_search(p, &arena);
-    return arena.used;
-}
-
-static void start_search(const xsm_predictor *p, void *scratch)
-{
-    xsmi_arena arena = {scratch, 0};
-    const shortlist_scratch own = divide_search(p, &arena);
-    xsmi_label_beam_start(&own.beam, p->classes);
-}
-
-static uint32_t find(const xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, uint32_t width,
-                     void *scratch, uint32_t *classes, double *added)
-{
-    (void)added;
-    xsmi_arena arena = {scratch, 0};
-    const shortlist_scratch own = divide_search(p, &arena);
-    return find_candidates(p, x, filter, width, &own, classes);
-}
-
-static xsmi_finder finder_of(const xsm_predictor *p)
-{
-    return (xsmi_finder){.most = p->shortlist.candidates,
-                         .width = width_of,
-                         .scratch = search_scratch,
-                         .start = start_search,
-                         .find = find};
-}
-
-/* -- either -------------------------------------------------------------------------------------------------------- */
-
 size_t xsmi_shortlist_scratch(const xsm_predictor *p)
 {
-    if (xsmi_model_is_divided(p->model)) {
-        const xsmi_finder finder = finder_of(p);
-        return xsmi_lists_scratch(p, &finder);
-    }
     xsmi_arena arena = {NULL, 0};
     (void)divide(p, &arena);
     return arena.used;
@@ -229,10 +184,6 @@ size_t xsmi_shortlist_scratch(const xsm_predictor *p)
 
 xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    if (xsmi_model_is_divided(p->model)) {
-        const xsmi_finder finder = finder_of(p);
-        return xsmi_lists_run(p, to, &finder, err);
-    }
     xsmi_arena arena = {p->scratch, 0};
     const shortlist_scratch own = divide(p, &arena);
     xsmi_label_beam_start(&own.beam, p->classes);

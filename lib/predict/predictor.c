@@ -1,19 +1,20 @@
-/* Predictors as callers have them: their options and calls are checked, and the ranks of a context agree on both. */
+/* Predictors as callers have them: their options and calls are checked. */
 #include "predict/predict.h"
 
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "base/settings.h"
-#include "data/part.h"
-#include "model/divided.h"
+#include "model/together.h"
 
-/* A predictor of this rank, without workers. On failure, too, *out is to be freed. */
+/* A predictor without workers. On failure, too, *out is to be freed. */
 static xsm_status new_predictor(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
                                 xsm_predictor_options *o, xsm_predictor **out, xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, o, tree_alone, err));
+    if (o->beam > 0 || o->tree_alone || o->shortlist) {
+        XSMI_TRY(xsmi_model_need_whole(model, "a predictor with a beam or a shortlist", err));
+    }
     XSMI_TRY(xsmi_predictor_check_index(model, o->index, err));
     XSMI_TRY(xsmi_shortlist_check(model, o, err));
     uint32_t top = o->top ? o->top : XSMI_DEFAULT(xsm_predictor_options, top);
@@ -23,16 +24,7 @@ static xsm_status new_predictor(xsm_context *context, const xsm_model *model, co
     top = XSMI_MIN(top, model->classes);
     uint32_t beam;
     XSMI_TRY(xsmi_beam_width(model, o, top, &beam, err));
-    return xsmi_predictor_new_alone(context, model, o, top, beam, out, err);
-}
-
-/* Compares the options among the processes of a group; `status` is that of taking them. */
-static xsm_status agree_options(xsm_context *group, const xsm_predictor_options *o, xsm_status status, xsm_error *err)
-{
-    const xsmi_number numbers[] = {XSMI_WHOLE("top", o->top), XSMI_WHOLE("candidates", o->candidates),
-                                   XSMI_WHOLE("beam", o->beam), XSMI_WHOLE("tree_alone", (uint64_t)o->tree_alone),
-                                   XSMI_WHOLE("shortlist", o->shortlist != NULL)};
-    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, status, err);
+    return xsmi_predictor_make(context, model, o, top, beam, out, err);
 }
 
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
@@ -45,22 +37,14 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_status status = new_predictor(model->context, model, options, &o, &p, err);
-    status = status == XSM_OK ? xsmi_shared_make(p, &o, err) : status;
-    status = agree_options(xsmi_model_all_ranks(model), &o, status, err);
+    const xsmi_number top = XSMI_WHOLE("top", o.top);
+    status = xsmi_together_numbers(model, &top, 1, status, err);
     if (status != XSM_OK) {
         xsm_predictor_free(p);
         return status;
     }
     *out = p;
     return XSM_OK;
-}
-
-void xsm_predictor_free(xsm_predictor *p)
-{
-    if (p) {
-        xsmi_shared_free(p);
-        xsmi_predictor_free_alone(p);
-    }
 }
 
 xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
@@ -124,10 +108,10 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_call("xsm_predictor_run", p, prediction, &to, &batch, err);
-    XSMI_TRY(xsmi_check_same_batch(xsmi_model_all_ranks(p->model), &batch, status, err));
+    XSMI_TRY(xsmi_together_batch(p->model, &batch, status, err));
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    status = p->worker_count > 0 ? xsmi_shared_run(p, &to, err) : xsmi_predictor_go(p, &to, err);
+    status = xsmi_predictor_go(p, &to, err);
     return xsmi_end(&activity, status, err);
 }
 
@@ -142,9 +126,8 @@ static xsm_status predict_rows(xsm_predictor *p, const xsm_predictor_options *o,
     const uint32_t count = (uint32_t)XSMI_MIN(batch.count, threads);
     XSMI_TRY(count > 1 ? xsmi_workers_make(p, o, count, err) : XSM_OK);
     xsmi_activity activity;
-    uint64_t probed;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    const xsm_status status = count > 1 ? xsmi_workers_run(p, &to, &probed, err) : xsmi_predictor_go(p, &to, err);
+    const xsm_status status = count > 1 ? xsmi_workers_run(p, &to, err) : xsmi_predictor_go(p, &to, err);
     return xsmi_end(&activity, status, err);
 }
 
@@ -157,7 +140,7 @@ xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_p
     }
     xsm_predictor *p = NULL;
     xsm_status status;
-    if (xsmi_model_all_ranks(model)) {
+    if (xsmi_model_is_divided(model)) {
         status = xsm_predictor_new(model, options, &p, err);
         status = status == XSM_OK ? xsm_predictor_run(p, prediction, err) : status;
     } else {

@@ -22,12 +22,12 @@ void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r)
     xsmi_release(ctx, r->numbers, r->round, r->each * sizeof *r->numbers);
 }
 
-xsm_status xsmi_rounds_run_by(xsmi_rounds *r, xsmi_round_run run, void *state, xsm_error *err)
+xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err)
 {
     for (r->first = 0; r->first < r->jobs; r->first += r->round) {
         const size_t count = XSMI_MIN(r->round, r->jobs - r->first);
         memset(r->numbers, 0, count * r->each * sizeof *r->numbers);
-        XSMI_TRY(run(state, count, err));
+        XSMI_TRY(xsmi_run(ctx, job, state, count, err));
         for (size_t i = 0; i < count; i++) {
             for (size_t j = 0; j < r->each; j++) {
                 r->sums[j] += r->numbers[i * r->each + j];
@@ -35,22 +35,4 @@ xsm_status xsmi_rounds_run_by(xsmi_rounds *r, xsmi_round_run run, void *state, x
         }
     }
     return XSM_OK;
-}
-
-typedef struct round_jobs {
-    xsm_context *context;
-    xsm_job job;
-    void *state;
-} round_jobs;
-
-static xsm_status run_jobs(void *state, size_t count, xsm_error *err)
-{
-    const round_jobs *jobs = state;
-    return xsmi_run(jobs->context, jobs->job, jobs->state, count, err);
-}
-
-xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err)
-{
-    round_jobs jobs = {ctx, job, state};
-    return xsmi_rounds_run_by(r, run_jobs, &jobs, err);
 }

@@ -9,8 +9,7 @@
 
 /* Numbers that are kept before they are added, so that many of a job need no memory for each job: 64 MiB. */
 #define XSMI_ROUND_NUMBERS ((size_t)1 << 23)
-/* Jobs of a round, at least, and those that ranks exchange together: not the number of threads, which may differ among
- * ranks. */
+/* Jobs of a round, at least. */
 #define XSMI_ROUND_JOBS ((size_t)16)
 
 typedef struct xsmi_rounds {
@@ -27,8 +26,5 @@ xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err);
 void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r);
 /* Runs all jobs. The job's index is that within the round: it is job r->first + index. */
 xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err);
-/* The same with a function that runs `count` jobs from r->first on. */
-typedef xsm_status (*xsmi_round_run)(void *state, size_t count, xsm_error *err);
-xsm_status xsmi_rounds_run_by(xsmi_rounds *r, xsmi_round_run run, void *state, xsm_error *err);
 
 #endif

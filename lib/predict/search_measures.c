@@ -2,12 +2,9 @@
 #include "predict/predict.h"
 
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
-#include "data/part.h"
-#include "model/divided.h"
 #include "predict/rounds.h"
 
 #include <math.h>
@@ -30,7 +27,7 @@ typedef struct search_job {
     const xsm_predictor_options *options; /* of the predictor that is measured */
     const xsm_dataset *dataset;
     uint32_t top;         /* of the predictors */
-    pair *pairs;          /* [threads], or one if all ranks run it together */
+    pair *pairs;          /* [threads] */
     xsmi_rounds rounds;   /* MEASURES + 2 * top numbers */
     uint64_t *labelled;   /* [jobs] */
     uint64_t *probed;     /* [jobs] */
@@ -85,20 +82,6 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     xsmi_advance(job->context, (size_t)batch.count);
 }
 
-/* The jobs of a round one after another: their predictors are those of all ranks together. */
-static xsm_status run_in_turn(void *state, size_t count, xsm_error *err)
-{
-    const search_job *job = state;
-    for (size_t i = 0; i < count; i++) {
-        const size_t index = job->rounds.first + i;
-        run_rows(state, i, 0);
-        if (job->statuses[index] != XSM_OK) {
-            return xsmi_fail_copy(err, &job->errors[index]);
-        }
-    }
-    return XSM_OK;
-}
-
 static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m, xsm_error *err)
 {
     uint64_t probed = 0;
@@ -150,9 +133,8 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics *out, xsm_error *err)
 {
     xsm_context *ctx = job.context;
-    xsm_context *group = xsmi_model_all_ranks(job.model);
     const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
-    const size_t threads = group ? 1 : xsmi_context_threads(ctx);
+    const size_t threads = xsmi_context_threads(ctx);
     const uint32_t top = job.top;
     job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
     job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);
@@ -168,12 +150,10 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
         status = make_pair(&job, &job.pairs[i], err);
     }
-    status = xsmi_agree_once(group, status, err);
     xsmi_activity activity;
     xsmi_begin_cover(&activity, ctx, "evaluating", "rows", job.dataset->rows);
     if (status == XSM_OK) {
-        status = group ? xsmi_rounds_run_by(&job.rounds, run_in_turn, &job, err)
-                       : xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
+        status = xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
     }
     status = xsmi_end(&activity, status, err);
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
@@ -198,11 +178,10 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     return status;
 }
 
-/* The evaluation of this rank, which all make together. */
 static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                            const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
 {
-    XSMI_TRY(xsmi_check_same_rows(xsmi_model_all_ranks(model), dataset, err));
+    XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_search()", err));
     XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, dataset, "the data", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
@@ -240,6 +219,5 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                          : !dataset ? "the data"
                                     : "metrics");
     }
-    xsmi_agree_begin(xsmi_model_all_ranks(model));
-    return xsmi_agree_once(xsmi_model_all_ranks(model), evaluate(context, model, dataset, options, metrics, err), err);
+    return evaluate(context, model, dataset, options, metrics, err);
 }

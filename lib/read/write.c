@@ -3,7 +3,6 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/utf8.h"
-#include "data/part.h"
 
 #include <string.h>
 
@@ -249,7 +248,6 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
                          : path ? "options"
                                 : "path");
     }
-    XSMI_TRY(xsmi_dataset_need_whole(d, "xsm_dataset_write", err));
     xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_write_options), options, "xsm_write_options", err));
     const xsmi_format *format = xsmi_format_of(o.format);

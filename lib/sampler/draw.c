@@ -6,7 +6,6 @@
 #include "base/entry.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
-#include "data/part.h"
 
 #include <math.h>
 #include <string.h>
@@ -467,8 +466,7 @@ static xsm_status check(const xsm_sampler *s, const char *function, const void *
     if (!s->bound) {
         return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound", s->ops.name);
     }
-    XSMI_TRY(xsmi_batch_read(given, "a sampler", s->features, batch, err));
-    return xsmi_dataset_need_whole(batch->values ? NULL : batch->dataset, "a sampler's call", err);
+    return xsmi_batch_read(given, "a sampler", s->features, batch, err);
 }
 
 xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_error *err)

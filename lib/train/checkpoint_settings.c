@@ -4,6 +4,7 @@
 #include "base/activity.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "model/together.h"
 
 #define PREFIX XSMI_SETTINGS_PREFIX
 /* The numbers of rows and draws that distinguish two samplers. */
@@ -80,18 +81,18 @@ xsm_status xsmi_settings_gather(xsm_trainer *t, xsmi_settings *out, xsm_error *e
     return XSM_OK;
 }
 
-xsm_status xsmi_trainer_agree(xsm_context *group, const xsm_trainer_options *o, xsm_error *err)
+xsm_status xsmi_trainer_agree(const xsm_model *model, const xsm_trainer_options *o, xsm_error *err)
 {
-    if (!group) {
+    if (!xsmi_model_is_divided(model)) {
         return XSM_OK;
     }
-    xsmi_settings s = {.context = group};
+    xsmi_settings s = {.context = model->context};
     xsm_status status = add_run(&s, o, err);
     const xsmi_number numbers[] = {XSMI_WHOLE("epochs", o->epochs), XSMI_WHOLE("evaluate_every", o->evaluate_every),
                                    XSMI_WHOLE("evaluate_train", (uint64_t)o->evaluate_train),
                                    XSMI_WHOLE("test", o->test != NULL)};
     status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, sizeof numbers / sizeof *numbers, err) : status;
-    status = xsmi_settings_agree(group, &s, status, err);
+    status = xsmi_together_settings(model, &s, status, err);
     xsmi_settings_free(&s);
     return status;
 }

@@ -17,7 +17,6 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "data/part.h"
 #include "kernels/arithmetic.h"
 #include "math/logarithm.h"
 #include "model/score.h"
@@ -478,7 +477,6 @@ static xsm_status check(const xsm_model *m, const xsm_dataset *d, xsm_error *err
     }
     XSMI_TRY(xsmi_model_need_whole(m, "class means", err));
     XSMI_TRY(xsmi_model_need_dense(m, "class means", err));
-    XSMI_TRY(xsmi_dataset_need_whole(d, "class means", err));
     XSMI_TRY(xsmi_model_check_rows(m, d, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(m, d, "the data", err));
     if (!xsmi_model_is_linear(m)) {

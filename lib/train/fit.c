@@ -4,9 +4,8 @@
  */
 #include "base/activity.h"
 #include "base/entry.h"
-#include "data/part.h"
 #include "methods/registry.h"
-#include "base/comm.h"
+#include "model/together.h"
 #include "predict/evaluate.h"
 #include "train/fit.h"
 #include "train/objective.h"
@@ -155,7 +154,7 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
 /* Makes the fit of a divided model end on all ranks as it ended on one. */
 static xsm_status agree(const fit *t, xsm_status status, xsm_error *err)
 {
-    return xsmi_agree_once(xsmi_model_group(t->model), status, err);
+    return xsmi_together(t->model, status, err);
 }
 
 static xsm_status fail_stopped(const fit *t, xsm_error *err)
@@ -402,18 +401,17 @@ static xsm_status prepare_weights(const fit *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* Compares the options among the processes of a group. */
-static xsm_status agree_options(xsm_context *group, const xsm_fit_options *o, xsm_error *err)
+/* Compares the options of all processes. */
+static xsm_status agree_options(const xsm_model *model, const xsm_fit_options *o, xsm_error *err)
 {
     const xsmi_number numbers[] = {XSMI_WHOLE("iterations", o->iterations), XSMI_REAL("tolerance", o->tolerance),
                                    XSMI_WHOLE("memory", o->memory), XSMI_WHOLE("evaluate_every", o->evaluate_every)};
-    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+    return xsmi_together_numbers(model, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
 }
 
 static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                             const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
 {
-    XSMI_TRY(xsmi_dataset_need_whole(train, "xsm_fit_full_batch()", err));
     if (model->layer) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a linear model; train an embedding model by steps");
@@ -425,7 +423,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
     fit t = {.model = model, .own = xsmi_model_changed(model), .train = train, .estimator = estimator, .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
-    XSMI_TRY(agree_options(xsmi_model_group(model), &t.options, err));
+    XSMI_TRY(agree_options(model, &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
         /* Checks the result struct before the work. */
@@ -483,7 +481,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                          : !train ? "the data"
                                   : "the estimator");
     }
-    xsmi_agree_begin(xsmi_model_group(model));
+    xsmi_together_begin(model);
     const xsm_status status = fit_model(context, model, train, estimator, options, result, err);
-    return xsmi_agree_end(xsmi_model_group(model), status, err);
+    return xsmi_together_end(model, status, err);
 }

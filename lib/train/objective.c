@@ -14,6 +14,7 @@
 
 #include "base/order.h"
 #include "model/divided.h"
+#include "model/together.h"
 
 #include <string.h>
 
@@ -79,7 +80,7 @@ static uint32_t classes_of_rank(const xsmi_objective *o, uint32_t rank)
 /* Ends a step that each rank does alone: if it failed on one rank, it fails on all. */
 static xsm_status agree(const xsmi_objective *o, xsm_status status, xsm_error *err)
 {
-    return xsmi_agree_once(xsmi_model_group(o->model), status, err);
+    return xsmi_together(o->model, status, err);
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */

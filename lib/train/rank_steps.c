@@ -34,13 +34,10 @@ struct xsmi_rank_steps {
     uint32_t number, bits; /* number: of the block */
     unsigned char *memory; /* of what follows */
     size_t bytes;
-    seen *table;       /* [1 << bits] open addresses */
-    uint32_t *counts;  /* [most] classes of a step that this rank has */
-    uint32_t *classes; /* [most][width] these, as its part numbers them, ... */
-    uint32_t *places;  /* [most][width] and where they are in the step's list */
-    float *numbers;    /* what is sent: of each step the scores and, with a bias, those without it */
-    float *scratch;    /* [width] scores, then coefficients, of this rank's classes */
-    double *shrinks;   /* [width] */
+    seen *table;     /* [1 << bits] open addresses */
+    float *numbers;  /* what is sent: of each step the scores and, with a bias, those without it */
+    float *scratch;  /* [width] coefficients of this rank's classes */
+    double *shrinks; /* [width] */
 };
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -49,9 +46,6 @@ static void divide(xsmi_rank_steps *t, xsmi_arena *arena)
 {
     const size_t width = (size_t)t->estimator->width;
     t->table = xsmi_arena_take(arena, (uint64_t)1 << t->bits, sizeof *t->table);
-    t->counts = xsmi_arena_take(arena, t->most, sizeof *t->counts);
-    t->classes = xsmi_arena_take(arena, t->most, width * sizeof *t->classes);
-    t->places = xsmi_arena_take(arena, t->most, width * sizeof *t->places);
     t->numbers = xsmi_arena_take(arena, t->most, 2 * width * sizeof *t->numbers);
     t->scratch = xsmi_arena_take(arena, 1, width * sizeof *t->scratch);
     t->shrinks = xsmi_arena_take(arena, 1, width * sizeof *t->shrinks);
@@ -71,7 +65,8 @@ xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err)
     xsmi_arena arena = {t->memory, 0};
     divide(t, &arena);
     t->number = UINT32_MAX; /* the next clears the table */
-    return xsmi_estimator_reserve(t->estimator, t->block, t->most, 1, false, err);
+    XSMI_TRY(xsmi_estimator_reserve(t->estimator, t->block, t->most, 1, false, err));
+    return xsmi_gradient_reserve_own(t->block, t->most, err);
 }
 
 xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_rank_steps **out,
@@ -142,15 +137,6 @@ static void begin_block(xsmi_rank_steps *t)
     }
 }
 
-/* Notes which classes of step k of the block this rank has. */
-static void list_own(xsmi_rank_steps *t, uint32_t k, const xsmi_entries *list)
-{
-    const xsm_model *m = whole_of(t);
-    const uint64_t at = k * t->block->width;
-    t->counts[k] = xsmi_part_list(m->part.first, m->part.end, list->classes, (uint32_t)list->count, t->classes + at,
-                                  t->places + at);
-}
-
 /* Makes a block of the steps from `first` on, one at least. Returns their number. */
 static uint32_t fill(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint64_t end)
 {
@@ -165,7 +151,7 @@ static uint32_t fill(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t fi
             *find(t, own.classes[j]) = (seen){own.classes[j], t->number};
         }
         xsmi_gradient_copy_example(t->block, n, list->drawn, first + n);
-        list_own(t, n, &own);
+        xsmi_divided_find(whole_of(t), t->block, n);
     }
     return n;
 }
@@ -175,54 +161,42 @@ static xsmi_features features_of(const xsmi_rank_steps *t, uint32_t k)
     return xsmi_dataset_features(t->estimator->train, t->block->example[k].row);
 }
 
-/* What step k sends: the scores of this rank's classes. Prefetches those of the next of n steps. */
-static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha, float *to)
+/* Scores this rank's classes of step k, and prefetches those of the next of n steps. */
+static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha)
 {
-    const xsm_model *m = t->optimizer->model;
-    const uint32_t length = t->block->lengths[k], count = t->counts[k];
-    const uint32_t *classes = t->classes + k * t->block->width, *places = t->places + k * t->block->width;
-    const xsmi_features x = features_of(t, k);
+    const xsm_gradient *g = t->block;
     xsmi_upcoming next = {NULL, 0, NULL, SIZE_MAX};
-    if (k + 1 < n && !x.index) {
-        next.rows = t->classes + (k + 1) * t->block->width;
-        next.count = t->counts[k + 1];
-        next.x = features_of(t, k + 1).values;
+    if (k + 1 < n) {
+        const xsmi_features x = features_of(t, k + 1);
+        next.rows = g->work.own.classes + (k + 1) * g->width;
+        next.count = g->work.own.counts[k + 1];
+        next.x = x.index ? NULL : x.values;
     }
-    for (uint32_t j = 0; j < (m->w.bias ? 2 : 1) * length; j++) {
-        to[j] = -INFINITY;
-    }
-    if (count > 0) {
-        xsmi_weights_score(&m->w, &x, classes, count, alpha, t->scratch, next.count > 0 ? &next : NULL);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const float z = t->scratch[i];
-        to[places[i]] = z == z ? z : INFINITY;
-        if (m->w.bias && isfinite(z)) {
-            to[length + places[i]] = z - m->w.bias[classes[i]];
+    xsmi_divided_score_own(t->estimator, t->block, k, alpha, &next);
+}
+
+/* Copies the scores of n steps, and with a bias those without it, to what is sent, or back. Returns how many. */
+static size_t move(const xsmi_rank_steps *t, uint32_t n, bool back)
+{
+    const xsm_gradient *g = t->block;
+    size_t count = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        for (int part = 0; part < (t->optimizer->model->w.bias ? 2 : 1); part++, count += g->lengths[k]) {
+            float *known = (part == 0 ? g->work.scores : g->work.linear) + k * g->width, *sent = t->numbers + count;
+            memcpy(back ? known : sent, back ? sent : known, g->lengths[k] * sizeof *sent);
         }
     }
+    return count;
 }
 
 /* The scores of n steps, on all ranks. */
 static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint32_t n, xsm_error *err)
 {
-    xsm_gradient *g = t->block;
-    const size_t parts = t->optimizer->model->w.bias ? 2 : 1;
-    size_t count = 0;
-    for (uint32_t k = 0; k < n; count += parts * g->lengths[k], k++) {
-        score(t, k, n, list->alphas[first + k], t->numbers + count);
+    for (uint32_t k = 0; k < n; k++) {
+        score(t, k, n, list->alphas[first + k]);
     }
-    XSMI_TRY(xsmi_exchange_max(whole_of(t)->context, t->numbers, count, err));
-    const float *from = t->numbers;
-    for (uint32_t k = 0; k < n; from += parts * g->lengths[k], k++) {
-        const size_t bytes = g->lengths[k] * sizeof *from;
-        if (bytes > 0) {
-            memcpy(g->work.scores + k * g->width, from, bytes);
-        }
-        if (bytes > 0 && parts > 1) {
-            memcpy(g->work.linear + k * g->width, from + g->lengths[k], bytes);
-        }
-    }
+    XSMI_TRY(xsmi_exchange_max(whole_of(t)->context, t->numbers, move(t, n, false), err));
+    (void)move(t, n, true);
     return XSM_OK;
 }
 
@@ -231,22 +205,22 @@ static void change(const xsmi_rank_steps *t, const xsmi_step_list *list, uint32_
 {
     const xsm_gradient *g = t->block;
     const xsmi_features x = features_of(t, k);
-    const uint32_t *places = t->places + k * g->width;
-    for (uint32_t i = 0; i < t->counts[k]; i++) {
+    const uint32_t *places = g->work.own.entries + k * g->width, count = g->work.own.counts[k];
+    for (uint32_t i = 0; i < count; i++) {
         t->scratch[i] = g->coefficients[k * g->width + places[i]];
     }
-    for (uint32_t i = 0; g->proximal && i < t->counts[k]; i++) {
+    for (uint32_t i = 0; g->proximal && i < count; i++) {
         t->shrinks[i] = g->shrinks[k * g->width + places[i]];
     }
     const xsmi_example_step step = {
         .x = &x,
-        .entries = {t->counts[k], t->classes + k * g->width, t->scratch, g->proximal ? t->shrinks : NULL},
+        .entries = {count, g->work.own.classes + k * g->width, t->scratch, g->proximal ? t->shrinks : NULL},
         .alpha = list->alphas[s],
         .next_alpha = list->alphas[s + 1],
         .bound = g->row_bound,
         .step = {sizeof step.step, list->etas[s], list->taken + s + 1, 1},
     };
-    if (t->counts[k] > 0) {
+    if (count > 0) {
         xsmi_optimizer_step(t->optimizer, &step);
     }
 }

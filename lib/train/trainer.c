@@ -4,8 +4,8 @@
 #include "train/trainer.h"
 
 #include "estimator/pass.h"
-#include "data/part.h"
 #include "model/divided.h"
+#include "model/together.h"
 #include "predict/evaluate.h"
 #include "train/checkpoint_settings.h"
 #include "train/window.h"
@@ -106,19 +106,12 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     }
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
-    xsm_context *group = xsmi_model_group(model);
-    XSMI_TRY(xsmi_trainer_agree(group, &o, err));
-    XSMI_TRY(o.test ? xsmi_check_same_rows(group, o.test, err) : XSM_OK); /* an evaluation does so, after an epoch */
+    XSMI_TRY(xsmi_trainer_agree(model, &o, err));
+    XSMI_TRY(o.test ? xsmi_together_rows(model, o.test, false, err) : XSM_OK); /* an evaluation does so later */
     XSMI_TRY(xsmi_model_check_rows(model, o.test, "the test rows", err));
     XSMI_TRY(xsmi_model_check_labels(model, o.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
-    if (group && o.order == XSM_ORDER_SHUFFLE) {
-        XSMI_TRY(xsmi_agree_same(
-            group, XSM_OK, xsmi_dataset_order_bytes(train), XSM_ERROR_DATA,
-            "the rows are mapped from a large file on this rank or on rank 0 alone, and so shuffled in another "
-            "way; read them alike on all ranks, or take XSM_ORDER_FILE",
-            err));
-    }
+    XSMI_TRY(o.order == XSM_ORDER_SHUFFLE ? xsmi_together_order(model, train, err) : XSM_OK);
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     XSMI_TRY(estimator->fixed_batches ? xsmi_estimator_check_joint(estimator, err) : XSM_OK);
@@ -188,9 +181,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
 {
     XSMI_ENTER(err);
     xsm_trainer *t = NULL;
-    xsmi_agree_begin(xsmi_model_group(model));
+    xsmi_together_begin(model);
     xsm_status status = new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err);
-    status = xsmi_agree_once(xsmi_model_group(model), status, err);
+    status = xsmi_together(model, status, err);
     if (status != XSM_OK) {
         xsm_trainer_free(t);
         return status;
@@ -387,7 +380,7 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
         t->etas[s] = eta_at(t, t->done.epoch, t->done.rows + s);
     }
     const bool divided = xsmi_model_is_divided(t->model);
-    xsmi_agree_begin(xsmi_model_group(t->model)); /* no step of the window has been taken */
+    xsmi_together_begin(t->model); /* no step of the window has been taken */
     uint64_t failed;
     xsmi_activity shield;
     xsmi_shield(&shield, t->context); /* steps of a window end in any order */
@@ -418,7 +411,7 @@ static void prefetch_rows(const xsm_trainer *t)
     const xsm_dataset *d = t->train;
     const xsm_model *m = t->model;
     const uint64_t *rows = t->sequence.now + t->done.rows, left = t->rows - t->done.rows;
-    if (t->options.batch > 1 || !d->sparse || d->part || m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
+    if (t->options.batch > 1 || !d->sparse || m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
         xsmi_model_is_divided(m) || left <= ROWS_AHEAD) { /* a layer's matrix has no lines of features */
         return;
     }
@@ -519,7 +512,7 @@ static xsm_status check_go_on(xsm_trainer *t, xsm_error *err)
     xsm_status status = xsmi_go_on(t->context, err);
     status =
         status == XSM_OK ? xsmi_trainer_check(t, err) : status; /* a callback may have bound or changed something */
-    return t->sequence.ready ? status : xsmi_agree_once(xsmi_model_group(t->model), status, err);
+    return t->sequence.ready ? status : xsmi_together(t->model, status, err);
 }
 
 /* Starts an epoch, takes a step or a window of steps, or ends an epoch. */
@@ -556,34 +549,27 @@ static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, x
     return XSM_OK;
 }
 
-/* The end of a step that failed on a rank. If its weights have not changed, although those of others may have, the
- * model is apart on all ranks, also if they agree on another rank's status. */
-static xsm_status end_failed(xsm_trainer *t, xsm_status status, xsm_error *err)
+/* The end of a step. If it has failed in a process whose weights have not changed, although those of others may have,
+ * the model is apart everywhere, also if they agree on another process's status. */
+static xsm_status end_step(xsm_trainer *t, xsm_status status, xsm_error *err)
 {
-    xsm_context *group = t->model->context;
-    const bool alone = status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER;
-    float apart = t->model->apart || (alone && xsmi_met(group) && !xsmi_agreed(group));
-    status = xsmi_agree_once(group, status, err);
-    t->model->apart = xsmi_exchange_max(group, &apart, 1, NULL) != XSM_OK || apart > 0;
-    return status;
+    return xsmi_together_end_step(t->model, status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER, status, err);
 }
 
 static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
-    xsm_context *group = xsmi_model_group(t->model);
     bool stop = false;
     while (t->report.pending || t->done.epoch < t->options.epochs) {
-        xsmi_agree_begin(group);
+        xsmi_together_begin(t->model);
         xsm_status status = advance(t, activity, &stop, err);
         if (status == XSM_OK && stop) {
             status = xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
                                (unsigned long long)t->done.steps);
         }
-        XSMI_TRY(group && status != XSM_OK ? end_failed(t, status, err) : status);
+        XSMI_TRY(end_step(t, status, err));
     }
-    const xsm_status status = xsmi_agree(group, XSM_OK, err);
-    return status == XSM_OK ? XSM_OK : end_failed(t, status, err);
+    return end_step(t, xsmi_together(t->model, XSM_OK, err), err);
 }
 
 xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)

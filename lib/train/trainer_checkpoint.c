@@ -22,6 +22,7 @@
 #include "model/divided.h"
 #include "estimator/searcher.h"
 #include "model/model_file.h"
+#include "model/together.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -245,8 +246,8 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
                      t->report.pending && !t->report.running},
         .sums = {t->done.loss_sum, t->done.eta, t->done.seconds},
     };
-    xsm_status status = contents_gather(t, &c, err);
-    status = xsmi_agree(xsmi_model_group(t->model), status, err);
+    xsmi_together_begin(t->model);
+    xsm_status status = xsmi_together(t->model, contents_gather(t, &c, err), err);
     if (status == XSM_OK) {
         xsmi_model_extras extras = {c.tensors, c.divisions, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, place, &extras, err);
@@ -502,26 +503,23 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
     xsmi_host_tensors host = {NULL, 0, 0};
-    xsm_context *group = xsmi_model_group(t->model);
-    xsmi_agree_begin(group);
+    xsmi_together_begin(t->model);
     xsm_status status = xsmi_trainer_check(t, err);
     status = status == XSM_OK ? contents_list(t, &c, err) : status;
     const chooser of = {t->model, &c};
-    const xsmi_open_how how = {.choose = group ? choose : NULL, .chooser = &of};
+    const xsmi_open_how how = {.choose = xsmi_model_is_divided(t->model) ? choose : NULL, .chooser = &of};
     if (status == XSM_OK) {
         status = xsmi_container_open_at(t->context, place, how, &c.file, err);
     }
     if (status == XSM_OK) {
         status = xsmi_settings_gather(t, &c.settings, err);
     }
-    if (group) { /* what replaces a file meanwhile can be another one for some ranks */
-        status = xsmi_agree_once(group, status, err);
-        status = status == XSM_OK ? xsmi_check_same_file(group, xsmi_file_mark(c.file), c.path, err) : status;
-    }
+    status = xsmi_together(t->model, status, err);
+    status = status == XSM_OK ? xsmi_together_file(t->model, c.file, c.path, err) : status;
     if (status == XSM_OK) {
         status = resume(t, &c, &loaded, &host, err);
     }
-    status = xsmi_agree_once(group, status, err);
+    status = xsmi_together(t->model, status, err);
     xsmi_host_tensors_clear(t->model->context, &host);
     contents_free(&c);
     forget_search(t);

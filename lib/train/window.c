@@ -17,7 +17,6 @@
 #include "train/window.h"
 
 #include "base/order.h"
-#include "data/part.h"
 #include "train/rank_steps.h"
 #include "train/steps.h"
 
@@ -447,9 +446,6 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
     if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(xsmi_model_fold(m, err));
         least = fill_alphas(w, count);
-    }
-    if (w->ranks) {
-        XSMI_TRY(xsmi_dataset_fetch(e->train, now->rows, 0, (size_t)count, err));
     }
     if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(run_folding(w, count, failed, err));

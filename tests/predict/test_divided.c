@@ -64,7 +64,7 @@ typedef struct results {
 typedef struct work {
     const xsm_dataset *one, *several; /* rows with one label, and with up to three */
     uint32_t rows;                    /* to evaluate and to predict */
-    char model[256], saved[256];
+    char model[256], saved[256], nodes[256];
     results *of; /* [ranks] */
     int32_t layout;
 } work;
@@ -427,6 +427,40 @@ static xsm_status refuse_choices(test_rank *r, xsm_model *m)
     return XSM_OK;
 }
 
+/* What searches some of the classes, ranks labels among all, or fits numbers to the scores of all. */
+static xsm_status refuse_passes(test_rank *r, xsm_model *m)
+{
+    const work *w = r->user;
+    xsm_predictor *p = NULL;
+    xsm_predictor_options beam = XSM_PREDICTOR_OPTIONS_INIT, alone = XSM_PREDICTOR_OPTIONS_INIT,
+                          listed = XSM_PREDICTOR_OPTIONS_INIT;
+    beam.beam = 20;
+    alone.tree_alone = 1;
+    listed.shortlist = m;
+    REFUSES(xsm_predictor_new(m, &beam, &p, &r->err));
+    REFUSES(xsm_predictor_new(m, &alone, &p, &r->err));
+    REFUSES(xsm_predictor_new(m, &listed, &p, &r->err));
+    xsm_search_metrics searched = XSM_SEARCH_METRICS_INIT;
+    REFUSES(xsm_evaluate_search(NULL, m, w->one, NULL, &searched, &r->err));
+    xsm_ranks ranks = XSM_RANKS_INIT;
+    REFUSES(xsm_evaluate_ranks(NULL, m, w->one, NULL, &ranks, &r->err));
+    REFUSES(xsm_model_calibrate(NULL, m, w->one, NULL, NULL, &r->err));
+    return XSM_OK;
+}
+
+/* Weights of the nodes of a tree: to be trained, and in a file. */
+static xsm_status refuse_nodes(test_rank *r, xsm_model *m)
+{
+    const work *w = r->user;
+    xsm_estimator *e = NULL;
+    xsm_model *loaded = NULL;
+    XSMI_TRY(xsm_estimator_new(r->context, "hierarchical", &e, &r->err));
+    REFUSES(xsm_estimator_bind(e, m, w->one, &r->err));
+    REFUSES(xsm_model_load(r->context, w->nodes, NULL, &loaded, &r->err));
+    xsm_estimator_free(e);
+    return XSM_OK;
+}
+
 static xsm_status refuse_all(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
@@ -438,6 +472,8 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     XSMI_TRY(refuse_index(r, m));
     XSMI_TRY(refuse_tied(r));
     XSMI_TRY(refuse_choices(r, m));
+    XSMI_TRY(refuse_passes(r, m));
+    XSMI_TRY(refuse_nodes(r, m));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
@@ -505,6 +541,12 @@ static void test_refusals(void **state)
     save_index(&p, w.saved);
     snprintf(w.model, sizeof w.model, "%s", test_path("tied"));
     save_tied(w.model);
+    snprintf(w.nodes, sizeof w.nodes, "%s", test_path("nodes"));
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    test_correct(m, &p, XSM_CORRECTION_HIERARCHY);
+    assert_ok(xsm_model_save(m, w.nodes, &err), err);
+    xsm_model_free(m);
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(ranks[r].status, ranks[r].err);
@@ -513,68 +555,6 @@ static void test_refusals(void **state)
 }
 
 /* -- ranks that are unlike ----------------------------------------------------------------------------------------- */
-
-/* Ranks of labels, for ranks whose numbers of threads differ. */
-typedef struct labels_work {
-    const xsm_dataset *rows; /* with up to three labels */
-    char model[256];
-    xsm_ranks found[TEST_RANKS];
-    double hits[TEST_RANKS][TOP];
-} labels_work;
-
-static xsm_status rank_labels(test_rank *r)
-{
-    labels_work *w = r->user;
-    xsm_ranks *to = &w->found[r->rank];
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    const xsm_comm comm = r->context->group.comm;
-    xsm_context *ctx = NULL;
-    xsm_model *m = NULL;
-    options.threads = (int32_t)r->rank + 1;
-    options.comm = &comm;
-    *to = (xsm_ranks)XSM_RANKS_INIT;
-    to->top = TOP;
-    to->hits = w->hits[r->rank];
-    XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
-    xsm_status status = xsm_model_load(ctx, w->model, NULL, &m, &r->err);
-    status = status == XSM_OK ? xsm_evaluate_ranks(NULL, m, w->rows, NULL, to, &r->err) : status;
-    to->hits = NULL; /* to be compared */
-    xsm_model_free(m);
-    xsm_context_free(ctx);
-    return status;
-}
-
-static void test_unlike_threads(void **state)
-{
-    (void)state;
-    static labels_work w;
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_ranks one = XSM_RANKS_INIT;
-    double hits[TOP] = {0};
-    test_rank ranks[TEST_RANKS];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 5);
-    xsm_dataset *several = several_labels(&p, true);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
-    w = (labels_work){.rows = several};
-    snprintf(w.model, sizeof w.model, "%s", test_path("labels"));
-    assert_ok(xsm_model_save(m, w.model, &err), err);
-    xsm_model_free(m);
-    for (uint32_t count = 1; count <= 3; count++) {
-        test_run_ranks(count, 1, 0, rank_labels, &w, ranks);
-        for (uint32_t r = 0; r < count; r++) {
-            assert_ok(ranks[r].status, ranks[r].err);
-            if (count == 1) {
-                one = w.found[0];
-                memcpy(hits, w.hits[0], sizeof hits);
-            }
-            assert_memory_equal(&w.found[r], &one, sizeof one);
-            assert_memory_equal(w.hits[r], hits, sizeof hits);
-        }
-    }
-    assert_true(one.labels > 0 && hits[TOP - 1] > 0);
-    xsm_dataset_free(several);
-    test_problem_free(&p);
-}
 
 /* Batches of rank 0 and rank 1, and what a prediction says of them. */
 typedef struct unlike_batches {
@@ -673,13 +653,6 @@ static const struct {
     {"rank 1: rank 1 has threshold = 0.25, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
     {"rank 1: rank 1 has confusions = 1, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
     {"rank 1: xsm_class_metrics_options.beam is 3", XSM_ERROR_UNSUPPORTED},
-    {"rank 1: rank 1 has top = 4, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
-    {"rank 1: rank 1 has known = 1, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
-    {"rank 1: rank 1 has method = 2, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
-    {"rank 1: rank 1 has rows = 20, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
-    {"rank 1: method 99;", XSM_ERROR_RANGE},
-    {"rank 1: rank 1 has top = 4, and rank 0 has 3;", XSM_ERROR_ARGUMENT},
-    {"rank 1: xsm_search_metrics.top is 0;", XSM_ERROR_RANGE},
 };
 
 static xsm_status call_unlike(test_rank *r)
@@ -695,13 +668,9 @@ static xsm_status call_unlike(test_rank *r)
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_class_metrics_options of_classes = XSM_CLASS_METRICS_OPTIONS_INIT;
     xsm_class_metrics class_metrics = XSM_CLASS_METRICS_INIT;
-    xsm_ranks_options of_ranks = XSM_RANKS_OPTIONS_INIT;
-    xsm_ranks ranks = XSM_RANKS_INIT;
-    xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
-    xsm_search_metrics searched = XSM_SEARCH_METRICS_INIT;
     XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
     xsm_status status;
-    find.top = call == 0 || call == 16 ? 4 : 3;
+    find.top = call == 0 ? 4 : 3;
     find.candidates = call == 1 ? 200 : 0;
     metrics.top = call == 2 ? 4 : 3;
     metrics.precision = call == 3 ? NULL : measures;
@@ -712,26 +681,12 @@ static xsm_status call_unlike(test_rank *r)
     class_metrics.confusions = call == 9 ? pairs : NULL;
     class_metrics.most = 2;
     of_classes.beam = call == 10 ? 3 : 0;
-    ranks.top = 4;
-    ranks.hits = call == 11 ? measures : NULL;
-    of_ranks.known = &u->rows;
-    of_ranks.known_count = call == 12;
-    calibrate.method = call == 13 ? XSM_CALIBRATION_LABELS : call == 15 ? 99 : XSM_CALIBRATION_AUTO;
-    calibrate.rows = call == 14 ? 20 : 0;
-    searched.top = call == 17 ? 0 : 3;
-    searched.recall = measures;
     if (u->call < 2) {
         status = xsm_predictor_new(m, &find, &p, &r->err);
     } else if (u->call < 8) {
         status = xsm_evaluate(NULL, m, u->rows, &evaluate_options, &metrics, &r->err);
-    } else if (u->call < 11) {
-        status = xsm_evaluate_classes(NULL, m, u->rows, &of_classes, &class_metrics, &r->err);
-    } else if (u->call < 13) {
-        status = xsm_evaluate_ranks(NULL, m, u->rows, &of_ranks, &ranks, &r->err);
-    } else if (u->call < 16) {
-        status = xsm_model_calibrate(NULL, m, u->rows, &calibrate, NULL, &r->err);
     } else {
-        status = xsm_evaluate_search(NULL, m, u->rows, &find, &searched, &r->err);
+        status = xsm_evaluate_classes(NULL, m, u->rows, &of_classes, &class_metrics, &r->err);
     }
     xsm_predictor_free(p);
     xsm_model_free(m);
@@ -759,10 +714,8 @@ static void test_unlike_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),           cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_failures),        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_unlike_threads),  cmocka_unit_test(test_unlike_batches),
-        cmocka_unit_test(test_unlike_settings),
+        cmocka_unit_test(test_parts),    cmocka_unit_test(test_bits),           cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_unlike_batches), cmocka_unit_test(test_unlike_settings),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

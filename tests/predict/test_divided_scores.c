@@ -21,13 +21,11 @@
 /* Four class runs, the last of a few classes; more rows than an evaluation by the clock begins with. */
 enum { ROWS = 300, FEATURES = 5, CLASSES = 3 * XSMI_RUN_CLASSES + 11, SOME = 7, CHOSEN = 6, RANGE = 5000, TOP = 4 };
 /* A range that begins and ends within the parts of ranks. */
-enum { RANGE_FIRST = 3000, HITS = 5000 };
+enum { RANGE_FIRST = 3000 };
 
 typedef struct results {
     float chosen[SOME * CHOSEN];
     float range[SOME * RANGE], all[2 * CLASSES];
-    xsm_ranks ranks;
-    double hits[HITS];
     uint32_t classes[4][SOME * TOP];
     float scores[4][SOME * TOP];
     double probabilities[4][SOME * TOP];
@@ -40,7 +38,7 @@ typedef struct results {
 } results;
 
 typedef struct work {
-    const xsm_dataset *rows, *known;
+    const xsm_dataset *rows;
     char model[256], saved[256];
     char wide[256], converted[256]; /* the model with float32 weights, and what it is converted to */
     int32_t dtype;
@@ -57,20 +55,6 @@ static xsm_status score(const xsm_model *m, const work *w, results *to, xsm_erro
     XSMI_TRY(xsm_model_scores(m, &batch, classes, CHOSEN, to->chosen, err));
     XSMI_TRY(xsm_model_score_range(m, &batch, RANGE_FIRST, RANGE - 3, to->range, RANGE, err));
     return xsm_model_score_range(m, &few, 0, CLASSES, to->all, CLASSES, err);
-}
-
-static xsm_status rank(const xsm_model *m, const work *w, results *to, xsm_error *err)
-{
-    const xsm_dataset *known[] = {w->rows, w->known};
-    xsm_ranks_options options = XSM_RANKS_OPTIONS_INIT;
-    options.known = known;
-    options.known_count = 2;
-    to->ranks = (xsm_ranks)XSM_RANKS_INIT;
-    to->ranks.top = HITS;
-    to->ranks.hits = to->hits;
-    const xsm_status status = xsm_evaluate_ranks(NULL, m, w->rows, &options, &to->ranks, err);
-    to->ranks.hits = NULL; /* to be compared */
-    return status;
 }
 
 static xsm_status run(xsm_predictor *p, xsm_prediction *to, size_t number, results *r, xsm_error *err)
@@ -140,7 +124,6 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     to->correction = info.correction_kind;
     to->bytes = info.bytes;
     XSMI_TRY(score(m, w, to, err));
-    XSMI_TRY(rank(m, w, to, err));
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = TOP;
     xsm_predictor *p = NULL;
@@ -215,11 +198,10 @@ static xsm_model *model_new(const test_problem *p, bool bias, uint32_t hidden)
     return m;
 }
 
-static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t dtype, int32_t correction,
-                     const xsm_dataset *known)
+static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t dtype, int32_t correction)
 {
     xsm_error err = XSM_ERROR_INIT;
-    work w = {.rows = p->data, .known = known, .dtype = dtype};
+    work w = {.rows = p->data, .dtype = dtype};
     snprintf(w.wide, sizeof w.wide, "%s", test_path("wide"));
     snprintf(w.converted, sizeof w.converted, "%s", test_path("converted"));
     snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
@@ -241,26 +223,13 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
-    /* Rows whose known labels are others than their own. */
-    uint64_t offsets[ROWS + 1];
-    uint32_t labels[2 * ROWS];
-    for (uint32_t i = 0; i <= ROWS; i++) {
-        offsets[i] = 2 * i;
-        if (i < ROWS) {
-            labels[2 * i] = i * 13;
-            labels[2 * i + 1] = CLASSES - 1 - i;
-        }
-    }
-    xsm_dataset *known = test_relabel(&p, sparse, CLASSES, offsets, labels);
-    work w = work_new(&p, bias, hidden, dtype, correction, known);
+    work w = work_new(&p, bias, hidden, dtype, correction);
     w.of = &one;
     test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
     assert_int_equal(one.dtype, dtype);
     assert_int_equal(one.correction, correction);
-    assert_int_equal(one.ranks.labels, ROWS);
     assert_int_equal(one.evaluated, ROWS + 1000 * 128);
-    assert_true(one.hits[HITS - 1] > one.hits[0]);
     assert_in_range(one.lengths[1][0], 3, 3);
     size_t wanted, size;
     unsigned char *file = test_read(w.model, &wanted);
@@ -276,7 +245,6 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
             assert_memory_equal(many[r].chosen, one.chosen, sizeof one.chosen);
             assert_memory_equal(many[r].range, one.range, sizeof one.range);
             assert_memory_equal(many[r].all, one.all, sizeof one.all);
-            assert_memory_equal(&many[r].ranks, &one.ranks, sizeof one.ranks);
             assert_memory_equal(&many[r], &one, sizeof one);
         }
         unsigned char *saved = test_read(w.saved, &size);
@@ -287,7 +255,6 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
         remove(w.converted);
     }
     free(file);
-    xsm_dataset_free(known);
     test_problem_free(&p);
 }
 
@@ -318,15 +285,6 @@ static void test_corrected(void **state)
     try_bits(true, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_PAIRS);
 }
 
-static void test_trees(void **state)
-{
-    (void)state;
-    try_bits(false, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_HIERARCHY);
-    try_bits(true, false, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_HIERARCHY);
-    try_bits(true, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_HIERARCHY);
-    try_bits(true, true, 7, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_HIERARCHY);
-}
-
 static void test_first_layers(void **state)
 {
     (void)state;
@@ -353,7 +311,8 @@ static xsm_status use_diverged(test_rank *r)
     memset(to, 0, sizeof *to);
     xsm_status status = score(m, w, to, &r->err);
     if (status == XSM_OK) {
-        status = rank(m, w, to, &r->err);
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        status = xsm_evaluate(NULL, m, w->rows, NULL, &metrics, &r->err);
     }
     xsm_model_free(m);
     return status;
@@ -399,7 +358,7 @@ static void test_failures(void **state)
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
-    work w = work_new(&p, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE, p.data);
+    work w = work_new(&p, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
     w.of = &one;
     test_run_ranks(1, 1, 0, use_diverged, &w, ranks);
     assert_fails(ranks[0].status, XSM_ERROR_DIVERGED, ranks[0].err);
@@ -414,10 +373,7 @@ static void test_failures(void **state)
     }
     assert_true(one.chosen[0] != one.chosen[0]);
     lose_group(&w, 30);
-    w = work_new(&p, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_HIERARCHY, p.data);
-    w.of = many;
-    lose_group(&w, 60);
-    w = work_new(&p, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE, p.data);
+    w = work_new(&p, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
     w.of = many;
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
@@ -429,7 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floats),       cmocka_unit_test(test_narrow),   cmocka_unit_test(test_corrected),
-        cmocka_unit_test(test_first_layers), cmocka_unit_test(test_failures), cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_first_layers), cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

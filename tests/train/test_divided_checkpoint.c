@@ -34,7 +34,6 @@ static const settings plans[] = {
     {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0},
     {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6},
     {"softmax", "ridge=3", "sgd", 8, true, false, 6},
-    {"hierarchical", "tree=balanced ridge=1", "sgd", 3, true, false, 0},
 };
 
 /* Where a checkpoint is. */

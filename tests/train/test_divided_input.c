@@ -1,5 +1,5 @@
 /*
- * dL/dphi for hosts, of models whose classes are divided among ranks: for every estimator that does not search the
+ * dL/dphi for hosts, of models whose classes are divided among ranks: for every estimator that takes divided models the
  * gradient of the rows and the trained model are those of one process, to the bit, with rows of a dataset, with rows
  * that come with their batches, and with streams; and with so many classes that a shard of the ranks' has many class
  * runs.
@@ -178,7 +178,9 @@ static void try_registry(int bound)
     work_new(&w, CLASSES, &p);
     w.bound = bound;
     for (size_t i = 0; (w.table = xsm_estimator_at(i)); i++) {
-        for (w.batch = 1; w.batch <= ROWS && w.table->kind != XSM_ESTIMATOR_SEARCHED; w.batch += ROWS - 1) {
+        const bool refused =
+            w.table->kind == XSM_ESTIMATOR_SEARCHED || w.table->kind == XSM_ESTIMATOR_HIERARCHY; /* divided_registry */
+        for (w.batch = 1; w.batch <= ROWS && !refused; w.batch += ROWS - 1) {
             if (w.batch == 1 || !w.table->joint) {
                 expect_bits(&w, 4);
             }

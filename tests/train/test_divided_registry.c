@@ -173,7 +173,9 @@ static void try_batches(work *w, const uint64_t *batches, size_t count)
     for (size_t i = 0; i < count; i++) {
         w->batch = batches[i];
         if (w->table->kind == XSM_ESTIMATOR_SEARCHED) {
-            expect_refusal(w, "searches an index of all classes, and those of the model are divided among 2 ranks");
+            expect_refusal(w, "an estimator that searches an index needs all classes in one process");
+        } else if (w->table->kind == XSM_ESTIMATOR_HIERARCHY) {
+            expect_refusal(w, "estimator 'hierarchical' needs all classes in one process");
         } else if (w->layer && w->batch > 1 && w->table->joint) {
             expect_refusal(w, "hidden vectors"); /* as in one process */
         } else {

@@ -93,9 +93,6 @@ static const settings plans[] = {
     {"softmax", {{NULL}}, "adagrad", 7, false, true, 0, 40},
     {"margin", {{NULL}}, "adagrad", 4, true, true, 0, 9},
     {"bouchard", {{NULL}}, "sgd", 20, true, true, 0, 9},
-    {"hierarchical", {{NULL}}, "sgd", 1, true, false, 0, 0},
-    {"hierarchical", {{"tree", "fitted"}, {"ridge", "0.1"}}, "sgd", 8, false, true, 0, 0},
-    {"hierarchical", {{"tree", "balanced"}}, "sgd", 70, true, false, 0, 9},
     /* Single rows: a scale of all weights that one process multiplies into them between windows, and one that it
      * multiplies into them within a window. Two windows an epoch. */
     {"sampled-softmax", {{"negatives", "5"}, {"ridge", "60"}}, "sgd", 1, true, false, 0, 0},
@@ -377,9 +374,8 @@ TEST(test_distances)
     }
     /* What distances refuse on one rank they refuse on all. */
     static const settings none[] = {{"softmax", {{NULL}}, "adagrad", 9, false, false, 0, 0},
-                                    {"softmax", {{"ridge", "1"}}, "sgd", 9, false, false, 0, 0},
-                                    {"hierarchical", {{NULL}}, "sgd", 9, false, false, 0, 0}};
-    for (size_t i = 0; i < 3; i++) {
+                                    {"softmax", {{"ridge", "1"}}, "sgd", 9, false, false, 0, 0}};
+    for (size_t i = 0; i < 2; i++) {
         test_rank ranks[TEST_RANKS];
         test_problem p = problem_of(&none[i]);
         work w = {.plan = &none[i], .rows = p.data, .distances = true};
@@ -465,7 +461,6 @@ TEST(test_host_loop)
     try_host_loop(&plans[39]); /* a first layer */
     try_host_loop(&plans[40]);
     try_host_loop(&plans[44]);
-    try_host_loop(&plans[49]); /* the first step gives the model its tree */
 }
 
 /* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
@@ -591,13 +586,14 @@ TEST(test_sent_window)
     test_problem_free(&p);
 }
 
-/* Of shared draws a rank sends the scores of its classes of the rows that it does not compute, and the coefficients of
- * the other ranks' classes of those that it computes. */
+/* Of shared draws a rank sends the weights of its classes, once a batch, and the coefficients of all classes of the
+ * rows that it computes. */
 TEST(test_sent_shared)
 {
     /* Of 70 rows 64 are a batch, of which two ranks compute 32 each, and 6 one that both compute. Of 300 draws some may
-     * be the same class. */
-    enum { BATCH = 64, EPOCH = 4 * (32 + 32 + 6), LEAST = 2 * EPOCH * 280, MOST = 2 * EPOCH * 300, REST = 20000 };
+     * be the same class. A class has its weights, its bias and its scale. */
+    enum { BATCH = 64, LINE = 4 * (FEATURES + 2 + 2), EPOCH = 2 * LINE + 4 * 64 };
+    enum { LEAST = 2 * EPOCH * 280, MOST = 2 * EPOCH * 300, REST = 20000 };
     settings plan = plans[27];
     plan.batch = BATCH;
     test_problem p = problem_of(&plan);
@@ -751,8 +747,8 @@ TEST(test_cancelled)
 /* The group fails at each of its calls in turn: every rank returns, and with the same status. */
 TEST(test_lost)
 {
-    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; single rows. */
-    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, TWO_WINDOWS};
+    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; single rows. */
+    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, TWO_WINDOWS};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : ROWS;
@@ -958,7 +954,7 @@ static xsm_status loop_without(test_rank *r)
 
 TEST_OF_FULL(test_memory_lost_in_loop)
 {
-    static const size_t tried[] = {5, 33, 39, 44, 49};
+    static const size_t tried[] = {5, 33, 39, 44};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         test_problem p = problem_of(&plans[tried[i]]);
         work w = {.plan = &plans[tried[i]], .rows = p.data};
@@ -990,9 +986,9 @@ static unsigned char *trained_alone(work *w, size_t *size)
 
 TEST(test_memory_lost)
 {
-    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; single
-     * rows. */
-    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, TWO_WINDOWS};
+    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; single rows.
+     */
+    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, TWO_WINDOWS};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : 35;
@@ -1085,12 +1081,11 @@ static xsm_status loop_running(test_rank *r)
  * to the bits of one process; or nothing fails, as others no longer wait for the rank, or have taken the step. */
 TEST(test_runner_lost)
 {
-    /* Shared draws that every rank computes, and that the ranks divide; lists, numbers for the rows, a batch as a
-     * whole, all scores, sums; a first layer. */
+    /* Shared draws; lists, numbers for the rows, a batch as a whole, all scores, sums; a first layer. */
     static const struct {
         size_t plan;
         uint64_t batch;
-    } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}};
+    } tried[] = {{27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
@@ -1127,7 +1122,7 @@ TEST(test_runner_lost)
 /* -- ranks with different rows ------------------------------------------------------------------------------------- */
 
 /* What is done with the rows. */
-typedef enum use { BIND, BIND_LABELS, TEST, EVALUATE, RANK_LABELS, SEARCH, CALIBRATE, USES } use;
+typedef enum use { BIND, BIND_LABELS, TEST, EVALUATE, EVALUATE_CLASSES, USES } use;
 
 typedef struct unlike {
     const xsm_dataset *rows[2]; /* the second is rank 1's */
@@ -1154,8 +1149,7 @@ static xsm_status use_rows(const unlike *u, xsm_context *ctx, xsm_model *m, xsm_
                            xsm_error *err)
 {
     xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_ranks found = XSM_RANKS_INIT;
-    xsm_search_metrics searched = XSM_SEARCH_METRICS_INIT;
+    xsm_class_metrics classes = XSM_CLASS_METRICS_INIT;
     switch (u->use) {
     case BIND:
         return xsm_estimator_bind(e, m, rows, err);
@@ -1165,12 +1159,8 @@ static xsm_status use_rows(const unlike *u, xsm_context *ctx, xsm_model *m, xsm_
         return make_trainer(u, ctx, m, e, rows, err);
     case EVALUATE:
         return xsm_evaluate(ctx, m, rows, NULL, &metrics, err);
-    case RANK_LABELS:
-        return xsm_evaluate_ranks(ctx, m, rows, NULL, &found, err);
-    case SEARCH:
-        return xsm_evaluate_search(ctx, m, rows, NULL, &searched, err);
     default:
-        return xsm_model_calibrate(ctx, m, rows, NULL, NULL, err);
+        return xsm_evaluate_classes(ctx, m, rows, NULL, &classes, err);
     }
 }
 
@@ -1211,9 +1201,6 @@ TEST(test_unlike_rows)
             unlike u = {{p.data, others[i]}, what};
             test_rank ranks[TEST_RANKS];
             const bool same = i + 1 == OTHERS || (what == BIND_LABELS && others[i] == moved.data);
-            if (same && what == CALIBRATE) { /* a model of zeros has no best temperature */
-                continue;
-            }
             test_run_ranks(3, 1, 0, use_unlike, &u, ranks);
             for (uint32_t r = 0; r < 3; r++) {
                 assert_int_equal(ranks[r].status, same ? XSM_OK : XSM_ERROR_DATA);

@@ -27,7 +27,8 @@ extern "C" {
  * each rank holds the weights of a contiguous run of the classes. Class numbers are those of the whole model on every
  * rank, and results are to the bit those of one process. @ref guide_clusters says which calls take divided models;
  * others refuse them with #XSM_ERROR_UNSUPPORTED. A label tree is not divided: all ranks fit it together, and each has
- * the whole. Sparse weights (xsm_model_prune()) are whole on each rank, too.
+ * the whole. Sparse weights (xsm_model_prune()) are whole on each rank, too. Each rank uses such models by itself, and
+ * rank 0 saves them.
  *
  * The library calls the functions from the thread that called it, never two at once for one call. There is no sum of
  * floating-point numbers, whose order would depend on the number of ranks. Numbers are exchanged as they are in memory:
@@ -38,15 +39,14 @@ extern "C" {
  * #XSM_ERROR_COMM, and so do all later calls that need the group: a host's function must then fail on all ranks, in
  * bounded time.
  *
- * **Rows.** Ranks compare, by a hash, the datasets that they train on, evaluate, calibrate with or predict; of a host's
- * arrays to predict, only the number of rows. If those of a rank are not rank 0's, the call fails with #XSM_ERROR_DATA
- * on all ranks.
+ * **Rows.** Ranks compare, by a hash, the datasets that they train on, evaluate or predict; of a host's arrays to
+ * predict, only the number of rows. If those of a rank are not rank 0's, the call fails with #XSM_ERROR_DATA on all
+ * ranks.
  *
  * **Settings.** Ranks compare options in the same way: of an estimator or an optimizer when it is bound to a divided
- * model; of a trainer and a predictor when it is made; of L-BFGS, the fit of a label tree, evaluations and
- * calibrations when they are called. If they differ, the call fails with
- * #XSM_ERROR_ARGUMENT on all ranks, and the message says which one of which rank. The learning rate of single steps in
- * a host's loop is not compared.
+ * model; of a trainer and a predictor when it is made; of L-BFGS, the fit of a label tree and evaluations when they are
+ * called. If they differ, the call fails with #XSM_ERROR_ARGUMENT on all ranks, and the message says which one of which
+ * rank. The learning rate of single steps in a host's loop is not compared.
  *
  * **Exceptions.** The functions must return; they must not throw.
  *
@@ -81,19 +81,6 @@ struct xsm_comm {
     {                                                                                                                  \
         sizeof(xsm_comm), XSM_VERSION, 0, 1, 0, NULL, NULL, NULL, NULL                                                 \
     }
-
-/** Divides the rows of a dataset among the ranks of its context: each keeps the features of a contiguous share,
- *  and has neither memory nor a mapping for those of others. Labels, weights, the classes, and where sparse rows
- *  begin, stay on every rank. What divided models do with the rows gets the features of others for each batch,
- *  and the results are to the bit those of whole rows; calls that need the features of all rows refuse with
- *  #XSM_ERROR_UNSUPPORTED, and so does xsm_dataset_get_row() for a row of another rank. Does nothing to rows that
- *  are divided, or without several ranks. All ranks call it, with the same rows; it reads them once. It can be
- *  called after every other change of the rows.
- *  @param dataset the rows
- *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DATA if the dataset of a rank is not that of rank 0; #XSM_ERROR_COMM if the group fails;
- *          #XSM_CANCELLED. After an error the rows are whole. */
-XSM_API xsm_status xsm_dataset_divide(xsm_dataset *dataset, xsm_error *err);
 
 /** @} */
 

@@ -1,0 +1,20 @@
+/*
+ * Whether all processes of a group have the same rows, by hashes of the datasets (fingerprint.c). The context NULL is
+ * this process alone.
+ */
+#ifndef XSMI_SAME_ROWS_H
+#define XSMI_SAME_ROWS_H
+
+#include "data/dataset.h"
+
+#include <xsoftmax/batch.h>
+
+/* Compare the rows that all processes have read, the second without the features: an error on all if those of one are
+ * not rank 0's. Each sends 32 bytes. A process that has failed before calls xsmi_agree() instead. */
+xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
+xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
+/* xsmi_agree_same() on the rows of a batch: those of a dataset by its hash and the rows' numbers, those of a host's
+ * arrays by how many they are. `status` says whether the batch was accepted; if not it is not read. */
+xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err);
+
+#endif

@@ -1,0 +1,123 @@
+#include "model/together.h"
+
+#include "base/activity.h"
+#include "data/same_rows.h"
+#include "model/divided.h"
+
+xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return !m->apart ? XSM_OK
+                     : xsmi_fail(err, XSM_ERROR_STATE,
+                                 "%s needs weights of one step on all ranks, and a rank has failed in a step of this "
+                                 "model that others may have taken; load it from a file, or make a new one",
+                                 what);
+}
+
+/* -- failures ------------------------------------------------------------------------------------------------------ */
+
+void xsmi_together_begin(const xsm_model *m)
+{
+    xsmi_agree_begin(xsmi_model_group(m));
+}
+
+xsm_status xsmi_together(const xsm_model *m, xsm_status status, xsm_error *err)
+{
+    return xsmi_agree_once(xsmi_model_group(m), status, err);
+}
+
+xsm_status xsmi_together_end(const xsm_model *m, xsm_status status, xsm_error *err)
+{
+    return xsmi_agree_end(xsmi_model_group(m), status, err);
+}
+
+bool xsmi_together_failed(const xsm_model *m)
+{
+    return !xsmi_model_group(m) || xsmi_agreed(m->context);
+}
+
+xsm_status xsmi_together_end_step(xsm_model *m, bool alone, xsm_status status, xsm_error *err)
+{
+    xsm_context *group = xsmi_model_group(m);
+    if (!group || status == XSM_OK) {
+        return status;
+    }
+    float apart = m->apart || (alone && xsmi_met(group) && !xsmi_agreed(group));
+    status = xsmi_agree_once(group, status, err);
+    m->apart = xsmi_exchange_max(group, &apart, 1, NULL) != XSM_OK || apart > 0;
+    return status;
+}
+
+/* -- what all processes have --------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_together_rows(const xsm_model *m, const xsm_dataset *rows, bool labels_alone, xsm_error *err)
+{
+    xsm_context *group = xsmi_model_group(m);
+    return labels_alone ? xsmi_check_same_labels(group, rows, err) : xsmi_check_same_rows(group, rows, err);
+}
+
+xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, xsm_status status, xsm_error *err)
+{
+    return xsmi_check_same_batch(xsmi_model_group(m), batch, status, err);
+}
+
+xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_error *err)
+{
+    return xsmi_agree_same(
+        xsmi_model_group(m), XSM_OK, xsmi_dataset_order_bytes(rows), XSM_ERROR_DATA,
+        "the rows are mapped from a large file on this rank or on rank 0 alone, and so shuffled in another way; read "
+        "them alike on all ranks, or take XSM_ORDER_FILE",
+        err);
+}
+
+xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers, size_t count, xsm_status status,
+                                 xsm_error *err)
+{
+    return xsmi_numbers_agree(xsmi_model_group(m), numbers, count, status, err);
+}
+
+xsm_status xsmi_together_settings(const xsm_model *m, const xsmi_settings *s, xsm_status status, xsm_error *err)
+{
+    xsm_context *group = xsmi_model_group(m);
+    return group ? xsmi_settings_agree(group, s, status, err) : status;
+}
+
+xsm_status xsmi_together_file(const xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err)
+{
+    xsm_context *group = xsmi_model_group(m);
+    return group ? xsmi_check_same_file(group, xsmi_file_mark(file), name, err) : XSM_OK;
+}
+
+xsm_status xsmi_together_first(const xsm_model *m, double *number, xsm_error *err)
+{
+    xsm_context *group = xsmi_model_group(m);
+    return group ? xsmi_exchange_copy(group, number, sizeof *number, 0, err) : XSM_OK;
+}
+
+xsm_status xsmi_together_largest(const xsm_model *m, float *numbers, size_t count, xsm_error *err)
+{
+    xsm_context *group = xsmi_model_group(m);
+    return group ? xsmi_exchange_max(group, numbers, count, err) : XSM_OK;
+}
+
+uint32_t xsmi_together_callers(const xsm_model *m, const xsm_context *ctx)
+{
+    return xsmi_model_group(m) ? 1 : xsmi_context_threads(ctx);
+}
+
+/* -- scores -------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_together_score_rows(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
+                                    void *scratch, xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    if (xsmi_model_is_divided(m)) {
+        return xsmi_divided_score_rows(m, rows, lists, ctx, status, err);
+    }
+    XSMI_TRY(status);
+    xsmi_model_score_rows(m, rows, scratch, ctx);
+    return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}
+
+size_t xsmi_together_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top)
+{
+    return xsmi_model_is_divided(m) ? 0 : xsmi_model_score_all_scratch(m, sparse, blocks, top);
+}
