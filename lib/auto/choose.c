@@ -215,6 +215,21 @@ static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
     return text ? take_text(c, text, err) : XSM_OK;
 }
 
+xsm_status xsmi_check_seconds(const char *options, double seconds, xsm_error *err)
+{
+    return seconds >= 0 && isfinite(seconds)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_RANGE, "%s.seconds is %g; accepted is above 0, or 0 for no budget", options,
+                           seconds);
+}
+
+xsm_status xsmi_check_ridge(const char *options, double ridge, xsm_error *err)
+{
+    return ridge >= 0 && ridge <= XSMI_RIDGE_MAX
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_RANGE, "%s.ridge is %g; accepted is 0 to %g", options, ridge, XSMI_RIDGE_MAX);
+}
+
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
 {
     xsm_choose_options *o = &c->options;
@@ -232,10 +247,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     if (c->run.eta != 0) {
         XSMI_TRY(xsmi_check_eta(c->run.eta, err));
     }
-    if (!(o->seconds >= 0) || isinf(o->seconds)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the time budget is %g seconds; accepted is above 0, or 0 for none",
-                         o->seconds);
-    }
+    XSMI_TRY(xsmi_check_seconds("xsm_choose_options", o->seconds, err));
     if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_MRR) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);
     }
@@ -244,12 +256,11 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
                          "measure_top is %u; accepted is up to %d, with a measure of the best classes", o->measure_top,
                          XSMI_TOP_MOST);
     }
-    if (o->keep_ridge && !(o->ridge >= 0 && o->ridge <= XSMI_RIDGE_MAX)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_choose_options.ridge is %g; accepted is 0 to %g", o->ridge,
-                         XSMI_RIDGE_MAX);
-    }
+    XSMI_TRY(o->keep_ridge ? xsmi_check_ridge("xsm_choose_options", o->ridge, err) : XSM_OK);
     c->run.schedule = o->keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
-    c->run.factor = c->run.schedule == XSM_SCHEDULE_STEP && c->run.factor == 0 ? 0.9 : c->run.factor;
+    c->run.factor = c->run.schedule == XSM_SCHEDULE_STEP && c->run.factor == 0
+                        ? XSMI_DEFAULT(xsm_trainer_options, factor)
+                        : c->run.factor;
     c->ridge = o->keep_ridge ? o->ridge : -1;
     return xsmi_trainer_check_schedule(&c->run, err);
 }

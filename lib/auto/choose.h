@@ -217,4 +217,8 @@ double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs);
 /* Races all lines; *winner is NULL if none was tried. */
 xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err);
 
+/* Refuse a time budget or a ridge that a struct of options, of that name, may not have. */
+xsm_status xsmi_check_seconds(const char *options, double seconds, xsm_error *err);
+xsm_status xsmi_check_ridge(const char *options, double ridge, xsm_error *err);
+
 #endif

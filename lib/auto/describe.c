@@ -4,6 +4,7 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/order.h"
+#include "base/settings.h"
 
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 
 /* Bytes of a key, and of an option's value that needs no allocation. */
-enum { KEY = 200, VALUE = 200 };
+enum { KEY = 200 };
 
 static xsm_status set(xsm_model *m, const char *prefix, const char *name, const char *value, xsm_error *err)
 {
@@ -41,42 +42,20 @@ xsm_status xsmi_describe_real(xsm_model *m, const char *name, double value, xsm_
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* As xsm_estimator_get(). */
-typedef size_t (*getter)(const void *of, const char *name, char *buffer, size_t size);
-
-static size_t of_estimator(const void *of, const char *name, char *buffer, size_t size)
-{
-    return xsm_estimator_get(of, name, buffer, size);
-}
-
-static size_t of_optimizer(const void *of, const char *name, char *buffer, size_t size)
-{
-    return xsm_optimizer_get(of, name, buffer, size);
-}
-
 static size_t of_tree(const void *of, const char *name, char *buffer, size_t size)
 {
     return xsm_label_tree_get(of, name, buffer, size);
 }
 
 /* Writes the value of an option under prefix and name. */
-static xsm_status note(xsm_model *m, const char *prefix, const char *name, const void *of, getter get, xsm_error *err)
+static xsm_status note(xsm_model *m, const char *prefix, const char *name, const void *of, xsmi_option_getter get,
+                       xsm_error *err)
 {
-    char few[VALUE];
-    const size_t length = get(of, name, few, sizeof few);
-    if (length == SIZE_MAX) {
-        return XSM_OK;
-    }
-    if (length < sizeof few) {
-        return set(m, prefix, name, few, err);
-    }
-    char *all = xsmi_allocate(m->context, length + 1, 1); /* a list of classes */
-    if (!all) {
-        return xsmi_fail_memory(err, length + 1, "an option");
-    }
-    get(of, name, all, length + 1);
-    const xsm_status status = set(m, prefix, name, all, err);
-    xsmi_release(m->context, all, length + 1, 1);
+    char *value;
+    size_t size;
+    XSMI_TRY(xsmi_option_text(m->context, get, of, name, &value, &size, err));
+    const xsm_status status = value ? set(m, prefix, name, value, err) : XSM_OK;
+    xsmi_release(m->context, value, size, 1);
     return status;
 }
 
@@ -86,7 +65,7 @@ static xsm_status note_part(xsm_model *m, const xsm_estimator *e, const char *pa
 {
     char name[KEY];
     return snprintf(name, sizeof name, "%s.%s", part, option->name) < (int)sizeof name
-               ? note(m, "estimator.", name, e, of_estimator, err)
+               ? note(m, "estimator.", name, e, xsmi_estimator_get, err)
                : xsmi_fail(err, XSM_ERROR_LIMIT, "%s.%s: a name of more than %d bytes", part, option->name, KEY - 1);
 }
 
@@ -97,7 +76,7 @@ static xsm_status note_estimator(xsm_model *m, const xsm_estimator *e, xsm_error
     XSMI_TRY(xsm_estimator_get_info(e, &info, err));
     XSMI_TRY(xsm_model_set_metadata(m, "estimator", info.name, err));
     for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
-        XSMI_TRY(note(m, "estimator.", option->name, e, of_estimator, err));
+        XSMI_TRY(note(m, "estimator.", option->name, e, xsmi_estimator_get, err));
     }
     xsm_sampler_info sampler = XSM_SAMPLER_INFO_INIT;
     XSMI_TRY(info.sampler ? xsm_sampler_get_info(info.sampler, &sampler, err) : XSM_OK);
@@ -122,7 +101,7 @@ static xsm_status note_optimizer(xsm_model *m, const xsm_optimizer *o, xsm_error
     XSMI_TRY(xsm_model_set_metadata(m, "training.optimizer", info.name, err));
     const xsm_optimizer_ops *ops = xsm_optimizer_find(info.name);
     for (size_t i = 0; (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
-        XSMI_TRY(note(m, "training.optimizer.", option->name, o, of_optimizer, err));
+        XSMI_TRY(note(m, "training.optimizer.", option->name, o, xsmi_optimizer_get, err));
     }
     return XSM_OK;
 }

@@ -11,9 +11,8 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/fit.h>
-#include <xsoftmax/tune.h>
-
 #include <xsoftmax/pairs.h>
+#include <xsoftmax/tune.h>
 
 #include <math.h>
 #include <string.h>
@@ -98,17 +97,11 @@ static xsm_status read_options(training *t, const xsm_train_options *options, co
         t->run.schedule = XSM_SCHEDULE_STEP;
         t->run.factor = 0;
     }
-    t->run.factor = t->run.factor == 0 ? XSMI_DEFAULT_xsm_trainer_options_factor : t->run.factor;
+    t->run.factor = t->run.factor == 0 ? XSMI_DEFAULT(xsm_trainer_options, factor) : t->run.factor;
     XSMI_TRY(xsmi_trainer_check_schedule(&t->run, err));
     XSMI_TRY(t->run.eta != 0 ? xsmi_check_eta(t->run.eta, err) : XSM_OK);
-    if (!(o->seconds >= 0 && isfinite(o->seconds))) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_train_options.seconds is %g; accepted is above 0, or 0 for no budget", o->seconds);
-    }
-    if (o->keep_ridge && !(o->ridge >= 0 && o->ridge <= XSMI_RIDGE_MAX)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_train_options.ridge is %g; accepted is 0 to %g", o->ridge,
-                         XSMI_RIDGE_MAX);
-    }
+    XSMI_TRY(xsmi_check_seconds("xsm_train_options", o->seconds, err));
+    XSMI_TRY(o->keep_ridge ? xsmi_check_ridge("xsm_train_options", o->ridge, err) : XSM_OK);
     if (o->seed > (uint64_t)1 << 53) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_train_options.seed is %llu; accepted is up to 2^53",
                          (unsigned long long)o->seed);
@@ -308,7 +301,7 @@ static xsm_status choose(training *t, xsm_error *err)
     return apply(t, &c, err);
 }
 
-/* An estimator by its name, with what is named of its options. */
+/* An estimator by its name, with the seed. */
 static xsm_status name_estimator(training *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_new(t->context, t->options.method, &t->estimator, err));

@@ -52,17 +52,31 @@ xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double valu
     return xsmi_settings_add(s, key, "", text, err);
 }
 
+xsm_status xsmi_option_text(xsm_context *context, xsmi_option_getter get, const void *of, const char *name, char **text,
+                            size_t *size, xsm_error *err)
+{
+    const size_t length = get(of, name, NULL, 0);
+    *text = NULL;
+    *size = 0;
+    if (length == SIZE_MAX) {
+        return XSM_OK;
+    }
+    *text = xsmi_allocate(context, length + 1, 1);
+    if (!*text) {
+        return xsmi_fail_memory(err, length + 1, "the value of an option");
+    }
+    *size = length + 1;
+    (void)get(of, name, *text, *size);
+    return XSM_OK;
+}
+
 xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of,
                                     xsmi_option_getter get, xsm_error *err)
 {
-    size_t size = get(of, option->name, NULL, 0) + 1;
-    char *value = xsmi_allocate(s->context, size, 1);
-    if (!value) {
-        return xsmi_fail_memory(err, size, "the value of an option");
-    }
-    value[0] = '\0';
-    (void)get(of, option->name, value, size);
-    xsm_status status = xsmi_settings_add(s, prefix, option->name, value, err);
+    char *value;
+    size_t size;
+    XSMI_TRY(xsmi_option_text(s->context, get, of, option->name, &value, &size, err));
+    const xsm_status status = xsmi_settings_add(s, prefix, option->name, value ? value : "", err);
     xsmi_release(s->context, value, size, 1);
     return status;
 }

@@ -21,8 +21,13 @@ xsm_status xsmi_settings_add(xsmi_settings *s, const char *key, const char *more
 xsm_status xsmi_settings_add_whole(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
 xsm_status xsmi_settings_add_hash(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
 xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double value, xsm_error *err);
-/* Adds an option's value, as get() prints it, such as xsm_estimator_get(). */
+/* As xsm_estimator_get(). */
 typedef size_t (*xsmi_option_getter)(const void *of, const char *name, char *buffer, size_t size);
+/* The text of an option's value, to be released; *text is NULL where `of` has no such option. *size: bytes, with the 0.
+ */
+xsm_status xsmi_option_text(xsm_context *context, xsmi_option_getter get, const void *of, const char *name, char **text,
+                            size_t *size, xsm_error *err);
+/* Adds an option's value. */
 xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of,
                                     xsmi_option_getter get, xsm_error *err);
 /* Options of a struct: whole numbers, or real ones. */

@@ -476,7 +476,7 @@ xsm_status xsm_estimator_get_index_info(const xsm_estimator *e, uint32_t block, 
 
 #define PREFIX XSMI_SETTINGS_PREFIX
 
-static size_t get_of_estimator(const void *of, const char *name, char *buffer, size_t size)
+size_t xsmi_estimator_get(const void *of, const char *name, char *buffer, size_t size)
 {
     return xsm_estimator_get(of, name, buffer, size);
 }
@@ -496,7 +496,7 @@ xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm
     const xsm_option *option;
     XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator", "", e->ops.name, err));
     for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
-        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.", option, e, get_of_estimator, err));
+        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.", option, e, xsmi_estimator_get, err));
     }
     for (size_t i = 0; e->sampling.sampler && (option = xsm_sampler_ops_option(&e->sampling.sampler->ops, i)) != NULL;
          i++) {

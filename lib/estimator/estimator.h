@@ -213,6 +213,8 @@ typedef struct xsmi_bind_size {
 /* Adds an estimator's settings, with those of its sampler and its index; compares them among the processes of a group.
  */
 xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm_error *err);
+/* xsm_estimator_get() as an xsmi_option_getter. */
+size_t xsmi_estimator_get(const void *of, const char *name, char *buffer, size_t size);
 xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, xsm_error *err);
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err);

@@ -209,7 +209,7 @@ static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm
     return status;
 }
 
-static size_t get_of_optimizer(const void *of, const char *name, char *buffer, size_t size)
+size_t xsmi_optimizer_get(const void *of, const char *name, char *buffer, size_t size)
 {
     return xsm_optimizer_get(of, name, buffer, size);
 }
@@ -219,7 +219,7 @@ xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm
     const xsm_option *option;
     XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "optimizer", "", o->ops.name, err));
     for (size_t i = 0; (option = xsm_optimizer_ops_option(&o->ops, i)) != NULL; i++) {
-        XSMI_TRY(xsmi_settings_add_option(s, XSMI_SETTINGS_PREFIX "optimizer.", option, o, get_of_optimizer, err));
+        XSMI_TRY(xsmi_settings_add_option(s, XSMI_SETTINGS_PREFIX "optimizer.", option, o, xsmi_optimizer_get, err));
     }
     return XSM_OK;
 }

@@ -63,6 +63,8 @@ XSMI_COUNTED(optimizer)
 
 /* Adds an optimizer's settings. */
 xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm_error *err);
+/* xsm_optimizer_get() as an xsmi_option_getter. */
+size_t xsmi_optimizer_get(const void *of, const char *name, char *buffer, size_t size);
 
 /* The model that the optimizer was bound to. */
 static inline const xsm_model *xsmi_optimizer_model(const xsm_optimizer *o)
