@@ -118,6 +118,8 @@ typedef struct work {
     bool distances;               /* the scores are */
     char loaded[256], saved[256]; /* of load() */
     bool every_step;              /* the callback is called after each */
+    const settings *unlike;       /* rank 1's plan; NULL: the same */
+    uint64_t unlike_seed;         /* rank 1's */
     test_countdown *hook;         /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
     size_t cancel_at;             /* 0 = never */
     uint64_t stopped[TEST_RANKS]; /* the steps after which training was stopped; UINT64_MAX: it was not */
@@ -149,7 +151,8 @@ static int32_t on_progress(void *user, const xsm_progress *p)
 
 static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
 {
-    const settings *plan = t->of->plan;
+    const bool unlike = t->of->unlike && t->rank->rank == 1;
+    const settings *plan = unlike ? t->of->unlike : t->of->plan;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     shape.bias = plan->bias;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
@@ -168,6 +171,7 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
     options.epochs = 2;
     options.batch = plan->batch;
     options.eta = plan->eta > 0 ? plan->eta : 0.3;
+    options.seed = unlike ? t->of->unlike_seed : 0;
     options.progress = on_progress;
     options.progress_user = t;
     return xsm_trainer_new(ctx, t->model, t->of->rows, t->estimator, t->optimizer, &options, &t->trainer, err);
@@ -602,6 +606,53 @@ TEST(test_sent_shared)
     size_t size;
     free(run_on(&w, 2, 1, &size));
     assert_in_range(w.sent[0].bytes + w.sent[1].bytes, LEAST, MOST + REST);
+    test_problem_free(&p);
+}
+
+/* Rank 1 has one other setting, which all ranks name before any takes a step. */
+TEST(test_other_settings)
+{
+    static const settings same = {"importance", {{"negatives", "3"}, {"ridge", "0"}}, "sgd", 4, true, true, 0.5, 0};
+    static const struct {
+        settings of;
+        uint64_t seed;
+        const char *says;
+    } others[] = {
+        {{"nce", {{"negatives", "3"}, {"ridge", "0"}}, "sgd", 4, true, true, 0.5, 0},
+         0,
+         "rank 1 has estimator = nce, and rank 0 has importance"},
+        {{"importance", {{"negatives", "4"}, {"ridge", "0"}}, "sgd", 4, true, true, 0.5, 0},
+         0,
+         "rank 1 has estimator.negatives = 4, and rank 0 has 3"},
+        {{"importance", {{"negatives", "3"}, {"ridge", "2"}}, "sgd", 4, true, true, 0.5, 0},
+         0,
+         "rank 1 has estimator.ridge = 2, and rank 0 has 0"},
+        {{"importance", {{"negatives", "3"}, {"ridge", "0"}}, "adagrad", 4, true, true, 0.5, 0},
+         0,
+         "rank 1 has optimizer = adagrad, and rank 0 has sgd"},
+        {{"importance", {{"negatives", "3"}, {"ridge", "0"}}, "sgd", 5, true, true, 0.5, 0},
+         0,
+         "rank 1 has batch = 5, and rank 0 has 4"},
+        {{"importance", {{"negatives", "3"}, {"ridge", "0"}}, "sgd", 4, true, true, 0.25, 0},
+         0,
+         "rank 1 has eta = 0.25, and rank 0 has 0.5"},
+        {{"importance", {{"negatives", "3"}, {"ridge", "0"}}, "sgd", 4, true, true, 0.5, 0},
+         7,
+         "rank 1 has seed = 7, and rank 0 has 0"},
+    };
+    test_problem p = problem_of(&same);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        work w = {.plan = &same, .rows = p.data, .unlike = &others[i].of, .unlike_seed = others[i].seed};
+        test_rank ranks[TEST_RANKS];
+        test_run_ranks(3, 1, 0, train, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            if (ranks[r].status != XSM_ERROR_ARGUMENT || !strstr(ranks[r].err.message, others[i].says)) {
+                fail_msg("%s: rank %u: %s: %s", others[i].says, r, xsm_status_name(ranks[r].status),
+                         ranks[r].err.message);
+            }
+            assert_int_equal(w.steps[r], 0);
+        }
+    }
     test_problem_free(&p);
 }
 
