@@ -2,6 +2,7 @@
 #include "training.h"
 
 #include "estimator/estimator.h"
+#include "model/hierarchy.h"
 #include "sampler/sampler.h"
 
 #include <math.h>
@@ -310,17 +311,17 @@ void test_correct(xsm_model *m, const test_problem *p, int32_t kind)
             weights[k] = k % 97 * (k % 5);
         }
         assert_ok(xsmi_hierarchy_huffman(m->context, weights, p->classes, &tree, &err), err);
-        xsmi_model_set_hierarchy(m, tree);
+        assert_ok(xsmi_model_set_hierarchy(m, tree, &err), err);
         xsmi_class_tree_release(tree);
         free(weights);
     } else if (kind != XSM_CORRECTION_NONE) {
         xsm_sampler *sampler = NULL;
-        xsmi_correction *c = NULL;
+        xsmi_head *c = NULL;
         assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
         assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
         assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
-        xsmi_model_set_correction(m, c);
-        xsmi_correction_release(c);
+        xsmi_model_set_head(m, c);
+        xsmi_head_release(c);
         xsm_sampler_free(sampler);
     }
 }

@@ -146,7 +146,7 @@ static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, 
 {
     const uint64_t first = c->rows.starts[c->rows.part], end = c->rows.starts[c->rows.part + 1];
     /* Label trees are calibrated as they are. */
-    const bool calibrates = c->measure == XSM_MEASURE_LOG_LOSS && !m->hierarchy && !m->trees;
+    const bool calibrates = c->measure == XSM_MEASURE_LOG_LOSS && !xsmi_model_nodes(m);
     const bool alone = calibrates && !c->survey.several;
     bool done = false;
     *good = true;

@@ -287,8 +287,8 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->runner.model, t->run.train, err));
     xsmi_tune_measure(t);
-    if (t->estimator->hierarchy) { /* the tree of the run, not of a trial's rows */
-        xsmi_model_set_hierarchy(t->runner.model, t->estimator->hierarchy);
+    if (t->estimator->ops.kind == XSM_ESTIMATOR_HIERARCHY) { /* the tree of the run, not of a trial's rows */
+        xsmi_model_set_head(t->runner.model, t->estimator->head);
     }
     XSMI_TRY(xsmi_tune_narrow(t, err));
     xsmi_estimator_unbind(t->estimator);
@@ -319,25 +319,6 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
     t->result->share = t->spent / xsmi_tune_run_work(t, LAST);
     conclude(t);
     return XSM_OK;
-}
-
-/* What training changes of a model's scores beside the weights: references. */
-typedef struct scoring {
-    xsmi_correction *correction;
-    xsmi_class_tree *hierarchy;
-} scoring;
-
-static scoring keep_scoring(const xsm_model *m)
-{
-    return (scoring){xsmi_correction_retain(m->correction), xsmi_class_tree_retain(m->hierarchy)};
-}
-
-static void restore_scoring(xsm_model *m, scoring *s)
-{
-    xsmi_model_set_correction(m, s->correction);
-    xsmi_model_set_hierarchy(m, s->hierarchy);
-    xsmi_correction_release(s->correction);
-    xsmi_class_tree_release(s->hierarchy);
 }
 
 /* Makes sure that the weights are zeros that can be written. */
@@ -395,14 +376,15 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     }
     t.runner.progress = t.options.progress ? on_progress : NULL;
     t.runner.user = &t;
-    scoring before = keep_scoring(model);
+    xsmi_head *before = xsmi_head_retain(model->head);
     xsmi_activity activity;
     xsmi_begin_cover(&activity, t.runner.context, "choosing a learning rate", "trials", 0);
     status = xsmi_end(&activity, tune(&t, err), err);
     estimator->common.ridge = t.run.ridge;
     xsmi_estimator_unbind(estimator);
     xsmi_tune_rows_free(&t);
-    restore_scoring(model, &before);
+    xsmi_model_set_head(model, before);
+    xsmi_head_release(before);
     xsmi_runner_free(&t.runner);
     if (status == XSM_OK) {
         *out = t.result;

@@ -56,7 +56,7 @@ static bool possible(xsmi_tuner *t)
 {
     const xsm_estimator *e = t->estimator;
     const xsm_dataset *d = t->rows.train;
-    if (e->exact || t->judge == XSMI_JUDGE_OWN || e->search.searcher || e->correction || e->hierarchy ||
+    if (e->exact || t->judge == XSMI_JUDGE_OWN || e->search.searcher || e->head ||
         !xsmi_model_is_linear(t->runner.model) || t->runner.model->w.layout != XSM_LAYOUT_CLASS_MAJOR ||
         (e->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || (e->sampling.sampler && e->sampling.sampler != e->sampling.own) ||
         d->counted.labels != d->rows || d->counted.unseen_labels > 0 || names_classes(e)) {

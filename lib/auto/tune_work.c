@@ -101,7 +101,7 @@ void xsmi_tune_measure(xsmi_tuner *t)
         c->score_class = 0;
         c->score_few = SEARCH_SCORE * width;
     }
-    if (e->hierarchy && !own) { /* the loss of a path is the log-loss, at less cost */
+    if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY && !own) { /* the loss of a path is the log-loss, at less cost */
         t->judge = XSMI_JUDGE_OWN;
         c->score_class = 0;
         c->score_few = PATH_SCORE * width;

@@ -113,10 +113,8 @@ static xsm_status check_threads(const xsmi_estimator_trial *t, xsm_gradient *g, 
                 status = check_joint(t, into, err);
             }
             xsm_estimator_free(e);
-            xsmi_correction_release(into->correction); /* they are in the memory that is freed now */
-            into->correction = NULL;
-            xsmi_class_tree_release(into->hierarchy);
-            into->hierarchy = NULL;
+            xsmi_head_release(into->head); /* it is in the memory that is freed now */
+            into->head = NULL;
         }
         size_t left = xsmi_trial_blocks(&memory);
         xsmi_trial_end(&memory, ctx);

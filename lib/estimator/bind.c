@@ -91,7 +91,7 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
 /* The correction of the model's scores must match the estimator's training. */
 static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    const bool nodes = model->hierarchy != NULL;
+    const xsmi_head_kind *kind = model->head ? model->head->kind : NULL;
     const bool hierarchical = e->ops.kind == XSM_ESTIMATOR_HIERARCHY;
     if (hierarchical && model->layer && model->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
@@ -99,24 +99,27 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
                          "cannot be tied to them",
                          e->ops.name);
     }
-    if (nodes && !hierarchical) {
+    if (!kind || (kind->nodes && hierarchical)) {
+        return XSM_OK;
+    }
+    if (kind->nodes) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree, which estimator '%s' would take for "
                          "classes; train it with hierarchical, or a new model",
                          e->ops.name);
     }
-    if (model->correction && !model->correction->kind->drawn && !e->exact) {
+    if (!kind->drawn && !e->exact) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores have numbers of pairs added, which estimator '%s' does not know of; clear "
                          "its correction, and have the pairs counted when it is trained",
                          e->ops.name);
     }
-    if (model->correction && (hierarchical || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
+    if (hierarchical || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED))) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
                          "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
                          "clear its correction",
-                         model->correction->kind->name, e->ops.name);
+                         kind->name, e->ops.name);
     }
     return XSM_OK;
 }

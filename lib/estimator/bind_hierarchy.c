@@ -8,12 +8,13 @@
  * adversarial tree of Bamler and Mandt (2020, section 3), which is fitted to the rows.
  */
 #include "estimator/estimator.h"
+#include "model/hierarchy.h"
 
 enum { TREE_HUFFMAN, TREE_BALANCED, TREE_FITTED };
 const char *const xsmi_hierarchy_names[] = {"huffman", "balanced", "fitted", NULL};
 
 /* The leaves of a tree fitted to the rows, from left to right. */
-static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_class_tree **h, xsm_error *err)
+static xsm_status make_fitted(const xsm_estimator *e, const xsm_dataset *train, xsmi_class_tree **h, xsm_error *err)
 {
     xsm_sampler *sampler = NULL;
     uint32_t *order = NULL;
@@ -44,7 +45,7 @@ static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_c
     return status;
 }
 
-static xsm_status make_hierarchy(xsm_estimator *e, const xsm_dataset *train, xsm_error *err)
+static xsm_status make_hierarchy(const xsm_estimator *e, const xsm_dataset *train, xsmi_class_tree **h, xsm_error *err)
 {
     if (train->classes < 2) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "estimator '%s' needs 2 classes at least, the data have %u", e->ops.name,
@@ -57,28 +58,32 @@ static xsm_status make_hierarchy(xsm_estimator *e, const xsm_dataset *train, xsm
                          e->ops.name);
     }
     if (e->common.tree == TREE_FITTED) {
-        return make_fitted(e, train, &e->hierarchy, err);
+        return make_fitted(e, train, h, err);
     }
     return e->common.tree == TREE_BALANCED
-               ? xsmi_hierarchy_balanced(e->context, NULL, train->classes, &e->hierarchy, err)
-               : xsmi_hierarchy_huffman(e->context, train->map.counts, train->classes, &e->hierarchy, err);
+               ? xsmi_hierarchy_balanced(e->context, NULL, train->classes, h, err)
+               : xsmi_hierarchy_huffman(e->context, train->map.counts, train->classes, h, err);
 }
 
 xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                          xsm_error *err)
 {
-    if (model->hierarchy) {
-        e->hierarchy = xsmi_class_tree_retain(model->hierarchy);
+    if (xsmi_model_nodes(model)) {
+        e->head = xsmi_head_retain(model->head);
     } else {
-        XSMI_TRY(make_hierarchy(e, train, err));
+        xsmi_class_tree *h = NULL;
+        XSMI_TRY(make_hierarchy(e, train, &h, err));
+        const xsm_status status = xsmi_head_of_hierarchy(h, &e->head, err);
+        xsmi_class_tree_release(h);
+        XSMI_TRY(status);
     }
-    e->width = e->hierarchy->depth;
+    e->width = e->head->hierarchy->depth;
     return XSM_OK;
 }
 
 void xsmi_hierarchy_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
 {
-    const xsmi_class_tree *h = e->hierarchy;
+    const xsmi_class_tree *h = e->head->hierarchy;
     for (uint64_t i = first; i < first + count; i++) {
         const size_t at = i * g->width;
         g->lengths[i] = xsmi_hierarchy_path(h, g->example[i].labels[0], g->classes + at, g->work.draws + at);

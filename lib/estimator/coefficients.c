@@ -46,13 +46,9 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         .threads = threads,
     };
     XSMI_TRY(xsmi_gradient_reserve(g, &shape, err));
-    if (g->correction != e->correction) {
-        xsmi_correction_release(g->correction);
-        g->correction = xsmi_correction_retain(e->correction);
-    }
-    if (g->hierarchy != e->hierarchy) {
-        xsmi_class_tree_release(g->hierarchy);
-        g->hierarchy = xsmi_class_tree_retain(e->hierarchy);
+    if (g->head != e->head) {
+        xsmi_head_release(g->head);
+        g->head = xsmi_head_retain(e->head);
     }
     g->row_bound = e->row_bound;
     g->link = xsmi_estimator_link(e);

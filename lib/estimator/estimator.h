@@ -73,10 +73,9 @@ struct xsm_estimator {
     xsmi_spans *spans;  /* of joint batches; made with the first one */
     double row_bound;   /* maximum row norm; 0 = none */
 
-    xsmi_correction *correction; /* the correction that the model needs, or NULL */
-    xsmi_class_tree *hierarchy;  /* the hierarchy that the model needs, or NULL */
-    xsmi_sampling sampling;      /* of estimators with a sampler */
-    xsmi_searching search;       /* of estimators that search */
+    xsmi_head *head;        /* what the model needs: a correction or a hierarchy, or NULL */
+    xsmi_sampling sampling; /* of estimators with a sampler */
+    xsmi_searching search;  /* of estimators that search */
 };
 
 XSMI_COUNTED(estimator)

@@ -38,10 +38,8 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     xsmi_release(e->context, e->sampling.codes, e->sampling.code_count, sizeof *e->sampling.codes);
     e->sampling.codes = NULL;
     e->sampling.code_count = 0;
-    xsmi_correction_release(e->correction);
-    e->correction = NULL;
-    xsmi_class_tree_release(e->hierarchy);
-    e->hierarchy = NULL;
+    xsmi_head_release(e->head);
+    e->head = NULL;
     if (e->sampling.own) {
         xsmi_sampler_unbind(e->sampling.own); /* so that its options can be set again */
     }
@@ -97,7 +95,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
         XSMI_TRY(xsmi_sampler_need_every(s, plan.label_probabilities ? NULL : train->map.counts, err));
     }
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
-        XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
+        XSMI_TRY(xsmi_sampler_correction(s, &e->head, err));
     }
     if (e->labels_alone) {
         return XSM_OK; /* codes are made with each batch */

@@ -72,8 +72,7 @@ void xsm_gradient_free(xsm_gradient *g)
         xsmi_release(ctx, g->classes, g->list_capacity, sizeof *g->classes);
         xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
         xsmi_release_all(ctx, HIDDEN(&g->layer), &g->layer.capacity);
-        xsmi_correction_release(g->correction);
-        xsmi_class_tree_release(g->hierarchy);
+        xsmi_head_release(g->head);
         clear_shared(ctx, g);
         clear_gathered(ctx, &g->work.gathered);
         xsmi_release(ctx, g->work.own.counts, g->work.own.example_capacity, sizeof *g->work.own.counts);

@@ -10,7 +10,7 @@
 
 #include "gradient/limits.h"
 #include "gradient/work.h"
-#include "model/correction.h"
+#include "model/head.h"
 
 #include <xsoftmax/ext/estimator.h>
 
@@ -65,13 +65,12 @@ struct xsm_gradient {
     int32_t link; /* XSM_LINK_* of the scores that steps lead to */
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
-    bool layered;                /* the examples' rows are the hidden vectors of `layer`; of the gradient that
-                                    xsmi_gradient_part() has made, of that of the whole */
-    xsmi_correction *correction; /* the correction that the model needs, or NULL */
-    xsmi_class_tree *hierarchy;  /* the hierarchy that the model needs, or NULL */
-    double decay;                /* weight decay factor of all weights */
-    double row_bound;            /* maximum row norm after the step; 0 = none */
-    double loss;                 /* the mean over the examples */
+    bool layered; /* the examples' rows are the hidden vectors of `layer`; of the gradient that xsmi_gradient_part() has
+                     made, of that of the whole */
+    xsmi_head *head;  /* what the model needs: a correction or a hierarchy, or NULL */
+    double decay;     /* weight decay factor of all weights */
+    double row_bound; /* maximum row norm after the step; 0 = none */
+    double loss;      /* the mean over the examples */
     double largest; /* max over all entries of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight
                        or bias, per unit of eta */
     xsmi_whole_gradient whole;

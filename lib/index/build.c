@@ -30,7 +30,7 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
 {
     const xsm_index *x = source->state;
     const xsm_model *m = x->model;
-    const float *log_q = x->correction ? x->correction->numbers : NULL;
+    const float *log_q = x->head ? x->head->numbers : NULL;
     xsmi_weights_copy(&m->w, rows, first, count, false, out, stride);
     for (uint32_t j = 0; x->own_width > x->width && j < count; j++) {
         const uint32_t k = rows ? rows[j] : first + j;
@@ -238,16 +238,16 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
-    const xsmi_correction *correction = model->correction;
+    const xsmi_head *head = model->head;
     XSMI_TRY(model->w.narrow.data ? XSM_OK : xsmi_model_need_dense(model, "an index", err));
-    if (model->hierarchy || (correction && !correction->numbers)) {
+    if (head && !head->numbers) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "
                          "features, all that an index can search; %s",
-                         model->hierarchy ? "a hierarchy" : correction->kind->described,
-                         correction && correction->tree ? "search the tree itself: xsm_predictor_options.beam, "
-                                                          "--beam on the command line"
-                                                        : "a predictor searches it without one");
+                         head->kind->described,
+                         head->tree ? "search the tree itself: xsm_predictor_options.beam, "
+                                      "--beam on the command line"
+                                    : "a predictor searches it without one");
     }
     xsmi_index_clear(x);
     xsmi_index_aim(x, model);
@@ -255,8 +255,8 @@ xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_err
     x->wanted = 0;
     x->count = model->classes;
     x->width = model->features;
-    xsmi_index_hold(x, model->correction);
-    x->own_width = model->features + (xsmi_model_has_bias(model) || correction);
+    xsmi_index_hold(x, model->head);
+    x->own_width = model->features + (xsmi_model_has_bias(model) || head);
     return XSM_OK;
 }
 

@@ -90,11 +90,11 @@ xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *
     return XSM_OK;
 }
 
-void xsmi_index_hold(xsm_index *x, xsmi_correction *correction)
+void xsmi_index_hold(xsm_index *x, xsmi_head *head)
 {
-    xsmi_correction *before = x->correction;
-    x->correction = xsmi_correction_retain(correction);
-    xsmi_correction_release(before);
+    xsmi_head *before = x->head;
+    x->head = xsmi_head_retain(head);
+    xsmi_head_release(before);
 }
 
 void xsmi_index_aim(xsm_index *x, const xsm_model *model)

@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "base/counted.h"
 #include "base/option.h"
-#include "model/correction.h"
+#include "model/head.h"
 #include "model/model.h"
 
 #include <xsoftmax/ext/index.h>
@@ -25,7 +25,7 @@ struct xsm_index {
     bool built;
     xsm_index_rows rows;              /* the rows that it was built over, */
     const xsm_model *model;           /* or the model (a reference), */
-    xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
+    xsmi_head *head;                  /* with its head at that time, numbers or NULL (a reference) */
     uint64_t shape;                   /* of the model at that time */
     uint32_t count, width, own_width; /* own_width: including the bias or what replaces it */
     bool sliced;                      /* over a slice of the model, without its common scale */
@@ -38,7 +38,7 @@ XSMI_COUNTED(index)
 /* Reads a row, own_width numbers. */
 void xsmi_index_read_row(const xsm_index *index, uint32_t row, float *out);
 /* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
-void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
+void xsmi_index_hold(xsm_index *index, xsmi_head *head);
 /* Sets the model that its rows are of, NULL = none, and keeps a reference to it. */
 void xsmi_index_aim(xsm_index *index, const xsm_model *model);
 /* Returns the index to the state before it was built. */

@@ -57,15 +57,15 @@ static uint32_t name_of(const xsmi_class_tree *h, uint32_t node)
     return xsmi_class_tree_is_leaf(h, node) ? h->made[node] : h->number[node];
 }
 
-size_t xsmi_best_first_scratch(const xsmi_class_tree *h)
+size_t xsmi_best_first_scratch(const xsm_model *m)
 {
-    return (size_t)h->classes * sizeof(open); /* each open node has classes of its own */
+    return (size_t)m->classes * sizeof(open); /* each open node has classes of its own */
 }
 
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
                          const xsmi_top *list, void *scratch)
 {
-    const xsmi_class_tree *h = m->hierarchy;
+    const xsmi_class_tree *h = m->head->hierarchy;
     open *heap = scratch;
     uint32_t count = 0, found = 0;
     uint64_t opened = 0;

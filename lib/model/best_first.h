@@ -11,7 +11,7 @@
 #include "model/score.h"
 
 /* Bytes of scratch. */
-size_t xsmi_best_first_scratch(const xsmi_class_tree *h);
+size_t xsmi_best_first_scratch(const xsm_model *m);
 /* The most probable classes of a row under a model with a hierarchy, and their log p, falling, of equal ones the
  * smaller class first; of those that the filter leaves (NULL = all), where they are fewer, XSMI_NO_CLASS and -INFINITY
  * past the last. Returns the number of nodes expanded, 0 when a score is not finite. */

@@ -141,10 +141,8 @@ xsm_status xsm_model_set_link(xsm_model *m, int32_t link, xsm_error *err)
     if (link != XSM_LINK_SOFTMAX && link != XSM_LINK_SIGMOID) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "link %d is no XSM_LINK_* value", link);
     }
-    if (link == XSM_LINK_SIGMOID && (m->trees || m->hierarchy)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s",
-                         m->trees ? "the link of a label tree is an option of its fit"
-                                  : "the model's scores are log-probabilities of its hierarchy, which sum to one");
+    if (link == XSM_LINK_SIGMOID && xsmi_model_nodes(m)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s", xsmi_model_nodes(m)->why_softmax);
     }
     xsmi_model_put_link(m, link);
     return XSM_OK;
@@ -166,16 +164,6 @@ xsm_status xsm_model_get_calibration(const xsm_model *m, xsm_calibration *calibr
 
 xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err)
 {
-    if (m->hierarchy) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model's scores are log-probabilities of its hierarchy, which cannot be calibrated; any "
-                         "other model can");
-    }
-    if (m->trees && !xsmi_label_sums_to_one(m->trees) && method == XSM_CALIBRATION_TEMPERATURE) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a temperature needs probabilities that sum to one, which the label tree's link '%s' does not "
-                         "give; XSM_CALIBRATION_LABELS is accepted",
-                         xsmi_link_names[m->trees->link]);
-    }
-    return XSM_OK;
+    const xsmi_head_of_nodes *nodes = xsmi_model_nodes(m);
+    return nodes ? nodes->check_calibration(m->head, method, err) : XSM_OK;
 }

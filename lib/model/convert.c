@@ -219,7 +219,7 @@ static xsm_status convert_linear(const xsm_model *m, int32_t dtype, xsm_model **
 
 static xsm_status convert_trees(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
-    const xsmi_label_trees *from = m->trees;
+    const xsmi_label_trees *from = xsmi_model_trees(m);
     xsmi_label_tree trees[XSMI_LABEL_TREES] = {{NULL, NULL}};
     xsm_status status = XSM_OK;
     for (uint32_t t = 0; status == XSM_OK && t < from->count; t++) {
@@ -240,7 +240,7 @@ static xsm_status convert_trees(const xsm_model *m, int32_t dtype, xsm_model **o
 static xsm_status convert_rows(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     xsm_model *to = NULL;
-    XSMI_TRY(m->trees ? convert_trees(m, dtype, &to, err) : convert_linear(m, dtype, &to, err));
+    XSMI_TRY(xsmi_model_trees(m) ? convert_trees(m, dtype, &to, err) : convert_linear(m, dtype, &to, err));
     const xsm_status status = xsmi_model_copy_rest(m, to, err);
     if (status == XSM_OK) {
         *out = to;

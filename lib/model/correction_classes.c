@@ -2,24 +2,24 @@
  * A correction of one number per class, log p_n(k) of a sampler that does not depend on the row. In a file:
  * `correction` F32 [K].
  */
-#include "model/correction.h"
+#include "model/head.h"
 
 #include <string.h>
 
 typedef struct of_classes {
-    xsmi_correction base;
+    xsmi_head base;
     float *log_q; /* [classes] */
 } of_classes;
 
-xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_correction **out,
+xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_head **out,
                                       xsm_error *err)
 {
-    xsmi_correction *c = NULL;
-    XSMI_TRY(xsmi_correction_new(ctx, &xsmi_classes_correction, classes, &c, err));
+    xsmi_head *c = NULL;
+    XSMI_TRY(xsmi_head_new(ctx, &xsmi_classes_head, classes, &c, err));
     of_classes *own = (of_classes *)c;
     own->log_q = xsmi_allocate(ctx, classes, sizeof *log_q);
     if (!own->log_q) {
-        xsmi_correction_release(c);
+        xsmi_head_release(c);
         return xsmi_fail_memory(err, classes * sizeof *log_q, "a correction of scores");
     }
     memcpy(own->log_q, log_q, classes * sizeof *log_q);
@@ -28,13 +28,13 @@ xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint
     return XSM_OK;
 }
 
-static void clear(xsmi_correction *c)
+static void clear(xsmi_head *c)
 {
     xsmi_release(c->context, ((of_classes *)c)->log_q, c->classes, sizeof(float));
 }
 
-static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
-                       float *scores, float *scratch)
+static void add_chosen(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
+                       float *scratch)
 {
     (void)x;
     (void)scratch;
@@ -43,7 +43,7 @@ static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const u
     }
 }
 
-static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
+static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                      const void *prepared, float *scores)
 {
     const float *log_q = c->numbers + tile->first;
@@ -62,7 +62,7 @@ static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi
 
 static const char *const tensor_names[] = {"correction", NULL};
 
-static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
+static size_t save(const xsmi_head *c, xsmi_tensor *tensors)
 {
     tensors[0] = (xsmi_tensor){.name = tensor_names[0],
                                .dtype = XSMI_DTYPE_F32,
@@ -73,7 +73,7 @@ static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
     return 1;
 }
 
-static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_error *err)
+static xsm_status load(const xsmi_tensor_source *s, xsmi_head **out, xsm_error *err)
 {
     const xsmi_tensor *numbers = s->tensors[0];
     const float *values = (const float *)(const void *)numbers->data;
@@ -85,7 +85,7 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_e
     return xsmi_correction_of_classes(s->context, values, s->classes, out, err);
 }
 
-const xsmi_correction_kind xsmi_classes_correction = {
+const xsmi_head_kind xsmi_classes_head = {
     .number = XSM_CORRECTION_CLASSES,
     .name = "classes",
     .described = "a number for each class",

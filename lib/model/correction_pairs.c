@@ -3,7 +3,7 @@
  * U32 [D], how many classes each feature has, and feature by feature the classes, rising, as `pair_classes` U32, and
  * their values as `pair_values` F32.
  */
-#include "model/correction.h"
+#include "model/head.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/comm.h"
@@ -16,37 +16,37 @@
 #include <xsoftmax/pairs.h>
 
 typedef struct correction_of_pairs {
-    xsmi_correction base;
+    xsmi_head base;
     xsmi_pairs pairs;
 } correction_of_pairs;
 
-static const xsmi_pairs *pairs_of(const xsmi_correction *c)
+static const xsmi_pairs *pairs_of(const xsmi_head *c)
 {
     return &((const correction_of_pairs *)c)->pairs;
 }
 
 /* Moves the contents of `pairs`, which is left empty. */
-static xsm_status of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_correction **out, xsm_error *err)
+static xsm_status of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_head **out, xsm_error *err)
 {
-    XSMI_TRY(xsmi_correction_new(ctx, &xsmi_pairs_correction, pairs->classes, out, err));
+    XSMI_TRY(xsmi_head_new(ctx, &xsmi_pairs_head, pairs->classes, out, err));
     ((correction_of_pairs *)*out)->pairs = *pairs;
     memset(pairs, 0, sizeof *pairs);
     return XSM_OK;
 }
 
-static void clear(xsmi_correction *c)
+static void clear(xsmi_head *c)
 {
     xsmi_pairs_clear(&((correction_of_pairs *)c)->pairs);
 }
 
-static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
-                       float *scores, float *scratch)
+static void add_chosen(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
+                       float *scratch)
 {
     (void)scratch;
     xsmi_pairs_add(pairs_of(c), x, classes, count, scores);
 }
 
-static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
+static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                      const void *prepared, float *scores)
 {
     (void)prepared;
@@ -68,7 +68,7 @@ static xsmi_tensor list(const char *name, xsmi_dtype dtype, size_t count, const 
     return (xsmi_tensor){.name = name, .dtype = dtype, .rank = 1, .shape = {count}, .size = size, .data = data};
 }
 
-static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
+static size_t save(const xsmi_head *c, xsmi_tensor *tensors)
 {
     const xsmi_pairs *p = pairs_of(c);
     tensors[0] = list(tensor_names[0], XSMI_DTYPE_U32, p->features, p->counts);
@@ -86,7 +86,7 @@ static xsm_status bad_pairs(const xsmi_tensor_source *s, xsm_error *err)
         s->name, s->features, s->classes);
 }
 
-static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_error *err)
+static xsm_status load(const xsmi_tensor_source *s, xsmi_head **out, xsm_error *err)
 {
     const xsmi_tensor *const *t = s->tensors;
     const uint64_t count = t[1] && t[1]->rank == 1 ? t[1]->shape[0] : 0;
@@ -114,7 +114,7 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_e
     return status;
 }
 
-const xsmi_correction_kind xsmi_pairs_correction = {
+const xsmi_head_kind xsmi_pairs_head = {
     .number = XSM_CORRECTION_PAIRS,
     .name = "pairs",
     .described = "pairs of features and classes",
@@ -153,7 +153,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
                          "%llu labels of the rows are of no class of the model; pairs are counted in rows without such",
                          (unsigned long long)train->counted.unseen_labels);
     }
-    if (m->hierarchy || (m->correction && m->correction->kind != &xsmi_pairs_correction)) {
+    if (m->head && m->head->kind != &xsmi_pairs_head) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores have a correction already, by '%s'; clear it before, or do without pairs",
                          xsmi_model_correction_name(m));
@@ -164,7 +164,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     /* Two passes over each label's row. */
     xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
     xsm_context *group = xsmi_model_group(m);
-    xsmi_correction *correction = NULL, *part = NULL;
+    xsmi_head *correction = NULL, *part = NULL;
     xsm_status status = xsmi_end(&activity, xsmi_pairs_count(m->context, train, strength, &pairs, err), err);
     if (status == XSM_OK && pairs.count > 0) {
         status = of_pairs(m->context, &pairs, &correction, err);
@@ -174,13 +174,13 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     }
     status = xsmi_agree(group, status, err);
     if (status == XSM_OK) {
-        xsmi_model_set_correction(m, correction);
+        xsmi_model_set_head(m, correction);
         if (part) {
-            xsmi_model_set_correction(m->part.own, part);
+            xsmi_model_set_head(m->part.own, part);
         }
     }
-    xsmi_correction_release(part);
-    xsmi_correction_release(correction);
+    xsmi_head_release(part);
+    xsmi_head_release(correction);
     xsmi_pairs_clear(&pairs);
     return status;
 }

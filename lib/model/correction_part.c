@@ -2,24 +2,24 @@
  * The correction of a part of a divided model (divided.h): that of the whole model, whose classes begin with another
  * number.
  */
-#include "model/correction.h"
+#include "model/head.h"
 
 /* Classes that are renumbered together. */
 #define SOME 64
 
 typedef struct of_part {
-    xsmi_correction base;
-    xsmi_correction *whole; /* a reference */
+    xsmi_head base;
+    xsmi_head *whole; /* a reference */
     uint32_t first;
 } of_part;
 
-static void clear(xsmi_correction *c)
+static void clear(xsmi_head *c)
 {
-    xsmi_correction_release(((of_part *)c)->whole);
+    xsmi_head_release(((of_part *)c)->whole);
 }
 
-static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
-                       float *scores, float *scratch)
+static void add_chosen(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
+                       float *scratch)
 {
     const of_part *p = (const of_part *)c;
     uint32_t moved[SOME];
@@ -32,14 +32,14 @@ static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const u
     }
 }
 
-static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
+static void prepare(const xsmi_head *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
                     void *prepared)
 {
-    const xsmi_correction *whole = ((const of_part *)c)->whole;
+    const xsmi_head *whole = ((const of_part *)c)->whole;
     whole->kind->prepare(whole, kernels, rows, count, prepared);
 }
 
-static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
+static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                      const void *prepared, float *scores)
 {
     const of_part *p = (const of_part *)c;
@@ -52,17 +52,16 @@ static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi
     .number = XSM_CORRECTION_NONE, .name = "part", .described = "the correction of a whole model",                     \
     .size = sizeof(of_part), .clear = clear, .chosen = add_chosen, .tile = add_tile
 
-static const xsmi_correction_kind part_correction = {KIND};
-static const xsmi_correction_kind prepared_correction = {KIND, .prepare = prepare};
+static const xsmi_head_kind part_correction = {KIND};
+static const xsmi_head_kind prepared_correction = {KIND, .prepare = prepare};
 
-xsm_status xsmi_correction_of_part(xsmi_correction *whole, uint32_t first, uint32_t classes, xsmi_correction **out,
-                                   xsm_error *err)
+xsm_status xsmi_correction_of_part(xsmi_head *whole, uint32_t first, uint32_t classes, xsmi_head **out, xsm_error *err)
 {
-    xsmi_correction *c = NULL;
-    XSMI_TRY(xsmi_correction_new(whole->context, whole->kind->prepare ? &prepared_correction : &part_correction,
-                                 classes, &c, err));
+    xsmi_head *c = NULL;
+    XSMI_TRY(xsmi_head_new(whole->context, whole->kind->prepare ? &prepared_correction : &part_correction, classes, &c,
+                           err));
     of_part *p = (of_part *)c;
-    p->whole = xsmi_correction_retain(whole);
+    p->whole = xsmi_head_retain(whole);
     p->first = first;
     c->code = whole->code;
     c->block = whole->block;

@@ -2,13 +2,13 @@
  * A correction by a tree over the classes, log p_n(k|x) of the tree that classes were drawn from. In a file: the
  * tensors of tree_file.h.
  */
-#include "model/correction.h"
+#include "model/head.h"
 #include "base/arena.h"
 
 #include <string.h>
 
 typedef struct of_tree {
-    xsmi_correction base;
+    xsmi_head base;
     xsmi_tree tree;
 } of_tree;
 
@@ -29,10 +29,10 @@ static block divide(const xsmi_tree *t, xsmi_arena *arena)
     return b;
 }
 
-xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_correction **out, xsm_error *err)
+xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_head **out, xsm_error *err)
 {
     xsmi_arena arena = {NULL, 0};
-    XSMI_TRY(xsmi_correction_new(ctx, &xsmi_tree_correction, tree->classes, out, err));
+    XSMI_TRY(xsmi_head_new(ctx, &xsmi_tree_head, tree->classes, out, err));
     of_tree *own = (of_tree *)*out;
     own->tree = *tree;
     memset(tree, 0, sizeof *tree);
@@ -43,13 +43,13 @@ xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_corre
     return XSM_OK;
 }
 
-static void clear(xsmi_correction *c)
+static void clear(xsmi_head *c)
 {
     xsmi_tree_clear(&((of_tree *)c)->tree);
 }
 
-static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
-                       float *scores, float *scratch)
+static void add_chosen(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
+                       float *scratch)
 {
     xsmi_tree_encode(c->tree, x, scratch);
     for (size_t j = 0; j < count; j++) {
@@ -57,7 +57,7 @@ static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const u
     }
 }
 
-static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
+static void prepare(const xsmi_head *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
                     void *prepared)
 {
     xsmi_arena arena = {prepared, 0};
@@ -71,7 +71,7 @@ static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const
     xsmi_tree_sweep(c->tree, kernels, codes, count, b.log_q, b.sweep);
 }
 
-static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
+static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                      const void *prepared, float *scores)
 {
     xsmi_arena arena = {(unsigned char *)(uintptr_t)prepared, 0};
@@ -88,12 +88,12 @@ static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi
 
 static const char *const tensor_names[] = {XSMI_TREE_TENSOR_NAMES, NULL};
 
-static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
+static size_t save(const xsmi_head *c, xsmi_tensor *tensors)
 {
     return xsmi_tree_tensors(c->tree, tensors);
 }
 
-static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_error *err)
+static xsm_status load(const xsmi_tensor_source *s, xsmi_head **out, xsm_error *err)
 {
     xsmi_tree t;
     memset(&t, 0, sizeof t);
@@ -105,7 +105,7 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_e
     return status;
 }
 
-const xsmi_correction_kind xsmi_tree_correction = {
+const xsmi_head_kind xsmi_tree_head = {
     .number = XSM_CORRECTION_TREE,
     .name = "tree",
     .described = "a tree",

@@ -62,7 +62,7 @@ static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
             "tied vectors change with the features, where the bias of a distance would not follow; vectors "
             "that are not tied can have distances");
     }
-    if (whole->hierarchy) {
+    if (xsmi_model_nodes(whole)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree, which rows have no distance to");
     }

@@ -44,8 +44,9 @@ size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, si
 /* xsm_model_new_linear() in a context with several ranks, for options that were checked. */
 xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
                                    xsm_model **out, xsm_error *err);
-/* xsmi_model_set_scoring() of any model, of a divided one of its part, too. The caller makes the ranks agree. */
-xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err);
+/* Sets the head of any model, of a divided one of its part, too; NULL leaves it as it is. The caller makes the ranks
+ * agree. */
+xsm_status xsmi_divided_set_head(xsm_model *m, xsmi_head *h, xsm_error *err);
 /* A divided model of the shape and place of another, without its layer; its part on this rank is `own`, which it takes
  * on success. This rank's part of it alone. */
 xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err);

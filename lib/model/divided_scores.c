@@ -36,7 +36,7 @@ static void score_own(const xsm_model *m, const xsmi_model_row *row, const uint3
 static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
                               xsm_context *ctx, xsm_error *err)
 {
-    const size_t code = xsmi_correction_code(m->correction), floats = code + (m->layer ? m->features : 0);
+    const size_t code = xsmi_model_chosen_scratch(m), floats = code + (m->layer ? m->features : 0);
     float *scratch = xsmi_allocate(ctx, floats, sizeof *scratch);
     if (!scratch) {
         return xsmi_fail_memory(err, floats * sizeof *scratch, "scratch of scoring");

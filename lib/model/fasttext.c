@@ -582,7 +582,7 @@ static xsm_status describe(const file *f, xsm_model *m, xsm_error *err)
     map.counts = counts ? f->counts : NULL;
     map.rows = counts ? f->lines : 0;
     XSMI_TRY(xsm_model_set_class_map(m, &map, err));
-    xsmi_model_set_hierarchy(m, f->tree);
+    XSMI_TRY(f->tree ? xsmi_model_set_hierarchy(m, f->tree, err) : XSM_OK);
     xsmi_model_put_link(m, f->arguments.loss == LOSS_NS || f->arguments.loss == LOSS_OVA ? XSM_LINK_SIGMOID
                                                                                          : XSM_LINK_SOFTMAX);
     return XSM_OK;

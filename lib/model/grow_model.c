@@ -205,15 +205,15 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     const bool grows = map->classes > m->classes || features > xsmi_model_input(m);
     XSMI_TRY(match_classes(m, map, match, err));
     XSMI_TRY(check_tied(m, features, map->classes, match, err));
-    if (m->hierarchy && grows) {
+    if (xsmi_model_nodes(m) && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree over its classes, which cannot grow");
     }
-    if (m->correction && grows) {
+    if (m->head && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by what its training %s, which is not known of new "
                          "classes and features; clear its correction before",
-                         m->correction->kind->drawn ? "drew" : "counted");
+                         m->head->kind->drawn ? "drew" : "counted");
     }
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     options.bias = m->w.bias != NULL;
@@ -227,8 +227,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         m->shape += grows;
         /* Members that do not depend on the shape stay with the model. */
         m->metadata = wider->metadata;
-        m->correction = wider->correction;
-        m->hierarchy = wider->hierarchy;
+        m->head = wider->head;
         m->host = wider->host;
         if (xsmi_host_tensors_mapped(&m->host)) {
             m->mapping = wider->mapping;
@@ -238,8 +237,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         }
         wider->metadata = (xsmi_metadata){NULL, NULL, 0};
         wider->host = (xsmi_host_tensors){NULL, 0, 0};
-        wider->correction = NULL;
-        wider->hierarchy = NULL;
+        wider->head = NULL;
     }
     xsm_model_free(wider);
     return status;

@@ -29,11 +29,6 @@ xsm_status xsmi_hierarchy_of_merges(xsm_context *ctx, const uint32_t *merged, ui
 xsm_status xsmi_hierarchy_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
                               xsmi_class_tree **out, xsm_error *err);
 
-/* The hierarchy of a model's file (class_tree.h); NULL if the file has none. */
-xsmi_tensor xsmi_hierarchy_tensor(const xsmi_class_tree *h);
-xsm_status xsmi_hierarchy_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
-                               xsmi_class_tree **out, xsm_error *err);
-
 /* 1 for a node that is its parent's second child: as every inner node has two, second children have even numbers. */
 static inline uint32_t xsmi_hierarchy_turn(uint32_t node)
 {
@@ -51,22 +46,5 @@ static inline uint32_t xsmi_hierarchy_path(const xsmi_class_tree *h, uint32_t cl
     }
     return count;
 }
-
-/* A sweep over the nodes in their order, for the log-probabilities of all classes of up to XSMI_LANES rows. */
-typedef struct xsmi_hierarchy_sweep {
-    const xsmi_class_tree *tree;
-    const xsmi_kernels *kernels;
-    float *out;    /* [classes][XSMI_LANES] result */
-    float *stack;  /* [xsmi_hierarchy_stack()] */
-    uint32_t next; /* inner node */
-    size_t height; /* of the stack */
-} xsmi_hierarchy_sweep;
-
-/* Floats of a sweep's stack, aligned to XSMI_ALIGNMENT. */
-size_t xsmi_hierarchy_stack(const xsmi_class_tree *h);
-/* Starts at the root; out and stack are set. */
-void xsmi_hierarchy_start_sweep(xsmi_hierarchy_sweep *s);
-/* Consumes the scores [count][XSMI_LANES] of the next nodes; scores beyond the last node are ignored. */
-void xsmi_hierarchy_consume(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count);
 
 #endif

@@ -1,9 +1,7 @@
 /* What is known about a model: its shape, and how its weights are stored. */
 #include "base/entry.h"
-#include "model/label_trees.h"
 #include "model/model.h"
 #include "model/narrow.h"
-#include "model/sparse_weights.h"
 
 uint32_t xsm_model_class_count(const xsm_model *m)
 {
@@ -17,17 +15,18 @@ uint32_t xsm_model_feature_count(const xsm_model *m)
 
 const char *xsmi_model_correction_name(const xsm_model *m)
 {
-    return xsmi_model_is_plain(m) ? "none" : m->hierarchy ? "hierarchy" : m->correction->kind->name;
+    return m->head ? m->head->kind->name : "none";
 }
 
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
 {
     const uint64_t dense = (uint64_t)m->classes * m->features;
-    *bytes = m->trees ? xsmi_label_bytes(m->trees)
+    const xsmi_label_trees *trees = xsmi_model_trees(m);
+    *bytes = trees ? xsmi_label_bytes(trees)
              : m->w.sparse
                  ? xsmi_sparse_bytes(m->w.sparse)
                  : dense * xsmi_number_bytes(xsmi_model_dtype(m)) + xsmi_factor_bytes(xsmi_model_dtype(m), m->classes);
-    return m->trees ? xsmi_label_entries(m->trees) : m->w.sparse ? xsmi_sparse_entries(m->w.sparse) : dense;
+    return trees ? xsmi_label_entries(trees) : m->w.sparse ? xsmi_sparse_entries(m->w.sparse) : dense;
 }
 
 xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_error *err)
@@ -44,16 +43,14 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.layout = m->w.layout;
     known.geometry = m->score;
     known.correction = xsmi_model_correction_name(m);
-    known.correction_kind = xsmi_model_is_plain(m) ? XSM_CORRECTION_NONE
-                            : m->hierarchy         ? XSM_CORRECTION_HIERARCHY
-                                                   : m->correction->kind->number;
+    known.correction_kind = m->head ? m->head->kind->number : XSM_CORRECTION_NONE;
     known.transform = m->transform ? xsmi_transform_description(m->transform) : "";
     known.metadata_keys = (const char *const *)m->metadata.keys;
     known.metadata_count = m->metadata.count;
     known.weights = xsmi_model_stored(m, &known.bytes);
-    known.trees = m->trees ? m->trees->count : 0;
+    known.trees = xsmi_model_trees(m) ? xsmi_model_trees(m)->count : 0;
     known.dtype = xsmi_model_dtype(m);
-    known.link = m->trees && !xsmi_label_sums_to_one(m->trees) ? XSM_LINK_SIGMOID : m->link;
+    known.link = xsmi_model_link(m);
     if (m->layer) {
         const xsm_embedding_options *made = &m->layer->made;
         known.hidden = m->features;

@@ -1,21 +1,14 @@
-/* Scores of label trees, node by node and along the paths of chosen classes; all classes are in label_tiles.c. */
+/* Scores of label trees: node by node, along the paths of chosen classes, and of all classes. */
 #include "model/label_trees.h"
 
+#include "base/activity.h"
 #include "base/order.h"
+#include "model/tiles.h"
 
 #include <math.h>
 #include <string.h>
 
 const char *const xsmi_link_names[] = {"sigmoid", "hinge", "softmax", "normalised", NULL}; /* XSMI_LINK_* */
-
-void xsmi_label_trees_free(xsm_context *ctx, xsmi_label_trees *l)
-{
-    for (uint32_t t = 0; l && t < l->count; t++) {
-        xsmi_class_tree_release(l->tree[t].tree);
-        xsmi_sparse_release(l->tree[t].weights);
-    }
-    xsmi_release(ctx, l, 1, sizeof *l);
-}
 
 /* Log sigma of each, XSMI_LANES at a time. */
 static void log_sigmoid(const xsmi_kernels *kernels, float *z, uint32_t count)
@@ -191,4 +184,202 @@ uint64_t xsmi_label_bytes(const xsmi_label_trees *l)
         sum += xsmi_sparse_bytes(l->tree[t].weights) + (uint64_t)l->tree[t].tree->nodes * sizeof(uint32_t);
     }
     return sum;
+}
+
+/* -- all classes -----------------------------------------------------------------------------------------------------
+ */
+
+/* Bytes of log-probabilities of all nodes that a sweep over label trees may use for each thread, or those of one row if
+ * that is more. Parents come before their children. */
+#define NODE_BYTES ((size_t)32 << 20)
+
+/* Rows that are swept together. */
+static size_t rows_together(const xsm_model *m, size_t blocks)
+{
+    const size_t most = NODE_BYTES / (m->head->labels->nodes * sizeof(float));
+    return XSMI_CLAMP(most, 1, blocks * XSMI_LANES);
+}
+
+static size_t scratch_bytes(const xsm_model *m, bool sparse, size_t blocks)
+{
+    const xsmi_label_trees *l = m->head->labels;
+    xsmi_arena arena = {NULL, 0};
+    (void)sparse;
+    (void)xsmi_arena_take(&arena, rows_together(m, blocks) * l->nodes + l->widest + XSMI_ROW_TILE, sizeof(float));
+    return arena.used;
+}
+
+/* Log-probabilities of all nodes of all trees, log_p[tree's nodes, one tree after another], for some rows. False when
+ * the call was cancelled. */
+static bool sweep_trees(const xsmi_tile_call *call, const xsmi_features *rows, size_t count, float *log_p, float *z)
+{
+    const xsmi_label_trees *l = call->model->head->labels;
+    size_t offset = 0;
+    for (uint32_t t = 0; t < l->count; t++) {
+        const xsmi_class_tree *tree = l->tree[t].tree;
+        for (uint32_t v = 0; v < tree->nodes; v++) {
+            const uint32_t first = tree->first_child[v], end = tree->first_child[v + 1];
+            if (v > 0 && first == end) {
+                continue;
+            }
+            if (xsmi_poll(call->context)) {
+                return false;
+            }
+            for (size_t r = 0; r < count; r++) {
+                float *to = log_p + r * l->nodes + offset;
+                const float before = v == 0 ? 0 : to[v];
+                xsmi_label_children(l, t, v, &rows[r], z);
+                for (uint32_t i = first; i < end; i++) {
+                    to[i] = before + z[i - first];
+                }
+            }
+        }
+        offset += tree->nodes;
+    }
+    return true;
+}
+
+/* Passes a row's scores on. */
+static void pass_row(const xsmi_tile_call *call, size_t number, const float *log_p, float *scores)
+{
+    const xsmi_label_trees *l = call->model->head->labels;
+    for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
+        count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
+        for (uint32_t c = 0; c < count; c++) {
+            float p[XSMI_LABEL_TREES] = {0};
+            size_t offset = 0;
+            for (uint32_t t = 0; t < l->count; t++) {
+                p[t] = log_p[offset + l->tree[t].tree->class_leaf[tile + c]];
+                offset += l->tree[t].tree->nodes;
+            }
+            scores[c] = xsmi_label_mean(p, l->count);
+        }
+        xsmi_tile t = {number / XSMI_LANES, number % XSMI_LANES, false, tile, count, scores};
+        call->consume(call->state, &t);
+    }
+}
+
+static void score_label_trees(const xsmi_tile_call *call, void *scratch)
+{
+    const xsm_model *m = call->model;
+    const xsmi_tile_rows *rows = call->rows;
+    const size_t together = rows_together(m, rows->blocks);
+    float *log_p = scratch, *z = log_p + together * m->head->labels->nodes, *scores = z + m->head->labels->widest;
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b];) { /* of one block, as the last one has fewer rows */
+            const size_t some = XSMI_MIN(rows->counts[b] - l, together), first = b * XSMI_LANES + l;
+            if (!sweep_trees(call, rows->features + first, some, log_p, z)) {
+                return;
+            }
+            for (size_t r = 0; r < some; r++) {
+                pass_row(call, first + r, log_p + r * m->head->labels->nodes, scores);
+            }
+            l += some;
+        }
+    }
+}
+
+/* -- the head ------------------------------------------------------------------------------------------------------ */
+
+typedef struct of_labels {
+    xsmi_head base;
+    xsmi_label_trees own;
+} of_labels;
+
+static void clear(xsmi_head *h)
+{
+    const xsmi_label_trees *l = h->labels;
+    for (uint32_t t = 0; l && t < l->count; t++) {
+        xsmi_class_tree_release(l->tree[t].tree);
+        xsmi_sparse_release(l->tree[t].weights);
+    }
+}
+
+static void score_chosen(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                         float *scores, float *scratch)
+{
+    xsmi_label_chosen(m->head->labels, &row->x, classes, count, scores, scratch);
+}
+
+static xsm_status check_calibration(const xsmi_head *h, int32_t method, xsm_error *err)
+{
+    if (!xsmi_label_sums_to_one(h->labels) && method == XSM_CALIBRATION_TEMPERATURE) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a temperature needs probabilities that sum to one, which the label tree's link '%s' does not "
+                         "give; XSM_CALIBRATION_LABELS is accepted",
+                         xsmi_link_names[h->labels->link]);
+    }
+    return XSM_OK;
+}
+
+/* Its tensors are those of sparse weights (sparse_file.c). */
+static size_t save(const xsmi_head *h, xsmi_tensor *tensors)
+{
+    (void)h;
+    (void)tensors;
+    return 0;
+}
+
+static const xsmi_head_of_nodes scores_of_nodes = {
+    .chosen = score_chosen,
+    .scratch = scratch_bytes,
+    .score = score_label_trees,
+    .why_softmax = "the link of a label tree is an option of its fit",
+    .check_calibration = check_calibration,
+};
+
+static const xsmi_head_kind labels_head = {
+    .number = XSM_CORRECTION_NONE,
+    .name = "none",
+    .described = "label trees",
+    .size = sizeof(of_labels),
+    .nodes = &scores_of_nodes,
+    .clear = clear,
+    .save = save,
+};
+
+bool xsmi_label_tree_fits(const xsmi_label_tree *t)
+{
+    bool fits = t->weights->rows == t->tree->nodes - 1 && t->weights->chunks == t->tree->inner;
+    for (uint32_t v = 0; fits && v < t->tree->nodes; v++) {
+        fits = xsmi_class_tree_is_leaf(t->tree, v) ||
+               t->weights->places[t->tree->number[v]].row == t->tree->first_child[v] - 1;
+    }
+    return fits;
+}
+
+xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_label_tree *trees, uint32_t count,
+                                     xsm_model **out, xsm_error *err)
+{
+    const uint32_t features = trees[0].weights->features, classes = trees[0].tree->classes;
+    const int32_t dtype = xsmi_sparse_dtype(trees[0].weights);
+    for (uint32_t t = 0; t < count; t++) {
+        if (count > XSMI_LABEL_TREES || !xsmi_label_tree_fits(&trees[t]) || trees[t].weights->features != features ||
+            trees[t].tree->classes != classes || xsmi_sparse_dtype(trees[t].weights) != dtype) {
+            return xsmi_fail(err, XSM_ERROR_SHAPE, "tree %u of %u does not fit its weights, or the first tree", t,
+                             count);
+        }
+    }
+    xsm_model *m;
+    XSMI_TRY(xsmi_model_new_empty(ctx, features, classes, &m, err));
+    m->w.layout = XSM_LAYOUT_SPARSE_ROWS;
+    m->w.narrow.dtype = dtype;
+    const xsm_status status = xsmi_head_new(m->context, &labels_head, classes, &m->head, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    xsmi_label_trees *l = &((of_labels *)m->head)->own;
+    m->head->labels = l;
+    l->kernels = m->kernels;
+    l->link = link;
+    for (; l->count < count; l->count++) {
+        const xsmi_label_tree *from = &trees[l->count];
+        l->tree[l->count] = (xsmi_label_tree){xsmi_class_tree_retain(from->tree), xsmi_sparse_retain(from->weights)};
+        l->nodes += from->tree->nodes;
+        l->widest = XSMI_MAX(l->widest, from->tree->widest);
+    }
+    m->head->code = l->widest;
+    *out = m;
+    return XSM_OK;
 }

@@ -53,9 +53,6 @@ static inline bool xsmi_label_sums_to_one(const xsmi_label_trees *l)
     return l->link == XSMI_LINK_SOFTMAX || l->link == XSMI_LINK_NORMALISED;
 }
 
-/* Gives up the references of trees, and releases them; NULL is allowed. */
-void xsmi_label_trees_free(xsm_context *ctx, xsmi_label_trees *l);
-
 /* Log-probabilities of the children of an inner node given it, z[children], for a row of data. */
 void xsmi_label_children(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, float *z);
 

@@ -39,8 +39,7 @@ static listed_scratch divide(const xsm_model *m, xsmi_arena *arena)
 
 bool xsmi_model_lists_as_all(const xsm_model *m)
 {
-    return !xsmi_model_is_divided(m) && !m->trees && !m->hierarchy && !m->w.narrow.data &&
-           (!m->correction || m->correction->numbers);
+    return !xsmi_model_is_divided(m) && !m->w.narrow.data && (!m->head || m->head->numbers);
 }
 
 /* Whether chosen classes are scored by dot products. */
@@ -141,7 +140,7 @@ void xsmi_model_score_listed(const xsm_model *m, const xsmi_model_row *row, cons
             score_gathered(m, row->input.values, classes + first, some, scores + first, &s);
         }
     }
-    if (m->correction) { /* numbers, which need no scratch */
-        m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, NULL);
+    if (m->head) { /* numbers, which need no scratch */
+        m->head->kind->chosen(m->head, &row->x, classes, count, scores, NULL);
     }
 }

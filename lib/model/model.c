@@ -79,18 +79,18 @@ xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_whole(m, what, err));
-    if (xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32 && !m->trees) {
+    if (xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32 && !xsmi_model_trees(m)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "%s needs float32 weights, and those of the model are %s; xsm_model_convert() makes a model "
                          "of float32 of it",
                          what, xsmi_narrow_name(xsmi_model_dtype(m)));
     }
-    if (!m->w.sparse && !m->trees) {
+    if (m->w.layout != XSM_LAYOUT_SPARSE_ROWS) {
         return XSM_OK;
     }
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s needs dense weights, and %s", what,
-                     m->trees ? "the model is a label tree"
-                              : "those of the model are sparse; xsm_model_set_layout() makes them dense");
+                     xsmi_model_trees(m) ? "the model is a label tree"
+                                         : "those of the model are sparse; xsm_model_set_layout() makes them dense");
 }
 
 void xsmi_model_release_weights(xsm_model *m)
@@ -99,8 +99,6 @@ void xsmi_model_release_weights(xsm_model *m)
     if (m->bias_owned) {
         xsmi_release(m->context, m->w.bias, m->classes, sizeof *m->w.bias);
     }
-    xsmi_label_trees_free(m->context, m->trees);
-    m->trees = NULL;
     if (!xsmi_host_tensors_mapped(&m->host)) {
         xsmi_unmap_file(&m->mapping);
     }
@@ -109,49 +107,23 @@ void xsmi_model_release_weights(xsm_model *m)
     m->bias_owned = false;
 }
 
-void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
+void xsmi_model_set_head(xsm_model *m, xsmi_head *h)
 {
-    xsmi_correction *before = m->correction;
-    if (c != before) {
-        xsmi_model_drop_calibration(m);
-    }
-    m->correction = xsmi_correction_retain(c);
-    xsmi_correction_release(before);
-    if (c) {
-        xsmi_model_set_hierarchy(m, NULL);
-    } else if (m->part.own) {
-        xsmi_model_set_correction(m->part.own, NULL);
-    }
-}
-
-void xsmi_model_set_hierarchy(xsm_model *m, xsmi_class_tree *h)
-{
-    xsmi_class_tree *before = m->hierarchy;
+    xsmi_head *before = m->head;
     if (h != before) {
         xsmi_model_drop_calibration(m);
     }
-    m->hierarchy = xsmi_class_tree_retain(h);
-    xsmi_class_tree_release(before);
-    if (h) {
-        xsmi_model_set_correction(m, NULL);
-    }
-}
-
-void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h)
-{
-    if (c) {
-        xsmi_model_set_correction(m, c);
-    }
-    if (h) {
-        xsmi_model_set_hierarchy(m, h);
+    m->head = xsmi_head_retain(h);
+    xsmi_head_release(before);
+    if (!h && m->part.own) {
+        xsmi_model_set_head(m->part.own, NULL);
     }
 }
 
 void xsm_model_clear_correction(xsm_model *m)
 {
-    if (m) {
-        xsmi_model_set_correction(m, NULL);
-        xsmi_model_set_hierarchy(m, NULL);
+    if (m && !xsmi_model_trees(m)) {
+        xsmi_model_set_head(m, NULL);
     }
 }
 
@@ -177,11 +149,19 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
-    xsm_model_clear_correction(m); /* of the part, too */
+    xsmi_model_set_head(m, NULL); /* of the part, too */
     xsm_model_free(m->part.own);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsmi_lender_tell(&lender);
     xsm_context_free(ctx);
+}
+
+xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_model **out, xsm_error *err)
+{
+    XSMI_TRY(xsmi_model_new_empty(ctx, weights->features, weights->rows, out, err));
+    (*out)->w.layout = XSM_LAYOUT_SPARSE_ROWS;
+    (*out)->w.sparse = xsmi_sparse_retain(weights);
+    return XSM_OK;
 }
 
 /* -- layout -------------------------------------------------------------------------------------------------------- */
@@ -221,7 +201,7 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
             "sparse weights cannot be trained, so a model does not change to them; xsm_model_prune() makes "
             "a new model");
     }
-    if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
+    if (xsmi_model_trees(m) || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
     XSMI_TRY(m->w.sparse ? xsmi_context_need_alone(m->context, "making sparse weights dense", err) : XSM_OK);

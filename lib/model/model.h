@@ -10,10 +10,8 @@
 #include "data/dataset.h"
 #include "data/schema.h"
 #include "model/calibration.h"
-#include "model/correction.h"
-#include "model/hierarchy.h"
+#include "model/head.h"
 #include "model/host_tensors.h"
-#include "model/label_trees.h"
 #include "model/layer.h"
 #include "model/matrix.h"
 
@@ -88,17 +86,13 @@ struct xsm_model {
     xsmi_mapping mapping;
     xsmi_lender lender; /* of bytes in place of a mapping */
 
-    /* Or label trees, whose scores are those of the classes, with XSM_LAYOUT_SPARSE_ROWS. */
-    xsmi_label_trees *trees;
-
     /* Or the classes are divided among processes. A first layer is that of part.own, which every process has whole. */
     xsmi_part part;
     bool apart; /* a rank has failed in a step that others may have taken: the parts may be of different steps */
 
-    /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of
-     * weights belong to. */
-    xsmi_correction *correction;
-    xsmi_class_tree *hierarchy;
+    /* What makes the scores of classes of those of the weights, or has the weights: label trees, with
+     * XSM_LAYOUT_SPARSE_ROWS. NULL: a row of weights is a class. */
+    xsmi_head *head;
     int32_t link;                 /* XSM_LINK_* */
     xsmi_calibration calibration; /* of these scores: what changes them drops it (xsmi_model_drop_calibration), which
                                      leaves that of the link */
@@ -195,7 +189,7 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
     const xsm_model *own = m->part.own ? m->part.own : m;
-    return own->trees ? xsmi_sparse_dtype(own->trees->tree[0].weights) : xsmi_weights_dtype(&own->w);
+    return xsmi_weights_dtype(&own->w);
 }
 /* Copies all but the weights to a model of the same shape. Of a divided one, to one that is divided alike: this rank's
  * part of it alone. (prune.c) */
@@ -256,11 +250,8 @@ xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, co
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err);
 
-/* Sets the model's correction, or its hierarchy, in place of either; NULL = none. The model takes a reference. */
-void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
-void xsmi_model_set_hierarchy(xsm_model *m, xsmi_class_tree *h);
-/* Sets what training has found that the model needs: either may be NULL, which leaves the model's as it is. */
-void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h);
+/* Sets the model's head, of which it takes a reference; NULL: none. */
+void xsmi_model_set_head(xsm_model *m, xsmi_head *h);
 /* Sets the calibration; of a divided model that of its part, too. */
 static inline void xsmi_model_put_calibration(xsm_model *m, xsmi_calibration c)
 {
@@ -283,10 +274,31 @@ static inline void xsmi_model_put_link(xsm_model *m, int32_t link)
 }
 /* An error if probabilities are not made from scores of classes. */
 xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err);
+/* What its head does if rows of weights are those of nodes, or NULL: they are those of the classes. */
+static inline const xsmi_head_of_nodes *xsmi_model_nodes(const xsm_model *m)
+{
+    return m->head ? m->head->kind->nodes : NULL;
+}
+/* Its label trees, or NULL. */
+static inline const xsmi_label_trees *xsmi_model_trees(const xsm_model *m)
+{
+    return m->head ? m->head->labels : NULL;
+}
+/* Its hierarchy, or NULL. */
+static inline const xsmi_class_tree *xsmi_model_hierarchy(const xsm_model *m)
+{
+    return m->head ? m->head->hierarchy : NULL;
+}
+/* XSM_LINK_SIGMOID if each class has a probability by itself, XSM_LINK_SOFTMAX if those of all sum to one. */
+static inline int32_t xsmi_model_link(const xsm_model *m)
+{
+    const xsmi_label_trees *trees = xsmi_model_trees(m);
+    return trees && !xsmi_label_sums_to_one(trees) ? XSM_LINK_SIGMOID : m->link;
+}
 /* Whether a model's scores are those of its weights alone. */
 static inline bool xsmi_model_is_plain(const xsm_model *m)
 {
-    return !m->correction && !m->hierarchy;
+    return !m->head;
 }
 /* Whether they are the products of rows and weights: no hidden vectors, no distances. */
 static inline bool xsmi_model_is_linear(const xsm_model *m)
@@ -304,7 +316,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
 void xsmi_model_release_weights(xsm_model *m);
 
 /* A linear model without bias over sparse weights, one row a class; and one of label trees, whose parts fit each other
- * and which have the same features and classes. They take references. (sparse_model.c) */
+ * and which have the same features and classes (label_trees.c). They take references. */
 xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_model **out, xsm_error *err);
 xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_label_tree *trees, uint32_t count,
                                      xsm_model **out, xsm_error *err);

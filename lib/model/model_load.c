@@ -64,7 +64,7 @@ static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi
                            "%s: sparse weights of %u classes and %u features; 1 to %u classes are accepted, and no "
                            "features with a bias",
                            s->name, m->classes, m->features, XSM_CLASSES_MAX);
-    } else if (bias && m->trees) {
+    } else if (bias && xsmi_model_trees(m)) {
         status = xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label trees have no tensor 'bias'", s->name);
     } else if (bias) {
         status = check_count(s, bias, m->classes, err);
@@ -307,16 +307,39 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status load_correction(const source *s, xsm_model *m, xsm_error *err)
+#define LIST(kind) &kind,
+static const xsmi_head_kind *const heads[] = {XSMI_HEADS(LIST)};
+
+/* Finds a kind's tensors; false if the file has none of them. */
+static bool find_head(const xsmi_head_kind *kind, const xsmi_container *file, xsmi_tensor_source *t)
+{
+    bool any = false;
+    for (size_t i = 0; kind->tensor_names[i]; i++) {
+        t->tensors[i] = xsmi_container_tensor(file, kind->tensor_names[i]);
+        any |= t->tensors[i] != NULL;
+    }
+    return any;
+}
+
+static xsm_status load_head(const source *s, xsm_model *m, xsm_error *err)
 {
     xsmi_tensor_source tensors = {m->context, s->name, m->classes, xsmi_model_input(m), {NULL}};
-    XSMI_TRY(xsmi_hierarchy_read(m->context, s->container, s->name, m->classes, &m->hierarchy, err));
-    XSMI_TRY(xsmi_correction_read(s->container, &tensors, &m->correction, err));
-    if ((m->hierarchy && m->correction) || (m->trees && (m->hierarchy || m->correction))) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has %s; one is accepted at most", s->name,
-                         m->trees ? "label trees and a hierarchy or a correction" : "a hierarchy and a correction");
+    const xsmi_head_kind *kind = NULL;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        if (!find_head(heads[i], s->container, &tensors)) {
+            continue;
+        }
+        if (kind || m->head) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: its scores are made with %s and with %s; one is accepted",
+                             s->name, kind ? kind->described : m->head->kind->described, heads[i]->described);
+        }
+        kind = heads[i];
     }
-    return XSM_OK;
+    if (!kind) {
+        return XSM_OK;
+    }
+    (void)find_head(kind, s->container, &tensors);
+    return kind->load(&tensors, &m->head, err);
 }
 
 /* Called after the first layer and the hierarchy, on which it depends. */
@@ -331,7 +354,7 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
                          "%s: the metadata '" XSMI_KEY_GEOMETRY "' is '%.100s'; linear or euclidean is accepted",
                          s->name, score);
     }
-    if (!m->w.bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy ||
+    if (!m->w.bias || m->features < 1 || (m->layer && m->layer->tied) || xsmi_model_nodes(m) ||
         m->w.layout == XSM_LAYOUT_SPARSE_ROWS) {
         return xsmi_fail(
             err, XSM_ERROR_FORMAT,
@@ -349,7 +372,7 @@ static xsm_status load_link(const source *s, xsm_model *m, xsm_error *err)
     const char *word = xsmi_container_metadata(s->container, XSMI_KEY_LINK);
     const bool sigmoid = word && strcmp(word, xsmi_link_words[XSM_LINK_SIGMOID]) == 0;
     const bool known = !word || sigmoid || strcmp(word, xsmi_link_words[XSM_LINK_SOFTMAX]) == 0;
-    if (!known || (sigmoid && (m->hierarchy || m->trees))) {
+    if (!known || (sigmoid && xsmi_model_nodes(m))) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the metadata '" XSMI_KEY_LINK "' is '%.100s'; softmax is accepted, and sigmoid but for "
                          "label trees and hierarchies",
@@ -404,7 +427,7 @@ static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
         XSMI_TRY(xsmi_model_load_scales(m, file, s->name, err));
         xsmi_container_know(file, XSMI_STATE_PREFIX);
     }
-    XSMI_TRY(load_correction(s, m, err));
+    XSMI_TRY(load_head(s, m, err));
     XSMI_TRY(load_score(s, m, err));
     XSMI_TRY(load_link(s, m, err));
     XSMI_TRY(load_calibration(s, m, err));

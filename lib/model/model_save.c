@@ -418,13 +418,10 @@ static void list_tensors(const saving *s, const xsmi_sparse_tensors *sparse, xsm
     if (s->extras) {
         add_scales(c, s);
     }
-    xsmi_tensor corrections[XSMI_CORRECTION_TENSORS];
-    const size_t count = m->correction ? xsmi_correction_tensors(m->correction, corrections) : 0;
+    xsmi_tensor head[XSMI_HEAD_TENSORS];
+    const size_t count = m->head ? m->head->kind->save(m->head, head) : 0;
     for (size_t i = 0; i < count; i++) {
-        xsmi_contents_add(c, (xsmi_content){.tensor = corrections[i]});
-    }
-    if (m->hierarchy) {
-        xsmi_contents_add(c, (xsmi_content){.tensor = xsmi_hierarchy_tensor(m->hierarchy)});
+        xsmi_contents_add(c, (xsmi_content){.tensor = head[i]});
     }
     add_extras(c, s);
     add_sparse(c, sparse);
@@ -457,8 +454,8 @@ static xsm_status list_metadata(const saving *s, xsmi_contents *c, xsm_error *er
     if (m->w.layout == XSM_LAYOUT_SPARSE_ROWS) {
         XSMI_TRY(xsmi_settings_add_whole(to, XSMI_KEY_SPARSE_FEATURES, m->features, err));
     }
-    if (m->trees) {
-        xsmi_label_trees_describe(m->trees, text);
+    if (xsmi_model_trees(m)) {
+        xsmi_label_trees_describe(xsmi_model_trees(m), text);
         XSMI_TRY(xsmi_settings_add(to, XSMI_KEY_LABEL_TREES, "", text, err));
     }
     if (m->layer) {
@@ -530,20 +527,20 @@ static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, cons
 static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_together(m, "saving", err));
-    if (m->correction && !m->correction->kind->save) {
+    if (m->head && !m->head->kind->save) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,
             "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
             "XSM_SAMPLER_TREE, one that does not depend on the row, or xsm_model_clear_correction() is "
             "accepted",
-            place->name, m->correction->kind->described);
+            place->name, m->head->kind->described);
     }
     if (xsmi_model_is_divided(m)) {
         return save_divided(m, place, extras, err);
     }
     bool ended = false;
     /* Each of several ranks has label trees and sparse weights; rank 0 writes them. */
-    xsm_context *group = (m->trees || m->w.sparse) && xsmi_ranks(m->context) > 1 ? m->context : NULL;
+    xsm_context *group = m->w.layout == XSM_LAYOUT_SPARSE_ROWS && xsmi_ranks(m->context) > 1 ? m->context : NULL;
     const xsm_status status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
     return xsmi_agree(group, status, err);
 }

@@ -5,7 +5,6 @@
  */
 #include "model/score.h"
 #include "model/plain_tiles.h"
-#include "math/omega.h"
 #include "base/activity.h"
 #include "base/order.h"
 
@@ -19,46 +18,17 @@
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
-/* Nodes of a path that are scored in one call. */
-#define PATH_NODES 64
-
-/* log p of classes in a hierarchy, each the sum over its path. O(D) a node. */
-static void score_paths(const xsm_model *m, const xsmi_class_tree *h, const xsmi_features *x, const uint32_t *classes,
-                        size_t count, float *scores)
-{
-    for (size_t j = 0; j < count; j++) {
-        double sum = 0;
-        for (uint32_t v = h->class_leaf[classes[j]]; v != 0;) {
-            uint32_t nodes[PATH_NODES], some = 0;
-            float z[PATH_NODES];
-            double sign[PATH_NODES];
-            for (; v != 0 && some < PATH_NODES; some++, v = h->parent[v]) {
-                nodes[some] = h->number[h->parent[v]];
-                sign[some] = xsmi_hierarchy_turn(v) ? 1 : -1;
-            }
-            xsmi_weights_score(&m->w, x, nodes, some, m->w.alpha, z, NULL);
-            for (uint32_t i = 0; i < some; i++) {
-                sum -= xsmi_softplus(-sign[i] * (double)z[i]);
-            }
-        }
-        scores[j] = (float)sum;
-    }
-}
-
 void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                               float *scores, float *scratch)
 {
-    if (m->trees) {
-        xsmi_label_chosen(m->trees, &row->x, classes, count, scores, scratch);
-        return;
-    }
-    if (m->hierarchy) {
-        score_paths(m, m->hierarchy, &row->input, classes, count, scores);
+    const xsmi_head_of_nodes *nodes = xsmi_model_nodes(m);
+    if (nodes) {
+        nodes->chosen(m, row, classes, count, scores, scratch);
         return;
     }
     xsmi_weights_score(&m->w, &row->input, classes, count, m->w.alpha, scores, NULL);
-    if (m->correction) {
-        m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, scratch);
+    if (m->head) {
+        m->head->kind->chosen(m->head, &row->x, classes, count, scores, scratch);
     }
 }
 
@@ -354,8 +324,7 @@ void xsmi_score_scratch_free(xsm_context *ctx, xsmi_score_scratch *scratch)
 xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
                                   xsmi_score_scratch *scratch, xsm_error *err)
 {
-    const bool sparse = xsmi_batch_sparse(range->batch),
-               plain = xsmi_model_is_plain(m) && !m->layer && m->w.layout != XSM_LAYOUT_SPARSE_ROWS;
+    const bool sparse = xsmi_batch_sparse(range->batch), plain = xsmi_model_is_plain(m) && !m->layer && !m->w.sparse;
     if (sparse && plain && m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         bool done;
         xsm_status status = score_columns(m, range, ctx, scratch, &done, err);

@@ -57,12 +57,12 @@ xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, size_t 
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
-/* Scores of chosen classes with the model's correction, or log-probabilities in a hierarchy; xsmi_weights_score() has
+/* Scores of chosen classes, made with the model's head; xsmi_weights_score() has
  * those of the weights alone, which training uses. It takes the row itself, and the output layer's input of it.
  * `scratch` has xsmi_model_chosen_scratch() floats. */
 static inline size_t xsmi_model_chosen_scratch(const xsm_model *m)
 {
-    return m->trees ? m->trees->widest : xsmi_correction_code(m->correction);
+    return m->head ? m->head->code : 0;
 }
 typedef struct xsmi_model_row {
     xsmi_features x, input;

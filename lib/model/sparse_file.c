@@ -87,8 +87,8 @@ xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, c
 
 xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err)
 {
-    return xsmi_sparse_list_trees(m->context, m->w.sparse, m->trees ? m->trees->tree : NULL,
-                                  m->trees ? m->trees->count : 0, list, err);
+    const xsmi_label_trees *l = xsmi_model_trees(m);
+    return xsmi_sparse_list_trees(m->context, m->w.sparse, l ? l->tree : NULL, l ? l->count : 0, list, err);
 }
 
 int xsmi_sparse_which(const char *name)

@@ -385,6 +385,14 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     return XSM_OK;
 }
 
+/* Gives a model what the gradient's training needs. */
+static void take_head(xsm_model *m, const xsm_gradient *g)
+{
+    if (g->head) {
+        xsmi_model_set_head(m, g->head);
+    }
+}
+
 /* After check_step(). `whole` has the gradient of a first layer: g, or what g is a part of. */
 static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, const xsm_gradient *whole,
                         double eta, xsm_error *err)
@@ -397,7 +405,7 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
                    .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     if (!o->whole) {
-        xsmi_model_set_scoring(m, g->correction, g->hierarchy);
+        take_head(m, g);
     }
     if (m->layer) {
         use_hidden(&hidden, batch, m, s.layer);
@@ -427,10 +435,10 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
 {
     const xsm_model *whole = o->whole;
     const xsm_gradient *part = g;
-    xsmi_correction *correction = NULL; /* a new one of the part */
+    xsmi_head *head = NULL; /* a new one of the part */
     xsm_status status = XSM_OK;
-    if (g->correction && g->correction != whole->correction) {
-        status = xsmi_correction_of_part(g->correction, whole->part.first, o->model->classes, &correction, err);
+    if (g->head && g->head != whole->head) {
+        status = xsmi_correction_of_part(g->head, whole->part.first, o->model->classes, &head, err);
     }
     if (status == XSM_OK && g->whole.width != whole->classes) {
         part = o->part;
@@ -447,16 +455,16 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
         *begun = status == XSM_OK;
     }
     if (status == XSM_OK) {
-        if (correction) {
-            xsmi_model_set_correction(o->model, correction);
+        if (head) {
+            xsmi_model_set_head(o->model, head);
         }
-        xsmi_model_set_scoring(o->whole, g->correction, g->hierarchy);
+        take_head(o->whole, g);
         xsmi_activity shield;
         xsmi_shield(&shield, o->context);
         status = apply(o, batch, part, g, eta, err);
         xsmi_unshield(&shield);
     }
-    xsmi_correction_release(correction);
+    xsmi_head_release(head);
     return status;
 }
 

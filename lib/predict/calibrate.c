@@ -11,7 +11,6 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "predict/calibrate_rows.h"
-#include "predict/label_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -30,8 +29,7 @@ enum { NEWTON_PASSES = 60 };
 /* Scores all rows at the job's points; the means over the rows are in *out. */
 static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_error *err)
 {
-    XSMI_TRY(xsmi_run(job->context, job->model->trees ? xsmi_calibrate_trees_job : xsmi_calibrate_rows_job, job,
-                      job->jobs, err));
+    XSMI_TRY(xsmi_run(job->context, job->way->run, job, job->jobs, err));
     *out = (xsmi_calibrate_sums){.failed = UINT64_MAX};
     for (size_t i = 0; i < job->jobs; i++) {
         const xsmi_calibrate_sums *p = &job->partials[i];
@@ -241,7 +239,7 @@ static xsm_status stop_where_worse(xsmi_calibrate_job *job, xsm_calibrate_result
 static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *r, xsm_error *err)
 {
     const size_t threads = xsmi_context_threads(job->context);
-    job->scratch_each = job->model->trees ? xsmi_calibrate_trees_scratch(job) : xsmi_calibrate_rows_scratch(job);
+    job->scratch_each = job->way->scratch(job);
     job->jobs = (size_t)((job->rows + XSMI_CALIBRATE_ROWS - 1) / XSMI_CALIBRATE_ROWS);
     job->partials = xsmi_allocate(job->context, job->jobs, sizeof *job->partials);
     job->scratch = xsmi_allocate(job->context, threads, job->scratch_each);
@@ -252,8 +250,7 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
     if (status == XSM_OK) {
         status = job->method == XSM_CALIBRATION_LABELS ? fit_labels(job, r, err) : fit_temperature(job, once, r, err);
     }
-    /* Scores that rank only are no probabilities before: there is nothing to compare with. */
-    if (status == XSM_OK && job->model->trees && job->model->trees->link != XSMI_LINK_SQUARED_HINGE) {
+    if (status == XSM_OK && job->way->judges && job->way->judges(job)) {
         status = stop_where_worse(job, r, err);
     }
     xsmi_release(job->context, job->partials, job->jobs, sizeof *job->partials);
@@ -267,10 +264,10 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
 {
     xsmi_calibrate_job job = {
         .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .each = each};
+    job.way = xsmi_model_trees(model) ? &xsmi_calibrate_searched : &xsmi_calibrate_all;
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
     if (method == XSM_CALIBRATION_AUTO) {
-        const bool by_label = rows->counted.labels > rows->rows || model->link == XSM_LINK_SIGMOID ||
-                              (model->trees && !xsmi_label_sums_to_one(model->trees));
+        const bool by_label = rows->counted.labels > rows->rows || xsmi_model_link(model) == XSM_LINK_SIGMOID;
         job.method = by_label ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
     }
     *r = (xsm_calibrate_result){.size = sizeof *r, .method = job.method, .scale = 1};

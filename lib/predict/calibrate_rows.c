@@ -38,7 +38,7 @@ static job_sums divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
     s.scaled = xsmi_arena_take(arena, (labels ? 4 : 1) * XSMI_TILE_FLOATS, sizeof *s.scaled);
     s.best = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.best);
     s.best_class = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.best_class);
-    s.code = xsmi_arena_take(arena, xsmi_correction_code(m->correction), sizeof *s.code);
+    s.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(m), sizeof *s.code);
     s.hidden = xsmi_model_take_hidden(m, arena);
     s.tiles = xsmi_arena_take(arena, xsmi_tiles_scratch(m, job->dataset->sparse, XSMI_TILE_BLOCKS), 1);
     return s;
@@ -223,7 +223,7 @@ static void add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_
     p->rows++;
 }
 
-void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
+static void run(void *state, size_t index, uint32_t thread)
 {
     const xsmi_calibrate_job *job = state;
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
@@ -254,9 +254,11 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
     xsmi_advance(job->context, rows);
 }
 
-size_t xsmi_calibrate_rows_scratch(const xsmi_calibrate_job *job)
+static size_t scratch_bytes(const xsmi_calibrate_job *job)
 {
     xsmi_arena counted = {NULL, 0};
     (void)divide_scratch(job, &counted);
     return counted.used;
 }
+
+const xsmi_calibrate_way xsmi_calibrate_all = {run, scratch_bytes, NULL};

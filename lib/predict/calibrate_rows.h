@@ -39,8 +39,20 @@ typedef struct xsmi_calibrate_sums {
     double labelled; /* the weight of these rows */
 } xsmi_calibrate_sums;
 
-typedef struct xsmi_calibrate_job {
+typedef struct xsmi_calibrate_job xsmi_calibrate_job;
+
+/* How a pass gets at scores. */
+typedef struct xsmi_calibrate_way {
+    void (*run)(void *job, size_t index, uint32_t thread); /* the rows of a job, for xsmi_run() */
+    size_t (*scratch)(const xsmi_calibrate_job *job);      /* bytes of a thread */
+    bool (*judges)(const xsmi_calibrate_job *job);         /* whether XSMI_PASS_JUDGE ends the fit; NULL: never */
+} xsmi_calibrate_way;
+extern const xsmi_calibrate_way xsmi_calibrate_all;      /* of all classes */
+extern const xsmi_calibrate_way xsmi_calibrate_searched; /* of those found in label trees (calibrate_trees.c) */
+
+struct xsmi_calibrate_job {
     xsm_context *context;
+    const xsmi_calibrate_way *way;
     const xsm_model *model;
     const xsm_dataset *dataset;
     uint64_t rows; /* of the sample */
@@ -55,7 +67,7 @@ typedef struct xsmi_calibrate_job {
     xsmi_calibrate_sums *partials; /* [jobs] */
     unsigned char *scratch;        /* [threads][scratch_each] */
     size_t scratch_each;
-} xsmi_calibrate_job;
+};
 
 static inline uint64_t xsmi_calibrate_row(const xsmi_calibrate_job *job, uint64_t i)
 {
@@ -67,12 +79,5 @@ static inline size_t xsmi_calibrate_numbers(const xsmi_calibrate_job *job)
 {
     return job->method == XSM_CALIBRATION_LABELS ? (size_t)XSMI_PLATT_SUMS : XSMI_POINTS;
 }
-
-/* The rows of a job, as xsmi_run() calls it with the xsmi_calibrate_job, and bytes of a thread's scratch. */
-void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread);
-size_t xsmi_calibrate_rows_scratch(const xsmi_calibrate_job *job);
-/* The same of label trees (calibrate_trees.c). */
-void xsmi_calibrate_trees_job(void *state, size_t index, uint32_t thread);
-size_t xsmi_calibrate_trees_scratch(const xsmi_calibrate_job *job);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 
 #include <math.h>
 
@@ -14,7 +14,7 @@ static xsmi_label_scores divide_scratch(const xsmi_calibrate_job *job, xsmi_aren
     return s;
 }
 
-size_t xsmi_calibrate_trees_scratch(const xsmi_calibrate_job *job)
+static size_t scratch_bytes(const xsmi_calibrate_job *job)
 {
     xsmi_arena counted = {NULL, 0};
     (void)divide_scratch(job, &counted);
@@ -77,7 +77,7 @@ static void add_row(const xsmi_calibrate_job *job, const xsmi_label_scores *s, u
     }
 }
 
-void xsmi_calibrate_trees_job(void *state, size_t index, uint32_t thread)
+static void run(void *state, size_t index, uint32_t thread)
 {
     const xsmi_calibrate_job *job = state;
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
@@ -101,3 +101,11 @@ void xsmi_calibrate_trees_job(void *state, size_t index, uint32_t thread)
     }
     xsmi_advance(job->context, end - first);
 }
+
+/* Scores that rank only are no probabilities before: there is nothing to compare with. */
+static bool judges(const xsmi_calibrate_job *job)
+{
+    return xsmi_model_trees(job->model)->link != XSMI_LINK_SQUARED_HINGE;
+}
+
+const xsmi_calibrate_way xsmi_calibrate_searched = {run, scratch_bytes, judges};

@@ -15,7 +15,7 @@
 #include "base/settings.h"
 #include "math/propensity.h"
 #include "model/together.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 #include "predict/rounds.h"
 
 #include <math.h>
@@ -330,7 +330,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
                              .top = ranked ? m.top : 1,
                              .ranked = ranked,
                              .each = each};
-    if (model->trees) {
+    if (xsmi_model_trees(model)) {
         const uint32_t beam = o.beam ? o.beam : XSMI_DEFAULT(xsm_evaluate_options, beam);
         job.beam = XSMI_MIN(beam, model->classes);
         job.lossless = !xsmi_label_has_loss(model);

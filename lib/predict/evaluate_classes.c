@@ -15,7 +15,7 @@
 #include "base/overlap.h"
 #include "base/settings.h"
 #include "model/together.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 
 #include <math.h>
 
@@ -314,8 +314,8 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
 /* Whether each class has a probability of its own. */
 static bool is_each(const xsm_model *m)
 {
-    const bool trees = m->trees && !xsmi_label_sums_to_one(m->trees) && xsmi_label_has_loss(m);
-    return trees || m->calibration.method == XSM_CALIBRATION_LABELS;
+    return m->calibration.method == XSM_CALIBRATION_LABELS ||
+           (xsmi_model_link(m) == XSM_LINK_SIGMOID && xsmi_label_has_loss(m));
 }
 
 static xsm_status choose_threshold(const xsm_model *model, const xsm_dataset *dataset, double *threshold,
@@ -362,7 +362,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                    xsmi_output("right", m->right, model->classes, sizeof *m->labels),
                                    xsmi_output("confusions", m->confusions, m->most, sizeof *m->confusions)};
     XSMI_TRY(xsmi_check_overlap("xsm_class_metrics", regions, sizeof regions / sizeof *regions, err));
-    if (o->beam > 0 && !model->trees) {
+    if (o->beam > 0 && !xsmi_model_trees(model)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_class_metrics_options.beam is %u, and the model is no label tree; 0 is accepted",
                          o->beam);

@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/order.h"
 #include "model/together.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 #include "predict/sample.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ typedef struct job_rows {
     uint32_t targets[XSMI_EVALUATE_ROWS];
     double log_sum_exp[XSMI_EVALUATE_ROWS];
     float target_scores[XSMI_EVALUATE_ROWS];
-    double loss[XSMI_EVALUATE_ROWS]; /* of label trees: the log-loss, and the labels that are known */
-    size_t known[XSMI_EVALUATE_ROWS];
+    double loss[XSMI_EVALUATE_ROWS];
+    size_t known[XSMI_EVALUATE_ROWS]; /* labels that the model has */
 } job_rows;
 
 /* One thread's scratch. */
@@ -29,7 +29,7 @@ typedef struct scratch {
     float *code;             /* for the model's correction */
     float *hidden;           /* for the model's first layer */
     float *label_scores;     /* of every row with several labels, one row after another; NULL: not computed yet */
-    void *model;             /* of the model */
+    void *model;             /* of the model; NULL: label trees are searched */
     xsmi_label_scores trees; /* where label trees are searched */
 } scratch;
 
@@ -44,7 +44,7 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     p.hidden = xsmi_model_take_hidden(job->model, arena);
     p.label_scores = NULL;
     p.model = NULL;
-    if (job->model->trees) {
+    if (xsmi_model_trees(job->model)) {
         const uint32_t top = XSMI_MIN(job->top, job->model->classes);
         xsmi_label_scores_divide(job->model, XSMI_MAX(job->beam, top), arena, &p.trees);
         return p;
@@ -136,6 +136,36 @@ static double loss_of(const xsmi_calibration *c, double log_sum_exp, double targ
     return loss < 0 && isfinite(loss) ? 0 : loss;
 }
 
+/* The log-loss of row i of those that were scored against all classes, and how many of its labels are known. */
+static void add_labels(const xsmi_evaluate_job *job, size_t i, const uint32_t *labels, size_t count, scratch *here)
+{
+    const xsm_model *m = job->model;
+    job_rows *r = here->rows;
+    double target = 0;
+    xsmi_model_row features = {r->features[i], r->features[i]};
+    if (count > 1) {
+        features.input = xsmi_model_forward(m, &features.x, here->hidden);
+    }
+    r->known[i] = 0;
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] >= m->classes) {
+            continue;
+        }
+        float score = r->target_scores[i];
+        if (count > 1 && here->label_scores) {
+            score = here->label_scores[j];
+        } else if (count > 1) {
+            xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
+        }
+        target += xsmi_calibrated_score(&m->calibration, score);
+        r->known[i]++;
+    }
+    if (count > 1 && here->label_scores) {
+        here->label_scores += count;
+    }
+    r->loss[i] = r->known[i] > 0 ? loss_of(&m->calibration, r->log_sum_exp[i], target, (double)r->known[i]) : 0;
+}
+
 /* Adds row i of a job of the round, which was scored. */
 static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratch *here)
 {
@@ -152,38 +182,12 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     const double times = xsmi_dataset_weight(job->dataset, row);
     p->rows++;
     p->weight += times;
-    size_t known = 0;
-    double loss = 0;
-    const xsmi_features x = xsmi_dataset_features(job->dataset, row);
-    if (m->trees) {
-        known = here->rows->known[i];
-        p->unseen_labels += count - known;
-        loss = here->rows->loss[i];
-    } else {
-        double target = 0;
-        xsmi_model_row features = {x, x};
-        if (count > 1) {
-            features.input = xsmi_model_forward(m, &x, here->hidden);
-        }
-        for (size_t j = 0; j < count; j++) {
-            if (labels[j] >= m->classes) {
-                p->unseen_labels++;
-                continue;
-            }
-            float score = here->rows->target_scores[i];
-            if (count > 1 && here->label_scores) {
-                score = here->label_scores[j];
-            } else if (count > 1) {
-                xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
-            }
-            target += xsmi_calibrated_score(&m->calibration, score);
-            known++;
-        }
-        if (count > 1 && here->label_scores) {
-            here->label_scores += count;
-        }
-        loss = known > 0 ? loss_of(&m->calibration, log_sum_exp, target, (double)known) : 0;
+    if (here->model) {
+        add_labels(job, i, labels, count, here);
     }
+    const size_t known = here->rows->known[i];
+    const double loss = here->rows->loss[i];
+    p->unseen_labels += count - known;
     if (!isfinite(log_sum_exp) || !isfinite(loss)) {
         p->failed = XSMI_MIN(row, p->failed);
         return;
@@ -314,11 +318,11 @@ void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
     uint64_t first;
     const size_t rows = rows_of(job, index, &first);
     list_rows(job, first, rows, here.rows);
-    if (job->model->trees) {
-        search_rows(job, rows, first, &here);
-    } else {
+    if (here.model) {
         const xsmi_score_all wanted = all_scores(job, rows, &here);
         xsmi_model_score_rows(job->model, &wanted, here.model, job->context);
+    } else {
+        search_rows(job, rows, first, &here);
     }
     if (!xsmi_is_cancelled(job->context)) {
         add_rows(job, index, first, rows, &here);

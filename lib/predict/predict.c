@@ -5,7 +5,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "model/together.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* Whether the rows of a model with a hierarchy are searched best first: for many classes tiles are faster. */
 static bool searches_hierarchy(const xsm_model *m, uint32_t top)
 {
-    return m->hierarchy && top <= m->classes / 16;
+    return xsmi_model_hierarchy(m) && top <= m->classes / 16;
 }
 
 /* The scratch of a search in a hierarchy. */
@@ -25,7 +25,7 @@ typedef struct best_first_scratch {
 static best_first_scratch divide_best_first(const xsm_model *m, xsmi_arena *arena)
 {
     best_first_scratch p;
-    p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(m->hierarchy), 1);
+    p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(m), 1);
     p.hidden = xsmi_model_take_hidden(m, arena);
     return p;
 }
@@ -61,7 +61,8 @@ static way way_of(const xsm_predictor *p)
         return (way){xsmi_shortlist_scratch, xsmi_shortlist_run};
     }
     if (p->beam > 0) {
-        return p->model->trees ? (way){xsmi_labels_scratch, xsmi_labels_run} : (way){xsmi_beam_scratch, xsmi_beam_run};
+        return xsmi_model_trees(p->model) ? (way){xsmi_labels_scratch, xsmi_labels_run}
+                                          : (way){xsmi_beam_scratch, xsmi_beam_run};
     }
     if (p->index) {
         return (way){xsmi_index_scratch_of, xsmi_index_run};
@@ -74,7 +75,7 @@ xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *i
     if (index && (!index->built || index->model != model || index->shape != model->shape)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model as it is", index->ops.name);
     }
-    if (index && (model->correction != index->correction || model->hierarchy)) {
+    if (index && model->head != index->head) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the model's scores have another correction since index '%s' was built; build it anew",
                          index->ops.name);
@@ -94,7 +95,7 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
             "it anew",
             m->classes, m->features, p->classes, p->width);
     }
-    if (m->correction != p->correction || m->hierarchy != p->hierarchy) {
+    if (m->head != p->head) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
     XSMI_TRY(xsmi_predictor_check_index(m, p->index, err));
@@ -116,8 +117,7 @@ xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, con
     memset(p, 0, sizeof *p);
     p->context = ctx;
     p->model = xsmi_model_retain(model);
-    p->correction = xsmi_correction_retain(model->correction);
-    p->hierarchy = xsmi_class_tree_retain(model->hierarchy);
+    p->head = xsmi_head_retain(model->head);
     p->top = top;
     p->beam = p->reach = beam;
     p->tree_alone = o->tree_alone;
@@ -158,8 +158,7 @@ void xsm_predictor_free(xsm_predictor *p)
         xsmi_filter_release(p);
         xsmi_shortlist_free(p);
         xsmi_index_release(p->index);
-        xsmi_class_tree_release(p->hierarchy);
-        xsmi_correction_release(p->correction);
+        xsmi_head_release(p->head);
         xsmi_model_release(p->model);
         xsmi_release(ctx, p, 1, sizeof *p);
         xsm_context_free(ctx);

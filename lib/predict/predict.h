@@ -23,9 +23,10 @@
 
 /* A label tree that finds classes for the model. */
 typedef struct xsmi_shortlist {
-    const xsm_model *model; /* a reference, or NULL */
-    uint32_t *match;        /* [classes] which class of the model each of the tree is */
-    uint32_t candidates;    /* most classes that are scored for a row */
+    const xsm_model *model;        /* a reference, or NULL */
+    const xsmi_label_trees *trees; /* the model's */
+    uint32_t *match;               /* [classes] which class of the model each of the tree is */
+    uint32_t candidates;           /* most classes that are scored for a row */
 } xsmi_shortlist;
 
 /* What filtered rows need; allocated with the first filter, and again where another layout of the model needs more. */
@@ -64,8 +65,7 @@ struct xsm_predictor {
     void *scratch;
     size_t scratch_size;
     /* The model's, when the predictor was made: */
-    xsmi_correction *correction; /* these two are references, so that no other can come to lie where they are */
-    xsmi_class_tree *hierarchy;
+    xsmi_head *head;         /* a reference, so that no other can come to lie where it is */
     uint32_t classes, width; /* of the output layer */
     const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */

@@ -25,7 +25,7 @@ typedef struct beam_scratch {
 static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 {
     beam_scratch b;
-    b.code = xsmi_arena_take(arena, xsmi_correction_code(p->correction), sizeof *b.code);
+    b.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(p->model), sizeof *b.code);
     b.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->reach), sizeof *b.nodes);
     b.classes = xsmi_arena_take(arena, p->reach, sizeof *b.classes);
     b.log_q = xsmi_arena_take(arena, p->reach, sizeof *b.log_q);
@@ -37,12 +37,13 @@ static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err)
 {
+    const bool trees = xsmi_model_trees(m) != NULL;
     *width = 0;
     if (o->shortlist) {
         *width = XSMI_MIN(o->beam ? o->beam : XSMI_DEFAULT(xsm_predictor_options, beam), m->classes);
         return XSM_OK;
     }
-    if (m->trees && !o->tree_alone) {
+    if (trees && !o->tree_alone) {
         const uint32_t beam = o->beam ? o->beam : XSMI_DEFAULT(xsm_predictor_options, beam);
         *width = beam < m->classes ? beam : 0;
         return XSM_OK;
@@ -53,10 +54,10 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     if (o->index) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor searches an index or a tree, not both");
     }
-    if (!m->correction || !m->correction->tree) {
+    if (!m->head || !m->head->tree) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s; one trained by negative-sampling with sampler=tree has",
-                         m->trees ? "a label tree has no other tree that is searched alone"
-                                  : "the model has no tree to search");
+                         trees ? "a label tree has no other tree that is searched alone"
+                               : "the model has no tree to search");
     }
     uint32_t beam = o->beam ? o->beam : XSMI_MAX(top, BEAM_ALONE);
     if (beam < top) {
@@ -75,7 +76,7 @@ static bool search_beam(xsm_predictor *p, const xsmi_features *x, const xsmi_row
                         uint32_t width, const xsmi_top *list)
 {
     const xsm_model *m = p->model;
-    const xsmi_tree *tree = p->correction->tree;
+    const xsmi_tree *tree = p->head->tree;
     xsmi_tree_encode(tree, x, b->code);
     const uint32_t found = xsmi_tree_beam(tree, b->code, width, b->nodes, b->classes, b->log_q);
     if (p->tree_alone) {

@@ -5,7 +5,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -188,7 +188,7 @@ bool xsmi_filter_score(xsm_predictor *p, const xsmi_features *x, const xsmi_row_
 {
     const xsm_model *m = p->model;
     const xsmi_filtered *own = &p->own;
-    const xsmi_tree *tree = p->tree_alone ? p->correction->tree : NULL;
+    const xsmi_tree *tree = p->tree_alone ? p->head->tree : NULL;
     const xsmi_model_row row = {*x, tree ? *x : xsmi_model_forward(m, x, own->hidden)};
     bool finite = true;
     uint64_t at = 0;

@@ -85,8 +85,8 @@ static bool score_again(const xsm_predictor *p, xsmi_features x, const float *qu
         x = (xsmi_features){query, NULL, m->features};
     }
     xsmi_weights_score(&m->w, &x, list->class_of, count, m->w.alpha, list->score, NULL);
-    if (p->correction) { /* numbers, which need no scratch */
-        p->correction->kind->chosen(p->correction, &x, list->class_of, count, list->score, NULL);
+    if (p->head) { /* numbers, which need no scratch */
+        p->head->kind->chosen(p->head, &x, list->class_of, count, list->score, NULL);
     }
     for (uint32_t k = 0; k < count && finite; k++) {
         finite = isfinite(list->score[k]) != 0;

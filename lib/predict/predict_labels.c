@@ -2,7 +2,7 @@
 #include "predict/predict.h"
 
 #include "base/order.h"
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 
 #include <math.h>
 

@@ -13,7 +13,7 @@
 _Static_assert(XSM_SAMPLER_ROWS == XSMI_LANES, "the rows of a sweep are those of a block");
 
 typedef struct of_sampler {
-    xsmi_correction base;
+    xsmi_head base;
     xsm_sampler *sampler;
 } of_sampler;
 
@@ -36,18 +36,18 @@ static block divide(const xsm_sampler *s, xsmi_arena *arena)
     return b;
 }
 
-static const xsm_sampler *sampler_of(const xsmi_correction *c)
+static const xsm_sampler *sampler_of(const xsmi_head *c)
 {
     return ((const of_sampler *)c)->sampler;
 }
 
-static void clear(xsmi_correction *c)
+static void clear(xsmi_head *c)
 {
     xsm_sampler_free(((of_sampler *)c)->sampler);
 }
 
-static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
-                       float *scores, float *scratch)
+static void add_chosen(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
+                       float *scratch)
 {
     const xsm_sampler *s = sampler_of(c);
     xsmi_sampler_encode(s, x, scratch);
@@ -56,7 +56,7 @@ static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const u
     }
 }
 
-static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
+static void prepare(const xsmi_head *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
                     void *prepared)
 {
     const xsm_sampler *s = sampler_of(c);
@@ -82,7 +82,7 @@ static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const
 }
 
 /* Lanes without a row have any scores. */
-static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
+static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                      const void *prepared, float *scores)
 {
     xsmi_arena arena = {(unsigned char *)(uintptr_t)prepared, 0};
@@ -98,7 +98,7 @@ static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi
     }
 }
 
-static const xsmi_correction_kind sampler_correction = {
+static const xsmi_head_kind sampler_correction = {
     .number = XSM_CORRECTION_SAMPLER,
     .name = "sampler",
     .described = "a sampler that depends on the row",
@@ -110,14 +110,14 @@ static const xsmi_correction_kind sampler_correction = {
     .tile = add_tile,
 };
 
-static xsm_status correct_by_sampler(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
+static xsm_status correct_by_sampler(const xsm_sampler *s, xsmi_head **out, xsm_error *err)
 {
-    xsmi_correction *c = NULL;
-    XSMI_TRY(xsmi_correction_new(s->context, &sampler_correction, s->classes, &c, err));
+    xsmi_head *c = NULL;
+    XSMI_TRY(xsmi_head_new(s->context, &sampler_correction, s->classes, &c, err));
     xsm_sampler **own = &((of_sampler *)c)->sampler;
     xsm_status status = xsmi_sampler_copy(s, own, err);
     if (status != XSM_OK) {
-        xsmi_correction_release(c);
+        xsmi_head_release(c);
         return status;
     }
     xsmi_arena arena = {NULL, 0};
@@ -128,7 +128,7 @@ static xsm_status correct_by_sampler(const xsm_sampler *s, xsmi_correction **out
     return XSM_OK;
 }
 
-static xsm_status correct_by_tree(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
+static xsm_status correct_by_tree(const xsm_sampler *s, xsmi_head **out, xsm_error *err)
 {
     xsmi_tree tree;
     memset(&tree, 0, sizeof tree);
@@ -163,7 +163,7 @@ xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts,
     return XSM_OK;
 }
 
-xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
+xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_error *err)
 {
     *out = NULL;
     if (s->ops.flags & XSM_SAMPLER_TREE) {

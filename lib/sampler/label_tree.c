@@ -25,7 +25,8 @@ enum { BEAM_MOST = 64, CHILDREN_MOST = 512, LEAF_MOST = 256 };
 typedef struct label_tree_state {
     int64_t clusters, leaf;
     double power, share;
-    xsm_model *model; /* the label tree */
+    xsm_model *model;              /* the label tree */
+    const xsmi_label_trees *trees; /* the model's */
     const xsmi_class_tree *tree;
     xsmi_sparse_tensors tensors; /* its arrays in files */
     float *sums;                 /* [nodes] running sums of the shares that a node's classes have of it */
@@ -83,7 +84,8 @@ static void divide_nodes(const label_tree_state *s, const uint64_t *counts)
 static xsm_status take_tree(label_tree_state *s, xsm_error *err)
 {
     xsm_context *ctx = s->model->context;
-    s->tree = s->model->trees->tree[0].tree;
+    s->trees = xsmi_model_trees(s->model);
+    s->tree = s->trees->tree[0].tree;
     if (s->tree->widest > CHILDREN_MOST || s->tree->nodes > INT32_MAX / 2) {
         return xsmi_fail(
             err, XSM_ERROR_LIMIT,
@@ -151,7 +153,7 @@ static void open_node(const label_tree_state *s, uint32_t node, float before, co
         xsmi_top_offer_any(list, before, node);
     }
     if (inner > 0) {
-        xsmi_label_children(s->model->trees, 0, node, x, z);
+        xsmi_label_children(s->trees, 0, node, x, z);
         for (uint32_t v = first; v < end; v++) {
             if (!xsmi_class_tree_is_leaf(t, v)) {
                 xsmi_top_offer_any(next, before + z[v - first], v);
@@ -286,7 +288,7 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
 static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
 {
     const label_tree_state *s = state;
-    const xsm_array link = {sizeof link, LINK, XSM_DTYPE_INT32, 1, {1}, &s->model->trees->link};
+    const xsm_array link = {sizeof link, LINK, XSM_DTYPE_INT32, 1, {1}, &s->trees->link};
     const xsm_array sums = {sizeof sums, SUMS, XSM_DTYPE_FLOAT32, 1, {s->tree->nodes}, s->sums};
     for (size_t i = 0; i < s->tensors.count; i++) {
         XSMI_TRY(xsmi_array_put(writer, &s->tensors.tensors[i], err));

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "data/batch.h"
 #include "data/schema.h"
-#include "model/correction.h"
+#include "model/head.h"
 
 #include <stdatomic.h>
 
@@ -62,7 +62,7 @@ xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts,
 /* The correction of scores learnt with a bound sampler's classes; NULL if it is one constant. Refused: a distribution
  * that depends on the row, of a table without save() and load(), and one number per class of which one is minus
  * infinity. */
-xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err);
+xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_error *err);
 /* Copies the tree of a bound sampler whose table has XSM_SAMPLER_TREE into an empty one. On failure call
  * xsmi_tree_clear(). */
 xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *err);

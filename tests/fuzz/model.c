@@ -104,7 +104,7 @@ static void use(xsm_model *m)
         xsm_prediction prediction = XSM_PREDICTION_INIT;
         prediction.batch = &batch;
         prediction.classes = best;
-        if (m->trees && xsm_predictor_new(m, NULL, &p, NULL) == XSM_OK) {
+        if (xsmi_model_trees(m) && xsm_predictor_new(m, NULL, &p, NULL) == XSM_OK) {
             const xsm_status status = xsm_predictor_run(p, &prediction, NULL);
             if (status != XSM_OK && status != XSM_ERROR_DIVERGED) {
                 abort();

@@ -374,7 +374,7 @@ TEST(test_pruning)
         o.threshold = k == 0 ? 0.3 : 0;
         xsm_model *m;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
-        const xsmi_sparse *w = m->trees->tree[0].weights;
+        const xsmi_sparse *w = m->head->labels->tree[0].weights;
         uint32_t *counts = calloc(w->rows, sizeof *counts);
         uint32_t most = 0;
         for (uint32_t c = 0; c < w->chunks; c++) {

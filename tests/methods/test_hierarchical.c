@@ -11,6 +11,7 @@
 
 #include "estimator/estimator.h"
 #include "methods/method.h"
+#include "model/hierarchy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -206,7 +207,7 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
     xsm_model *m = test_model(ctx, p, true, layout, size, 3);
     xsm_estimator *e = test_estimator(ctx, "hierarchical", tree);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
-    xsmi_model_set_hierarchy(m, e->hierarchy);
+    xsmi_model_set_head(m, e->head);
     xsm_estimator_free(e);
     assert_string_equal(test_model_info(m).correction, "hierarchy");
     assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_HIERARCHY);
@@ -216,7 +217,7 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
 /* log p(k|x) in double, from the root down. */
 static double log_p(const xsm_model *m, uint32_t class, const float *x)
 {
-    const xsmi_class_tree *h = m->hierarchy;
+    const xsmi_class_tree *h = m->head->hierarchy;
     double sum = 0;
     for (uint32_t v = h->class_leaf[class]; v != 0; v = h->parent[v]) {
         double z = test_score(m, h->number[h->parent[v]], x);
@@ -382,7 +383,7 @@ TEST(gradients_are_central_differences)
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         xsm_estimator *e = test_estimator(NULL, "hierarchical", trees[kind / 2]);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsmi_model_set_hierarchy(m, e->hierarchy);
+        xsmi_model_set_head(m, e->head);
         xsm_gradient *g = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, N);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
@@ -503,7 +504,7 @@ TEST(models_are_saved_and_go_on)
     /* The loaded model keeps its tree, whatever the option says. */
     xsm_estimator *e = test_estimator(NULL, "hierarchical", "tree=balanced");
     assert_ok(xsm_estimator_bind(e, loaded, p.data, &err), err);
-    assert_ptr_equal(e->hierarchy, loaded->hierarchy);
+    assert_ptr_equal(e->head, loaded->head);
     xsm_estimator_free(e);
     /* What other estimators and indexes would make of its rows is refused. */
     static const char *const others[] = {"softmax", "ove", "negative-sampling", "implicit"};
@@ -523,7 +524,7 @@ TEST(models_are_saved_and_go_on)
     assert_non_null(f);
     static char bytes[1 << 16];
     size_t size = fread(bytes, 1, sizeof bytes, f);
-    const uint32_t root[2] = {m->hierarchy->made[0], m->hierarchy->made[1]};
+    const uint32_t root[2] = {m->head->hierarchy->made[0], m->head->hierarchy->made[1]};
     bool changed = false;
     for (size_t i = 0; i + sizeof root <= size && !changed; i += 4) {
         if (memcmp(bytes + i, root, sizeof root) == 0) {
@@ -601,7 +602,7 @@ TEST(what_does_not_go_with_it)
     /* a model that is corrected already */
     xsm_estimator *negative = test_estimator(NULL, "negative-sampling", "sampler=frequency");
     assert_ok(xsm_estimator_bind(negative, m, p.data, &err), err);
-    xsmi_model_set_correction(m, negative->correction);
+    xsmi_model_set_head(m, negative->head);
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_model_clear_correction(m);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);

@@ -796,7 +796,7 @@ TEST(files_hold_trees)
         xsm_model_info info = XSM_MODEL_INFO_INIT;
         assert_ok(xsm_model_get_info(loaded, &info, &err), err);
         assert_true(info.trees == trees && info.weights == nonzeros && info.bytes == v.bytes && !info.bias);
-        const unsigned char *values = (const unsigned char *)loaded->trees->tree[0].weights->values;
+        const unsigned char *values = (const unsigned char *)loaded->head->labels->tree[0].weights->values;
         assert_true(values > loaded->mapping.data && values < loaded->mapping.data + loaded->mapping.size);
         assert_true((uintptr_t)values % 64 == 0);
         free(bytes);

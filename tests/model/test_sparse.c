@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/hierarchy.h"
 #include "model/model.h"
 #include "model/model_file.h"
 #include "model/score.h"
@@ -163,7 +164,7 @@ TEST(scores_in_a_tree_are_those_of_its_paths)
     }
     assert_ok(xsmi_hierarchy_huffman(ctx, weights, CLASSES, &tree, &err), err);
     assert_true(tree->inner > XSMI_ROW_TILE);
-    xsmi_model_set_hierarchy(dense, tree);
+    assert_ok(xsmi_model_set_hierarchy(dense, tree, &err), err);
     xsmi_class_tree_release(tree);
     xsm_model *m = prune(dense, BELOW, 0);
     uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);

@@ -60,9 +60,9 @@ static xsm_model *trained(const test_problem *p, const char *sampler)
 
 static const xsmi_tree *tree_of(const xsm_model *m)
 {
-    assert_non_null(m->correction);
-    assert_non_null(m->correction->tree);
-    return m->correction->tree;
+    assert_non_null(m->head);
+    assert_non_null(m->head->tree);
+    return m->head->tree;
 }
 
 static xsm_predictor *predictor(const xsm_model *m, uint32_t top, uint32_t beam, int32_t alone)
@@ -527,7 +527,7 @@ TEST(indexes_see_corrections_by_class)
         xsm_model *m = trained(&p, "frequency");
         if (!bias) { /* the correction alone makes the difference */
             xsm_model *without = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-            xsmi_model_set_correction(without, m->correction);
+            xsmi_model_set_head(without, m->head);
             xsm_model_free(m);
             m = without;
         }

@@ -161,7 +161,7 @@ static xsm_dataset *several_labels(const test_problem *p, bool sparse)
 static void correct(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsmi_correction *c = NULL;
+    xsmi_head *c = NULL;
     float *numbers = calloc(CLASSES, sizeof *numbers);
     uint64_t seed = 9;
     assert_non_null(numbers);
@@ -169,8 +169,8 @@ static void correct(xsm_model *m)
         numbers[k] = (float)(-5 * test_uniform(&seed));
     }
     assert_ok(xsmi_correction_of_classes(m->context, numbers, CLASSES, &c, &err), err);
-    xsmi_model_set_correction(m, c);
-    xsmi_correction_release(c);
+    xsmi_model_set_head(m, c);
+    xsmi_head_release(c);
     free(numbers);
 }
 

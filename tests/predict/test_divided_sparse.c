@@ -145,15 +145,15 @@ static xsm_model *dense_model(const test_problem *p, const plan *of)
     if (of->correction == XSM_CORRECTION_HIERARCHY) {
         test_correct(m, p, of->correction);
     } else if (of->correction == XSM_CORRECTION_CLASSES) {
-        xsmi_correction *c = NULL;
+        xsmi_head *c = NULL;
         float *numbers = calloc(CLASSES, sizeof *numbers);
         assert_non_null(numbers);
         for (uint32_t k = 0; k < CLASSES; k++) {
             numbers[k] = -(float)(k % 7) / 2;
         }
         assert_ok(xsmi_correction_of_classes(m->context, numbers, CLASSES, &c, &err), err);
-        xsmi_model_set_correction(m, c);
-        xsmi_correction_release(c);
+        xsmi_model_set_head(m, c);
+        xsmi_head_release(c);
         free(numbers);
     }
     return m;

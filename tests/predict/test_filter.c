@@ -180,7 +180,7 @@ static ranking *rank_all(const way *w, const xsm_batch *batch)
     assert_non_null(r);
     o.top = CLASSES;
     o.tree_alone = w->alone;
-    o.beam = w->alone || w->model->trees ? CLASSES : 0;
+    o.beam = w->alone || xsmi_model_trees(w->model) ? CLASSES : 0;
     o.index = w->exact ? w->index : NULL; /* whose classes are scored as xsm_model_scores() does */
     assert_ok(xsm_predictor_new(w->model, &o, &p, &err), err);
     memset(r->probabilities, 0, sizeof r->probabilities);

@@ -32,11 +32,11 @@ static xsm_sampler *bound(const xsm_dataset *data, const char *const *set)
 /* The log-probability of a node in the tree, softmax over siblings. */
 static double node_score(const xsm_model *m, uint32_t node, const xsmi_features *x)
 {
-    const xsmi_class_tree *t = m->trees->tree[0].tree;
+    const xsmi_class_tree *t = m->head->labels->tree[0].tree;
     double sum = 0;
     for (uint32_t v = node; v != 0; v = t->parent[v]) {
         float z[CLASSES + 1];
-        xsmi_label_children(m->trees, 0, t->parent[v], x, z);
+        xsmi_label_children(m->head->labels, 0, t->parent[v], x, z);
         sum += (double)z[v - t->first_child[t->parent[v]]];
     }
     return sum;
@@ -58,7 +58,7 @@ TEST(the_distribution_is_that_of_the_tree)
         o.leaf = 6;
         o.seed = 5;
         assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err), err);
-        const xsmi_class_tree *t = m->trees->tree[0].tree;
+        const xsmi_class_tree *t = m->head->labels->tree[0].tree;
         const uint64_t *counts = test_class_counts(p.data);
         for (uint64_t row = 0; row < ROWS; row += 7) {
             const xsmi_features x = xsmi_dataset_features(p.data, row);

@@ -109,7 +109,7 @@ TEST(frequent_words_hang_high)
     o.eta = 1e-9;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
     assert_string_equal(test_model_info(out).correction, "hierarchy");
-    const xsmi_class_tree *h = out->hierarchy;
+    const xsmi_class_tree *h = out->head->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(out, &map, &err), err);
     uint64_t *weights = malloc(map.classes * sizeof *weights), hung = 0, least = 0;

@@ -1,4 +1,4 @@
-#include "predict/label_scores.h"
+#include "model/label_scores.h"
 
 #include "base/order.h"
 
@@ -13,19 +13,19 @@
 void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s)
 {
     s->model = m;
-    xsmi_label_beam_divide(m->trees, m->classes, width, arena, &s->beam);
+    xsmi_label_beam_divide(xsmi_model_trees(m), m->classes, width, arena, &s->beam);
     s->scaled = xsmi_arena_take(arena, s->beam.capacity + 1, sizeof *s->scaled);
     s->odds = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->odds);
     s->left = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->left);
     s->right = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->right);
     s->tail = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->tail);
-    s->chosen = xsmi_arena_take(arena, m->trees->widest, sizeof *s->chosen);
+    s->chosen = xsmi_arena_take(arena, s->beam.trees->widest, sizeof *s->chosen);
 }
 
 /* log(p / (1 - p)) by log p, or the score of a squared hinge. */
-static float odds_of(const xsm_model *m, float score)
+static float odds_of(const xsmi_label_trees *l, float score)
 {
-    if (m->trees->link == XSMI_LINK_SQUARED_HINGE || score < LEAST_CORRECTED) {
+    if (l->link == XSMI_LINK_SQUARED_HINGE || score < LEAST_CORRECTED) {
         return score;
     }
     const double log_p = fmin((double)score, MOST_LOG_P);
@@ -102,7 +102,7 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
     const xsmi_label_beam *b = &s->beam;
     const uint32_t found = *b->count;
     for (uint32_t i = 0; i < found; i++) {
-        s->odds[i] = odds_of(s->model, b->found_score[i]);
+        s->odds[i] = odds_of(b->trees, b->found_score[i]);
         s->scaled[i] = scale * s->odds[i] + shift;
     }
     s->model->kernels->logistics(s->scaled, found, s->left, s->right, s->tail);
@@ -120,9 +120,9 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
         float score = score_of(b, labels[j]);
         const bool missed = score != score;
         if (missed) {
-            xsmi_label_chosen(s->model->trees, x, &labels[j], 1, &score, s->chosen);
+            xsmi_label_chosen(b->trees, x, &labels[j], 1, &score, s->chosen);
         }
-        const double z = (double)odds_of(s->model, score), scaled = (double)scale * z + (double)shift;
+        const double z = (double)odds_of(b->trees, score), scaled = (double)scale * z + (double)shift;
         if (missed) {
             xsmi_platt_add_score(sums, z, scaled);
         }
@@ -132,31 +132,33 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
 
 /* -- by the model's calibration ------------------------------------------------------------------------------------ */
 
-static bool is_relative(const xsm_model *m, int32_t method)
+static bool is_relative(const xsmi_label_trees *l, int32_t method)
 {
-    return method == XSM_CALIBRATION_TEMPERATURE ||
-           (method == XSM_CALIBRATION_NONE && m->trees->link == XSMI_LINK_NORMALISED);
+    return method == XSM_CALIBRATION_TEMPERATURE || (method == XSM_CALIBRATION_NONE && l->link == XSMI_LINK_NORMALISED);
 }
 
 bool xsmi_label_is_relative(const xsm_model *m)
 {
-    return m->trees && is_relative(m, m->calibration.method);
+    const xsmi_label_trees *l = xsmi_model_trees(m);
+    return l && is_relative(l, m->calibration.method);
 }
 
 double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition)
 {
-    if (!m->trees) {
+    const xsmi_label_trees *l = xsmi_model_trees(m);
+    if (!l) {
         return xsmi_probability(c, score, log_partition);
     }
     /* Sums are of doubles. */
     return c->method == XSM_CALIBRATION_LABELS
-               ? 1 / (1 + exp(-(c->scale * (double)odds_of(m, score) + c->shift)))
-               : exp(c->scale * (double)score - (is_relative(m, c->method) ? log_partition : 0));
+               ? 1 / (1 + exp(-(c->scale * (double)odds_of(l, score) + c->shift)))
+               : exp(c->scale * (double)score - (is_relative(l, c->method) ? log_partition : 0));
 }
 
 bool xsmi_label_has_loss(const xsm_model *m)
 {
-    return !m->trees || m->trees->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
+    const xsmi_label_trees *l = xsmi_model_trees(m);
+    return !l || l->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
 }
 
 double xsmi_label_log_sum(const xsmi_label_scores *s)
@@ -172,7 +174,7 @@ double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const
 {
     const xsmi_calibration *c = &s->model->calibration;
     const bool together = xsmi_label_is_relative(s->model) ||
-                          (c->method == XSM_CALIBRATION_NONE && s->model->trees->link == XSMI_LINK_SOFTMAX);
+                          (c->method == XSM_CALIBRATION_NONE && s->beam.trees->link == XSMI_LINK_SOFTMAX);
     const xsmi_label_target target = xsmi_label_find(s, x, labels, count);
     *known = target.known;
     if (!xsmi_label_has_loss(s->model) || target.known == 0) {

@@ -1,12 +1,12 @@
-/* Corrections of scores: what all kinds share. */
-#include "model/correction.h"
+/* Heads: what all kinds share. */
+#include "model/head.h"
 
 #include <string.h>
 
-xsm_status xsmi_correction_new(xsm_context *ctx, const xsmi_correction_kind *kind, uint32_t classes,
-                               xsmi_correction **out, xsm_error *err)
+xsm_status xsmi_head_new(xsm_context *ctx, const xsmi_head_kind *kind, uint32_t classes, xsmi_head **out,
+                         xsm_error *err)
 {
-    xsmi_correction *c = xsmi_allocate(ctx, 1, kind->size);
+    xsmi_head *c = xsmi_allocate(ctx, 1, kind->size);
     if (!c) {
         return xsmi_fail_memory(err, kind->size, "a correction of scores");
     }
@@ -19,7 +19,7 @@ xsm_status xsmi_correction_new(xsm_context *ctx, const xsmi_correction_kind *kin
     return XSM_OK;
 }
 
-xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
+xsmi_head *xsmi_head_retain(xsmi_head *c)
 {
     if (c) {
         xsmi_holders_add(&c->holders);
@@ -27,7 +27,7 @@ xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
     return c;
 }
 
-void xsmi_correction_release(xsmi_correction *c)
+void xsmi_head_release(xsmi_head *c)
 {
     if (c && xsmi_holders_drop(&c->holders)) {
         xsm_context *ctx = c->context;
