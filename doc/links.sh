@@ -19,6 +19,7 @@ sed -E \
     -e 's,\]\(\.\./decisions/([a-z_0-9]+)\.md\),](@ref decisions_\1),g' \
     -e 's,\]\(\.\./([a-z_0-9]+)\.md\),](@ref \1),g' \
     -e 's,\]\(\.\./measurements/images/,](images/,g' \
+    -e 's,\]\(measurements/images/,](images/,g' \
     -e "s,\\[([^]]*)\\]\\(guide/([a-z_0-9]+)\\.md\\),$down guide_\\2 \"\\1\",g" \
     -e "s,\\[([^]]*)\\]\\(measurements/([a-z_0-9]+)\\.md\\),$down measure_\\2 \"\\1\",g" \
     -e "s,\\[([^]]*)\\]\\(decisions/([a-z_0-9]+)\\.md\\),$down decisions_\\2 \"\\1\",g" \

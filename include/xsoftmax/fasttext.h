@@ -9,7 +9,7 @@
 
 /** @defgroup fasttext Models of fastText
  *
- * See @ref guide_fasttext.
+ * See @ref guide_coming_from.
  *  @{ */
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-PAGES = {"c": ("README.md", "doc/guide/first_steps.md", 25), "cpp": ("README.md", "doc/guide/cpp.md", 12),
+PAGES = {"c": ("README.md", "doc/guide/from_c.md", 25), "cpp": ("README.md", "doc/guide/cpp.md", 12),
          "python": ("README.md", "doc/guide/bindings.md", 6)}
 # Row i has the label 1 + i % 9, and a feature of that number.
 ROWS = [f"{1 + i % 9} {1 + i % 9}:1 {10 + i % 2}:0.5\n" for i in range(90)]
