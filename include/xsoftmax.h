@@ -1,7 +1,7 @@
 /**
  * @file xsoftmax.h
- * @brief Includes what most programs need, and what is experimental if XSM_EXPERIMENTAL is defined before. Other
- * headers of xsoftmax/ are included by who calls them.
+ * @brief Includes what most programs need, and what is experimental if XSM_EXPERIMENTAL is defined before. A program
+ * that calls functions of other headers of xsoftmax/ includes those headers itself.
  *
  * What every function promises to its host (errors, errno, floating point, stack, exceptions) is in error.h.
  */

@@ -335,7 +335,7 @@ struct as_result {
 /** What a call returns: T, or result<T>. */
 template <class How, class T> using outcome = typename How::template type<T>;
 
-/** What a callback of progress wants; one that returns nothing goes on. */
+/** What a progress callback asks for; a callback that returns nothing asks to go on. */
 enum class flow { go_on, cancel };
 
 /** @cond */
@@ -1644,7 +1644,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_geometry(get(), geometry, err); });
     }
-    /** What makes probabilities of scores, an XSM_LINK_* value. */
+    /** How scores become probabilities, an XSM_LINK_* value. */
     std::int32_t link() const noexcept
     {
         return detail::about<xsm_model_info>(xsm_model_get_info, get()).link;
@@ -1663,7 +1663,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_grow(get(), features, &classes, err); });
     }
-    /** Adds to the scores what pairs of a feature and a class in the training rows say. (pairs.h) */
+    /** Adds numbers for pairs of a feature and a class, counted in the training rows, to the scores. (pairs.h) */
     template <class How = throwing> outcome<How, void> add_pairs(const dataset &train, double strength)
     {
         return detail::invoke<How>(
@@ -2078,7 +2078,7 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
             return status;
         });
     }
-    /** Not of a trainer, whose callback the C object does not keep. */
+    /** Deleted, because the C object does not keep the trainer's callback. */
     xsm_trainer *release() = delete;
     template <class How = throwing> outcome<How, void> run()
     {
@@ -2152,7 +2152,7 @@ class filter : public handle<xsm_filter, xsm_filter_free>
         return detail::make<How, filter>(
             [&](xsm_filter **out, xsm_error *err) { return xsm_filter_new(in.get(), &of, out, err); });
     }
-    /** Of so many classes only these; an empty list allows none. (filter.h) */
+    /** Allows only these of `classes` classes; an empty list allows none. (filter.h) */
     template <class How = throwing>
     static outcome<How, filter> allow(const context &in, std::uint32_t classes, span<const std::uint32_t> list)
     {
@@ -2163,7 +2163,7 @@ class filter : public handle<xsm_filter, xsm_filter_free>
         of.allow_count = list.size();
         return make<How>(in, of);
     }
-    /** Of so many classes all but these. (filter.h) */
+    /** Allows all of `classes` classes but these. (filter.h) */
     template <class How = throwing>
     static outcome<How, filter> deny(const context &in, std::uint32_t classes, span<const std::uint32_t> list)
     {
@@ -2173,7 +2173,7 @@ class filter : public handle<xsm_filter, xsm_filter_free>
         of.deny_count = list.size();
         return make<How>(in, of);
     }
-    /** Of so many classes those with a bit of 1, class k's in word k/64, bit k%64. (filter.h) */
+    /** Allows those of `classes` classes whose bit is 1: class k has bit k%64 of word k/64. (filter.h) */
     template <class How = throwing>
     static outcome<How, filter> bitmap(const context &in, std::uint32_t classes, span<const std::uint64_t> words)
     {
@@ -2493,7 +2493,7 @@ struct ranking {
 };
 
 /** Ranks the labels of rows among the classes that are not known to be right; with `top` above 0 also Hits at 1 to
- *  `top`. `known` are datasets whose labels are right, too, for rows with the same features; none is nullptr. */
+ *  `top`. `known` are datasets whose labels are right, too, for rows with the same features; none may be nullptr. */
 template <class How = throwing>
 outcome<How, ranking> evaluate_ranks(const context &in, const model &of, const dataset &rows, std::uint32_t top = 0,
                                      span<const dataset *const> known = {})

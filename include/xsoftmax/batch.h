@@ -28,8 +28,8 @@ typedef struct xsm_batch {
                                      features, or with `offsets` none. */
     size_t stride;              /**< With `values`: floats from one row to the next, at least `features`. */
     uint32_t features;          /**< With `values`: features of a row, the model's D. */
-    int32_t dtype;              /**< With `values`: their type, an XSM_DTYPE_* value; #XSM_DTYPE_FLOAT32, which is 0, is
-                                     accepted. */
+    int32_t dtype;              /**< With `values`: their type, an XSM_DTYPE_* value; only #XSM_DTYPE_FLOAT32, which is
+                                     0, is accepted. */
     const uint64_t *offsets;    /**< For sparse rows of the host: [n+1] row i has values[offsets[i]..offsets[i+1]);
                                      `stride` is ignored. NULL = dense rows. */
     const uint32_t *index;      /**< With `offsets`: the feature of each value, strictly increasing within a row. Where
@@ -39,8 +39,8 @@ typedef struct xsm_batch {
     const uint32_t *labels;
     const uint64_t *label_offsets; /**< See `labels`; NULL = one label a row. */
     const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = no row has a number. */
-    const float *weights;          /**< [n] weight of each row, finite and at least 0, borrowed: its loss counts so many
-                                        times. NULL = the dataset's weights, or 1 each. */
+    const float *weights;          /**< [n] weight of each row, finite and at least 0, borrowed: its loss is multiplied
+                                        by it. NULL = the dataset's weights, or 1 each. */
     const float *label_weights;    /**< With `labels`: the weight of each, as in xsm_labels. */
 } xsm_batch;
 

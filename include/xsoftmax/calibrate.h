@@ -66,7 +66,8 @@ typedef struct xsm_calibrate_options {
                             a label tree with #XSM_LABEL_TREE_LINK_SIGMOID or #XSM_LABEL_TREE_LINK_HINGE; else
                             #XSM_CALIBRATION_TEMPERATURE. */
     uint32_t reserved; /**< Zero. */
-    uint64_t rows;     /**< At most so many of the rows, one of each of equal parts, by a hash; 0 = all. */
+    uint64_t rows;     /**< Most rows to use: a sample has one row of each of as many equal parts, chosen by a hash; 0 =
+                            all. */
 } xsm_calibrate_options;
 
 /** Starting value of an #xsm_calibrate_options. */
@@ -105,7 +106,7 @@ extern "C" {
  *  For a label tree the log-loss is that of the classes that a beam of 10 finds. If the least log-loss would raise the
  *  calibration error of the best class (xsm_metrics::calibration_error) on these rows, the scale and the shift are
  *  moved back towards 1 and 0, in up to eight steps: so neither the log-loss nor this error is larger than with these.
- *  With #XSM_LABEL_TREE_LINK_HINGE, which has no probabilities before, the error is not looked at.
+ *  With #XSM_LABEL_TREE_LINK_HINGE, which has no probabilities without a calibration, this error is not considered.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model; no trainer may be at work on it
  *  @param rows    rows with the model's D, read against its class map and already transformed. Some hundreds are

@@ -19,15 +19,15 @@
  *
  * Experimental: define XSM_EXPERIMENTAL before the first header. Functions and structs may change with any release.
  *
- * xsm_choose() finds settings for training on given rows by a race: ways of training are tried on a share of the rows,
- * judged by rows that were held back, and go on to a share twice as large, until it is clear which one is best with all
- * rows, or the choice has taken its time.
+ * xsm_choose() finds settings for training on given rows by a race. Ways of training are tried on a share of the rows
+ * and judged by held-back rows; the best go on to a share twice as large, until it is clear which one is best with all
+ * rows, or the work for the choice is spent.
  *
- * - **Rows that judge.** With fewer than 8,000 rows all of them, in five parts, each by models trained on the others;
- *   else 2,000. A row is held back if one of its classes has another row. Where hardly any has one, rows that are
- *   trained on are judged, with each feature left out by chance, one half of them in the mean. A row
- *   neither judges nor calibrates while its classes are in no row of the share. All ways are judged by the same rows,
- *   so that they are compared row by row.
+ * - **Rows that judge.** With fewer than 8,000 rows all rows judge, in five parts, each by models that were trained on
+ *   the other parts; else 2,000. A row is held back if one of its classes has another row. Where hardly any row has
+ *   such a class, training rows judge, from which each feature is removed with probability 1/2. A row neither judges
+ *   nor calibrates while its classes are in no row of the share. All ways are judged by the same rows, so that they are
+ *   compared row by row.
  * - **Measure.** What xsm_choose_options::measure says; lower is better. The log-loss is that after calibration by a
  *   factor from a quarter to four.
  * - **Ways.** Those that are possible with what was given, that fit in memory, and whose run is not too long beside the
@@ -47,8 +47,8 @@
  *     `one-vs-all-sampled` for several labels.
  *   - `implicit` on dense rows.
  * - **Transform**, if requested: for sparse rows `unit` and `tfidf,unit`, for dense rows none, `unit` and `standard`;
- *   with the step `log` before these, too, where a value is above 1 or below -1. The cheapest way of each kind of model
- *   (label tree, linear, embedding) tries all of them, the others its best one.
+ *   if a value is above 1 or below -1, also these with the step `log` before them. The cheapest way of each kind of
+ *   model (label tree, linear, embedding) tries all of these; the other ways use its best one.
  * - **Learning rate** (eta): 1 / median ||x||^2 times half powers of ten, for embedding models 0.05 times powers of
  *   two, for as long as the result improves by a standard error; it falls to a tenth over the run.
  * - **L2 penalty (ridge)**: none, or half powers of ten, for the way that leads, if it scores every class by `sgd`,
@@ -57,22 +57,23 @@
  *   leads, if the run then still takes a few seconds.
  * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model (xsm_model_add_pairs()).
  *
- * **Curves.** A loss is expected to fall by as much with each doubling of the rows as with the last one, times a ratio
- * that three shares tell, and one half before. The prediction is linear in the losses of a row, so that the standard
- * error of the difference of two predictions is that of a mean over rows. Whoever is two standard errors behind the
- * best one, by the last share and by the prediction, is dropped, from the second share on. In the end the best
- * prediction wins, or of those that are not a standard error worse the smallest model, if that takes at most half of
- * the memory.
+ * **Curves.** With each doubling of the rows, a loss is expected to fall by the last fall times a ratio. The ratio is
+ * estimated from the last three shares; before there are three it is one half. The prediction is linear in the losses
+ * of a row, so that the standard error of the difference of two predictions is that of a mean over rows. From the
+ * second share on, a way is dropped if it is two standard errors behind the best one both in the last share and in the
+ * prediction. In the end the way with the best prediction wins; or the way with the smallest model among those that are
+ * less than a standard error worse, if it takes at most half of the memory.
  *
  * A winner that is not a standard error better than the frequencies of the classes (xsm_choice_info::is_prior) is not
  * chosen if a transform was requested and a bias is allowed: then the transform is `truncate=0`, which leaves a model
  * of these frequencies.
  *
- * **Work and time.** Counts of work decide which share is the first and how many trials there are, in seconds of a
- * usual machine: the choice takes half as long as the run that it chooses, or choice and run take three seconds,
- * whichever is more; the first trial of a slower way in a round may end within half of that way's run. So nothing
- * depends on the clock: the same rows, options and seed give the same choice on any machine and any number of threads,
- * to the last bit. Only with xsm_choose_options::seconds the clock decides, too: about a third of them is for the race.
+ * **Work and time.** The size of the first share and the number of trials follow from counts of work, converted to
+ * seconds of a usual machine: the choice takes half as long as the run that it chooses, or choice and run together take
+ * three seconds, whichever is more. The first trial of a slower way in a round may take up to half as long as that
+ * way's run. So nothing depends on the clock: the same rows, options and seed give the same choice on any machine and
+ * any number of threads, to the last bit. Only with xsm_choose_options::seconds does the clock decide, too: about a
+ * third of these seconds is for the race.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -171,13 +172,13 @@ typedef struct xsm_choice_info {
     const char *method;    /**< Name of the estimator, `label-tree` or `class-means`. Valid as long as the choice. */
     const xsm_label_tree_options *label_tree; /**< Settings for xsm_fit_label_tree(), which trains in place of estimator
                                 and optimizer; valid as long as the choice. NULL: another method was chosen. */
-    double predicted;      /**< Loss that is expected with all rows, by the curve through the last shares. */
+    double predicted;                         /**< Loss expected with all rows, by the curve through the last shares. */
     double prior;          /**< Loss of the frequencies of the classes on the same rows as `loss`; NaN without trials,
                                 and for the log-loss of several labels a row. */
     uint64_t bytes;        /**< Memory of the weights of the model that the run will make, approximately. */
     uint64_t rounds;       /**< Rounds of the race. */
-    int32_t is_prior;      /**< 1 = the best way was no better than the frequencies of the classes, by a standard error:
-                                the features say nothing of them, or too few rows. */
+    int32_t is_prior;      /**< 1 = the best way was not better than the frequencies of the classes by a standard error:
+                                the features do not predict the classes, or there are too few rows. */
     uint32_t reserved_end; /**< Zero. */
     const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams that were chosen, without a prefix of labels;
                                 valid as long as the choice. Else NULL. */
@@ -190,7 +191,7 @@ typedef struct xsm_choice_info {
             NULL, 0, 0, 0, 0, 0, 0, NULL                                                                               \
     }
 
-/** What came of a trial. */
+/** Outcome of a trial. */
 enum {
     XSM_RACE_KEPT = 0,     /**< Its settings went on to the next round, or there was no time for one. */
     XSM_RACE_DROPPED = 1,  /**< They cannot win. */
@@ -220,7 +221,7 @@ typedef struct xsm_choice_trial {
     int32_t outcome;                          /**< An XSM_RACE_* value. */
     const xsm_label_tree_options *label_tree; /**< As xsm_choice_info::label_tree. */
     uint64_t bytes;                           /**< As xsm_choice_info::bytes. */
-    double seconds;                           /**< That it took, judging included. */
+    double seconds;                           /**< Seconds that it took, judging included. */
     const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams of the rows, as xsm_choice_info::text. */
 } xsm_choice_trial;
 
@@ -234,13 +235,13 @@ typedef struct xsm_choice_trial {
 extern "C" {
 #endif
 
-/** Chooses how to train on rows. If xsm_choice_info::label_tree is not NULL afterwards, pass it to
- *  xsm_fit_label_tree(), which is all. If xsm_choice_info::method is `class-means`, make a linear model with a bias and
- *  call xsm_fit_class_means(). Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden
- *  is not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
- *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with
- *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
- *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
+/** Chooses how to train on rows. If xsm_choice_info::label_tree is not NULL afterwards, pass it to xsm_fit_label_tree()
+ *  and do no more. If xsm_choice_info::method is `class-means`, make a linear model with a bias and call
+ *  xsm_fit_class_means(). Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden is not 0),
+ *  the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from these,
+ *  xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with these
+ *  settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a time
+ *  budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
  *
  *  Trials allocate models of their own, as large as the model to be trained, one at a time and one more for a label
  *  tree, and copies of the rows.
@@ -251,17 +252,17 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if every trial diverged; #XSM_CANCELLED if the callback returned non-zero;
  *          #XSM_ERROR_RANGE for an option; #XSM_ERROR_UNSUPPORTED for `lbfgs` with an estimator that samples,
- *          and for a context of several ranks (@ref ext_comm); the errors of xsm_trainer_new() and xsm_fit_full_batch()
- *          for data, options and memory */
+ *          and for a context of several processes (@ref ext_comm); the errors of xsm_trainer_new() and
+ *          xsm_fit_full_batch() for data, options and memory */
 XSM_API xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
                               xsm_choice **out, xsm_error *err);
-/** Chooses the n-grams of rows of text before xsm_choose(), and gives the rows these. Compared are single words; these
- *  with the n-grams of words that the rows were read with (xsm_text_options::word_ngrams; 2 is a good value); with
- *  n-grams of 1 to 4 characters, if xsm_text_options::min_count is 1; and with both. A race as that of xsm_choose()
- *  decides, of one label tree with each of them, the transforms `unit`, `tfidf,unit` and these after `log`, and half of
- *  the work. N-grams get as many buckets as are in use, in the nearest number to which the rows' can be halved. Single
- *  words are taken where no label tree can be, as with several labels a row and #XSM_MEASURE_LOG_LOSS, where rows are
- *  fewer than 50, and without time for a trial.
+/** Chooses the n-grams of rows of text before xsm_choose(), and gives the rows these. It compares single words; words
+ *  with the n-grams of words that the rows were read with (xsm_text_options::word_ngrams; 2 is a good value); words
+ *  with n-grams of 1 to 4 characters, if xsm_text_options::min_count is 1; and words with both. A race as that of
+ *  xsm_choose() decides, of one label tree with each of them, the transforms `unit`, `tfidf,unit` and these after
+ *  `log`, and half of the work. N-grams get about as many buckets as are in use: the rows' number of buckets, halved as
+ *  often as needed. Single words are chosen if no label tree can be tried, as with several labels a row and
+ *  #XSM_MEASURE_LOG_LOSS, if there are fewer than 50 rows, and if there is no time for a trial.
  *
  *  Afterwards the rows are as if they had been read with xsm_choice_info::text, and so is the vocabulary of their class
  *  map, with which other rows are then read.

@@ -179,15 +179,16 @@ extern "C" {
  *  @param options  settings, or NULL for the defaults
  *  @param[out] out the context, the caller's to release with xsm_context_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads, unknown `cpu_disable` bits or a rank that is none;
- *          #XSM_ERROR_ARGUMENT for an incomplete allocator, runner or communicator; #XSM_ERROR_LIMIT if the process has
- *          no thread-specific data key left for `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl) */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads, unknown `cpu_disable` bits or an xsm_comm::rank that is not
+ *          below xsm_comm::ranks; #XSM_ERROR_ARGUMENT for an incomplete allocator, runner or communicator;
+ *          #XSM_ERROR_LIMIT if the process has no thread-specific data key left for `progress` (PTHREAD_KEYS_MAX: 1024
+ *          with glibc, 128 with musl) */
 XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
 /** Releases the caller's reference to a context; NULL is allowed. The allocator, the runner and the callbacks stay
  *  in use until the last object made with the context is released: xsm_context_options::release tells when. */
 XSM_API void xsm_context_free(xsm_context *context);
-/** Another reference to a context, or NULL for NULL: the caller's to give up with xsm_context_free(). Any thread. O(1).
- */
+/** Returns another reference to a context, which the caller gives up with xsm_context_free(); NULL for NULL. Any
+ *  thread. O(1). */
 XSM_API xsm_context *xsm_context_ref(const xsm_context *context);
 /** Fills `info` (start it with #XSM_CONTEXT_INFO_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */

@@ -54,8 +54,8 @@ enum {
  *  alone or, with a class map, with as many columns as the map has features. A line with a feature `f:v` means LIBSVM.
  *  A line that starts with the label prefix means text. XC text without its header looks like LIBSVM, so its format
  *  must be set explicitly. Blank lines, comments and lines with labels only are skipped; any other line is an error. A
- *  byte order mark is skipped. If the class map has a vocabulary, the format is text, and
- *  what surely is none is an error: rows of XC or LIBSVM, a table with the label column, JSON and the like.
+ *  byte order mark is skipped. If the class map has a vocabulary, the format is text, and lines that cannot be text are
+ *  an error: rows of XC or LIBSVM, a table with the label column, JSON and the like.
  *
  *  Values are finite decimal numbers with a decimal point in any locale; they are correctly rounded to float32. Labels
  *  are 64-bit integers; in CSV and TSV they may be words. The features of a row may be in any order, each at most once;
@@ -141,9 +141,10 @@ enum {
 /** The classes and features of a dataset or model; other data that is used with it must match them. A view: the
  *  pointers are borrowed from the object that filled it. Start with #XSM_CLASS_MAP_INIT.
  *
- *  A map with `names` and without `labels` is of words, and a class is called by its name. Any other is of numbers, and
- *  names are only shown. Classes of two maps are the same if they are called the same: the number 7 is the word "7" and
- *  no other. Of equal words the first is the first of the other map, and so on. */
+ *  In a map with `names` and without `labels`, the labels are words: the names. In any other map they are numbers, and
+ *  names are only shown. Classes of two maps are the same if their labels are the same; the number 7 equals only the
+ *  word "7". Equal words within a map are matched in their order: the first with the first of the other map, and so
+ *  on. */
 typedef struct xsm_class_map {
     size_t size;              /**< sizeof(xsm_class_map). */
     uint32_t classes;         /**< K. */
@@ -173,15 +174,15 @@ typedef struct xsm_class_map {
         sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0, 0, NULL                                 \
     }
 
-/** No class: behind the last one of a row that gets fewer predictions than were wanted, and of a label that a class map
+/** No class: fills the list of a row with fewer predictions than were wanted, and stands for a label that a class map
  *  lacks. */
 #define XSM_NO_CLASS UINT32_MAX
 
 /** Whether the first line of CSV and TSV has the names of the columns. */
 enum {
-    /** As it looks: it has them if it has the name of the label column, or words in columns of features. If it is read
-     *  as a row, or for its words alone as names, a warning is logged; if it may be either, as 0, 1, 2, ..., that is an
-     *  error. */
+    /** Detected: it has them if one field is the name of the label column, or if columns of features have words in it.
+     *  A warning is logged if it is read as a row, or as names only because of words. If it may be either, as 0, 1, 2,
+     *  ..., that is an error. */
     XSM_HEADER_AUTO = 0,
     XSM_HEADER_YES = 1, /**< It has. */
     XSM_HEADER_NO = 2   /**< It is a row; columns have numbers. */
@@ -193,7 +194,7 @@ enum {
     XSM_DUPLICATES_SUM = 1   /**< Its values are added. */
 };
 
-/** What happens to bytes that are no UTF-8, and to NUL, in text, labels and names of columns. */
+/** What happens to bytes that are not UTF-8, and to NUL, in text, labels and names of columns. */
 enum {
     XSM_BAD_BYTES_FAIL = 0,   /**< They are an error. */
     XSM_BAD_BYTES_REPLACE = 1 /**< U+FFFD replaces them, as Python's errors='replace' does; a warning is logged. */
@@ -255,15 +256,16 @@ typedef struct xsm_read_options {
     int32_t duplicates;         /**< XC, LIBSVM and NPZ: an XSM_DUPLICATES_* value. */
     int32_t bad_bytes;          /**< Text, CSV and TSV: an XSM_BAD_BYTES_* value. */
     int32_t header;             /**< CSV and TSV: an XSM_HEADER_* value. */
-    int32_t recalled;      /**< XSM_RECALLED_* bits of the options that say what the table of the class map had: the
-                                file may be no table, or lack these columns (a warning is logged where it has labels and
-                                no weights) and that separator. Columns without names may be all of that table, all but
-                                labels, or its features alone; with names, a number is that of a column where there are
-                                as many, and of no feature's. `weights_path` goes before a column. With
-                                #XSM_RECALLED_TEXT_COLUMN the file may be text, where the map has a vocabulary and
-                                `format` is AUTO: it is, unless line 1 has the column's name or, if it is a number, a
-                                label of the map in the label's column or tabs; another line with as many columns, or a
-                                table of other columns, is an error. */
+    int32_t recalled;      /**< XSM_RECALLED_* bits of the options that describe the class map's table, not this file:
+                                it may be no table, may lack these columns (a warning is logged if it has labels and no
+                                weights) and may have another separator. If its columns have no names, they may be all
+                                of that table, all but the labels, or the features alone. If they have names, a number
+                                names a column only if there are as many columns as in that table, and never a feature.
+                                `weights_path` replaces a column of weights. With #XSM_RECALLED_TEXT_COLUMN the file may
+                                be text, if the map has a vocabulary and `format` is AUTO. It is read as text unless
+                                line 1 has the column's name or, if the column is a number, has tabs or a label of the
+                                map in the label's column. Other lines with as many columns, and a table of other
+                                columns, are an error. */
     const char *separator; /**< CSV: the character between columns, of one byte, " " for any number of blanks; NULL =
                                 the one of , ; | that splits the first line best outside quotes, the one between
                                 labels only if no other does; two that split it as well are an error. */
@@ -528,8 +530,8 @@ XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *pat
 /** Gives up the caller's reference to a dataset; NULL is allowed. The dataset is released with the last one: the
  *  estimator that is bound to it, and trainers, keep references (@ref guide_errors). */
 XSM_API void xsm_dataset_free(xsm_dataset *dataset);
-/** Another reference to a dataset, or NULL for NULL: the caller's to give up with xsm_dataset_free(). Any thread. O(1).
- */
+/** Returns another reference to a dataset, which the caller gives up with xsm_dataset_free(); NULL for NULL. Any
+ *  thread. O(1). */
 XSM_API xsm_dataset *xsm_dataset_ref(const xsm_dataset *dataset);
 
 /** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).
@@ -542,12 +544,12 @@ XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t inde
  *  its counts are those of the dataset's rows. O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
-/** The label of a class, as programs show it: its name where classes have names, else its number. Writes it with a
- *  terminating zero to `buffer` [size], cut to `size` bytes (NULL with 0: not at all). O(1).
+/** Writes the label of a class, as programs show it, to `buffer` [size]: its name if classes have names, else its
+ *  number. It is terminated and cut to `size` bytes; with NULL and 0 nothing is written. O(1).
  *  @return its length without the zero, in bytes, whatever `size` is; 0 for a class that the map lacks */
 XSM_API size_t xsm_class_map_label(const xsm_class_map *map, uint32_t class_number, char *buffer, size_t size);
-/** The first class with this label, as xsm_class_map_label() writes it; #XSM_NO_CLASS where there is none. O(log K) for
- *  numbers; O(K) for names, of which a program that looks for many makes a table of its own. */
+/** Returns the first class with this label, as xsm_class_map_label() writes it; #XSM_NO_CLASS if there is none. O(log
+ *  K) for numbers, O(K) for names: a program that searches for many names should make a table of its own. */
 XSM_API uint32_t xsm_class_map_find(const xsm_class_map *map, const char *label);
 
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
@@ -637,12 +639,12 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  Schuetze (Introduction to Information Retrieval, 2008, section 6.4.1). No value is above 90 after it, or below -90,
  *  and zeros stay zeros, so that n_j is the same with it.
  *  `standard` replaces x by (x - m_j) / s_j, where m_j is the mean of feature j over the N training rows and s_j^2 its
- *  variance, the mean of the squared differences from m_j, as in scikit-learn's StandardScaler. Fitted to sparse rows
- *  it divides by the same s_j and subtracts nothing, so that zeros stay zeros (there with_mean=False). Where a feature
- *  has the same value in all training rows s_j is 1. Rows count once, whatever their weights. Sparse rows that get a
- *  transform with means list all features then, as their zeros become others.
- *  An empty description, or `none`, makes a transform that does nothing. `tfidf`, `standard` and `products` may occur
- *  once each, `tfidf` before the others.
+ *  variance, the mean of the squared differences from m_j, as in scikit-learn's StandardScaler. If it is fitted to
+ *  sparse rows, it divides by the same s_j and subtracts nothing, so that zeros stay zeros (StandardScaler with
+ *  with_mean=False). Where a feature has the same value in all training rows s_j is 1. Rows count once, whatever their
+ *  weights. If a transform with means is applied to sparse rows, they list all features afterwards, as their zeros
+ *  become other values. An empty description, or `none`, makes a transform that does nothing. `tfidf`, `standard` and
+ *  `products` may occur once each, `tfidf` before the others.
  *  @param context     context, or NULL
  *  @param description the steps
  *  @param[out] out    the transform, the caller's to release with xsm_transform_free()

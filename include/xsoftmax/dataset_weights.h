@@ -16,8 +16,8 @@
  * evaluation takes weighted means. xsm_dense_rows::weights and xsm_csr_rows::weights give a new dataset weights, and
  * xsm_batch::weights the rows of one batch; these functions change those of a dataset. @ref guide_weights says more.
  *
- * A label of weight v has its term of the loss v times: in the sum over the labels with one-vs-all, in the mean over
- * them with softmax.
+ * The weight v of a label multiplies its term of the loss: in the sum over the labels with one-vs-all, in their mean
+ * with softmax.
  *  @{ */
 
 /** Weights for a dataset. Start with #XSM_DATASET_WEIGHTS_INIT. */

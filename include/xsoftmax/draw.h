@@ -12,7 +12,7 @@
 
 /** @defgroup draw Drawing classes
  *
- * For losses of the host's own, and to look at a distribution.
+ * Draws for a host's own losses, and the probabilities of a distribution.
  *  @{ */
 
 /** Classes to draw, and where to write them. Start with #XSM_DRAW_INIT. */

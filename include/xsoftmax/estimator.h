@@ -178,14 +178,14 @@ XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampl
 /** Prepares an estimator for a model and its training data: checks that they match and allocates its state. It
  *  keeps both until it is bound again or released. Binding again resets the estimator.
  *  @return #XSM_OK; #XSM_ERROR_DATA for rows without a label, with more labels than the estimator accepts, or with a
- *          label that is not in the class map, and of a divided model on all ranks if a rank has other rows than rank
- *          0; #XSM_ERROR_SHAPE if D or K of model and data differ;
- *          #XSM_ERROR_UNSUPPORTED for a model that the estimator cannot train: a correction of another estimator
- *          (xsm_model_info::correction), scores that are distances with an L2 penalty, a proximal step or a maximum
- *          row norm, tied vectors with a search or a hierarchy, classes that are divided among processes (ext/comm.h)
- *          with a search or a hierarchy; #XSM_ERROR_RANGE for an option that does not fit the data (more negatives than
- *          there are other classes), and for a sampler that never draws a label of the rows; the errors of
- *          xsm_sampler_bind() and of a host's table. O(N + values), plus the cost of binding the sampler. */
+ *          label that is not in the class map, and of a divided model, in all processes, if one has other rows than
+ *          process 0; #XSM_ERROR_SHAPE if D or K of model and data differ; #XSM_ERROR_UNSUPPORTED for a model that the
+ *          estimator cannot train: a correction of another estimator (xsm_model_info::correction), scores that are
+ *          distances with an L2 penalty, a proximal step or a maximum row norm, tied vectors with a search or a
+ *          hierarchy, classes that are divided among processes (ext/comm.h) with a search or a hierarchy;
+ *          #XSM_ERROR_RANGE for an option that does not fit the data (more negatives than there are other classes), and
+ *          for a sampler that never draws a label of the rows; the errors of xsm_sampler_bind() and of a host's table.
+ *          O(N + values), plus the cost of binding the sampler. */
 XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                       xsm_error *err);
 /** As xsm_estimator_bind(), for rows whose features are passed with each batch (xsm_batch_values()), such as the output

@@ -25,7 +25,7 @@ extern "C" {
  *  its vector.
  *  @param context      context of one process, or NULL
  *  @param path         the file
- *  @param label_prefix with which labels begin, which the file does not say; NULL = `__label__`
+ *  @param label_prefix the prefix of labels, which is not in the file; NULL = `__label__`
  *  @param[out] out     the model, the caller's to release with xsm_model_free()
  *  @param err          what went wrong, with the byte in the file; or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is cut, grown or contradicts itself, and for

@@ -89,8 +89,8 @@ extern "C" {
  *  the model has the best weights so far.
  *
  *  **Memory.** (2 m + 4) vectors of K (D + 1) doubles, m the stored pairs. libLBFGS allocates 2 m + 3 of them with
- *  malloc() of the C library, not with the context's allocator. If the model's classes are divided among ranks
- *  (xsoftmax/ext/comm.h), every rank has all of these vectors.
+ *  malloc() of the C library, not with the context's allocator. If the model's classes are divided among processes
+ *  (xsoftmax/ext/comm.h), every process has all of these vectors.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to fit; its weights are the starting point
  *  @param train     rows with the model's D and K
@@ -119,9 +119,9 @@ XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, co
  *  mean with the same variance in each feature (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning,
  *  2009, section 4.3).
  *  With a = 0, or where classes are equally frequent, the best class is the one whose mean is the nearest
- *  (scikit-learn's NearestCentroid). v, and whether a is 0 or 1, have the largest likelihood of up to 512 rows, each as
- *  if its class had been counted and averaged without it, so that probabilities mean something; if no class has two
- *  rows, v is a guess and a is 1.
+ *  (scikit-learn's NearestCentroid). v, and whether a is 0 or 1, have the largest likelihood of up to 512 rows, each
+ *  scored as if its class had been counted and averaged without it, so that probabilities are realistic; if no class
+ *  has two rows, v is a guess and a is 1.
  *
  *  A row with several labels counts for each of them. Weights of rows and labels count as so many rows. A class without
  *  rows gets the weights 0 and a bias with which it is never the best one. Means are computed in double precision. The
@@ -135,9 +135,9 @@ XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, co
  *  @param[out] variance v, or NULL
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for a model without a bias, one with a first layer, a correction or
- *          distances, one whose weights are sparse, in fewer bits or divided among ranks; #XSM_ERROR_DATA for labels of
- *          no class of the model, or weights that are all 0; #XSM_ERROR_RANGE where weights would not be finite in
- *          float32; #XSM_CANCELLED. After an error that is found later than these the model's weights are 0.
+ *          distances, one whose weights are sparse, in fewer bits or divided among processes; #XSM_ERROR_DATA for
+ *          labels of no class of the model, or weights that are all 0; #XSM_ERROR_RANGE where weights would not be
+ *          finite in float32; #XSM_CANCELLED. After an error that is found later than these the model's weights are 0.
  *          O(nnz of all labels' rows + K D) */
 XSM_API xsm_status xsm_fit_class_means(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                        double *variance, xsm_error *err);

@@ -91,7 +91,8 @@ extern "C" {
 XSM_API xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err);
 /** Gives up the caller's reference to an index; NULL is allowed. Predictors keep theirs. */
 XSM_API void xsm_index_free(xsm_index *index);
-/** Another reference to an index, or NULL for NULL: the caller's to give up with xsm_index_free(). Any thread. O(1). */
+/** Returns another reference to an index, which the caller gives up with xsm_index_free(); NULL for NULL. Any thread.
+ *  O(1). */
 XSM_API xsm_index *xsm_index_ref(const xsm_index *index);
 
 /** Sets an option from text. Options can be set until the index is built.

@@ -35,7 +35,7 @@ enum {
     XSM_LABEL_TREE_LOSS_LOGISTIC = 1       /**< log(1 + exp(-m)). */
 };
 
-/** What the scores of nodes become. */
+/** How scores of nodes become scores and probabilities of labels. */
 enum {
     XSM_LABEL_TREE_LINK_AUTO = 0,    /**< `softmax` if no row has more than one label, else `sigmoid`. */
     XSM_LABEL_TREE_LINK_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids
@@ -43,9 +43,10 @@ enum {
     XSM_LABEL_TREE_LINK_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
     XSM_LABEL_TREE_LINK_HINGE = 3,   /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
                                      trained with #XSM_LABEL_TREE_LOSS_SQUARED_HINGE. */
-    /** Probabilities that sum to one, or to less with several trees: those of `sigmoid`, which the scores are, divided
-     *  by their sum over what a search finds: its classes, and the nodes that it leaves out, each of which stands for
-     *  the classes under it. So they depend on the width of the beam, and the order of the classes does not. */
+    /** Probabilities that sum to one, or to less with several trees. Scores are as with `sigmoid`; the probabilities of
+     *  `sigmoid` are divided by their sum over what a search finds: its classes, and the nodes that it leaves out, each
+     *  of which counts for the classes under it. So they depend on the width of the beam, and the order of the classes
+     *  does not. */
     XSM_LABEL_TREE_LINK_NORMALISED = 4
 };
 
@@ -59,9 +60,8 @@ typedef struct xsm_label_tree_options {
     uint32_t rounds;     /**< Most iterations of a clustering, up to 10,000; 0 = 20. It ends when no label moves. */
     uint32_t iterations; /**< Most passes over the rows of a node, up to 1,000,000; 0 = 100. */
     uint32_t keep;       /**< Most weights of a node, the largest; 0 = all above the threshold. */
-    uint32_t negatives;  /**< Nodes of each level that a beam search goes on with, for every training row, up to 1000:
-                              the classifiers of a node also learn from the rows that reach it by mistake. 0 = only from
-                              rows with a label under it. */
+    uint32_t negatives;  /**< Width, up to 1000, of a beam search for every training row: the classifiers of a node also
+                              learn from the rows that reach it by mistake. 0 = only from rows with a label under it. */
     int32_t loss;        /**< #XSM_LABEL_TREE_LOSS_SQUARED_HINGE or #XSM_LABEL_TREE_LOSS_LOGISTIC. */
     uint64_t seed;       /**< Seed of the random starts and orders, up to 2^53. */
     double cost;         /**< C, weight of the loss against the penalty |w|^2/2: 1e-6 to 1e6; 0 = 1. */
@@ -132,8 +132,8 @@ extern "C" {
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
  *
- *  In a context with a communicator of several ranks (ext/comm.h) they divide the nodes among them, and each gets the
- *  whole model, the same as one process makes; rank 0 writes the checkpoints, and its result is that of all.
+ *  In a context with a communicator of several processes (ext/comm.h) they divide the nodes among them, and each gets
+ *  the whole model, the same as one process makes; process 0 writes the checkpoints, and all get its result.
  *
  *  A **checkpoint** has the finished trees and the finished nodes of the current tree. A fit that continues it gives
  *  the same bits as one that was never stopped, on any number of threads; it computes label vectors and the shape of
@@ -170,11 +170,11 @@ XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *t
  *          #XSM_ERROR_FORMAT for the value (the message says what is accepted). */
 XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
                                       xsm_error *err);
-/** Option number `index` of the table, NULL past the last. Its `offset` says nothing: set a member by
+/** Option number `index` of the table, NULL past the last. Its `offset` has no meaning: set a member by
  *  xsm_label_tree_set(). */
 XSM_API const xsm_option *xsm_label_tree_option(size_t index);
-/** Writes an option's value as text, that of the default for a member that stands for it; terminated, cut off where
- *  `size` is too small.
+/** Writes an option's value as text; for a member that means the default, the default's value. The text is terminated
+ *  and cut to `size` bytes.
  *  @return the text's full length; SIZE_MAX, and an empty text, for a name that is no option and for options that the
  *          fit refuses. */
 XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);

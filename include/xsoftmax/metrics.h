@@ -151,11 +151,12 @@ typedef struct xsm_ranks {
         sizeof(xsm_ranks), 0, 0, 0, 0, 0, 0, NULL                                                                      \
     }
 
-/** A label that rows have and that is not predicted for them, and a class that is, wrongly. */
+/** A pair of classes that are confused: a label that rows have and do not get, and a class that they get and do not
+ *  have. */
 typedef struct xsm_confusion {
     uint32_t label;     /**< The label, a class. */
     uint32_t predicted; /**< The class. */
-    double rows;        /**< Rows with both, each as often as its weight says. */
+    double rows;        /**< Rows with both, by weight. */
 } xsm_confusion;
 
 /** Settings of xsm_evaluate_classes(). Start with #XSM_CLASS_METRICS_OPTIONS_INIT. */
@@ -183,13 +184,13 @@ typedef struct xsm_class_metrics {
     double threshold;  /**< The threshold that was used; 0 = the best class of each row. */
     double micro_f1;   /**< F1 of the sums over all classes. */
     double macro_f1;   /**< Mean of F1 over the classes that are a label or predicted. */
-    uint32_t counted;  /**< Classes of that mean; with the labels that the model lacks. */
+    uint32_t counted;  /**< Number of classes in that mean, labels that the model lacks included. */
     uint32_t most;     /**< Input: entries of `confusions`. */
-    double *labels;    /**< [K] or NULL: rows that have the class as a label, by weight; so are the two below. */
+    double *labels;    /**< [K] or NULL: rows that have the class as a label, by weight, as in the two arrays below. */
     double *predicted; /**< [K] or NULL: rows for which it is predicted. */
     double *right;     /**< [K] or NULL: rows where it is both: true positives. */
     xsm_confusion *confusions; /**< [most] or NULL: the pairs with most rows, most first, of equal ones by classes. */
-    uint64_t found;            /**< Pairs with rows, all that there are; the smaller of this and `most` are written. */
+    uint64_t found;            /**< Number of all pairs with rows; at most `most` of them are written. */
 } xsm_class_metrics;
 
 /** Starting value of an #xsm_class_metrics. */

@@ -83,7 +83,7 @@ enum {
     XSM_GEOMETRY_EUCLIDEAN = 1
 };
 
-/** What makes probabilities of scores, where no calibration does (xsm_model_set_link()). */
+/** How scores become probabilities without a calibration (xsm_model_set_link()). */
 enum {
     XSM_LINK_SOFTMAX = 0, /**< exp(z_k) / sum_j exp(z_j): one class is right. */
     /** 1/(1 + exp(-z_k)): each class is right or not, whatever the others are. */
@@ -208,7 +208,7 @@ typedef struct xsm_model_info {
     uint64_t seed;           /**< Seed of the random initial values. */
     double scale;            /**< Bound of the random initial values. */
     uint64_t weights;        /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
-    uint64_t bytes;          /**< Bytes that they take, with what says where sparse ones belong; without the bias. */
+    uint64_t bytes;          /**< Bytes of these weights, with the positions of sparse ones, without the bias. */
     uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
     int32_t correction_kind; /**< An XSM_CORRECTION_* value; a later release may have others. */
     int32_t dtype; /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in stored_weights.h). */
@@ -252,7 +252,8 @@ XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t featur
 /** Gives up the caller's reference to a model; NULL is allowed. The model is released with the last one: estimators,
  *  optimizers, indexes, predictors and trainers keep references (@ref guide_errors). */
 XSM_API void xsm_model_free(xsm_model *model);
-/** Another reference to a model, or NULL for NULL: the caller's to give up with xsm_model_free(). Any thread. O(1). */
+/** Returns another reference to a model, which the caller gives up with xsm_model_free(); NULL for NULL. Any thread.
+ *  O(1). */
 XSM_API xsm_model *xsm_model_ref(const xsm_model *model);
 
 /** Fills `info` (start it with #XSM_MODEL_INFO_INIT). O(1).
@@ -286,8 +287,8 @@ XSM_API uint32_t xsm_model_feature_count(const xsm_model *model);
  *          `hierarchical`; #XSM_ERROR_RANGE. On failure the scores do not change. O(K D) */
 XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xsm_error *err);
 
-/** Sets what makes probabilities of scores in prediction, evaluation, thresholds and calibration; it is saved with the
- *  model. A new model has #XSM_LINK_SOFTMAX. Training sets the link that the estimator trains for: `one-vs-all` and
+/** Sets how scores become probabilities in prediction, evaluation, thresholds and calibration. The link is saved with
+ *  the model. A new model has #XSM_LINK_SOFTMAX. Training sets the link that the estimator trains for: `one-vs-all` and
  *  `one-vs-all-sampled`, and tables with #XSM_ESTIMATOR_SIGMOID, #XSM_LINK_SIGMOID; all others #XSM_LINK_SOFTMAX. An
  *  optimizer's step does so, too. So only a host that writes weights itself (xsm_model_get_parameters()) calls this.
  *  Scores stay as they are; a calibration is removed.
@@ -314,8 +315,8 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an embedding model, scores that are distances, sparse weights, and
- *          classes that are divided among ranks (@ref ext_comm); #XSM_ERROR_DIVERGED for a weight that is not finite;
- *          #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), with `keep` O(K D log keep) */
+ *          classes that are divided among processes (@ref ext_comm); #XSM_ERROR_DIVERGED for a weight that is not
+ *          finite; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), with `keep` O(K D log keep) */
 XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_options *options, xsm_model **out,
                                    xsm_error *err);
 
@@ -336,7 +337,7 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for new features if the model reads text and they are no words of the map's
  *          vocabulary, or if its transform has `truncate` or `products`, and for a model with a correction
- *          (xsm_model_clear_correction()); #XSM_ERROR_DATA for a map in which a feature is another than in the
+ *          (xsm_model_clear_correction()); #XSM_ERROR_DATA for a map in which a number is another feature than in the
  *          model; #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
  *          number of a class with tied vectors; #XSM_ERROR_SHAPE for tied vectors with F not equal to K;
  *          #XSM_ERROR_RANGE for fewer features, labels that do not increase or counts of more than INT64_MAX rows in

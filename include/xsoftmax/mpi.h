@@ -38,9 +38,9 @@
 extern "C" {
 #endif
 
-/** Makes a communicator for xsm_context_options::comm. Collective: all processes of `mpi_comm` call it, and each gets
- *  its rank there. The new communicator works on a duplicate of `mpi_comm`, whose messages are apart from the
- *  program's; an MPI call that fails on the duplicate makes the library's call end with #XSM_ERROR_COMM
+/** Makes a communicator for xsm_context_options::comm. Collective: all processes of `mpi_comm` call it; xsm_comm::rank
+ *  is the rank in `mpi_comm`. The new communicator works on a duplicate of `mpi_comm`, whose messages are apart from
+ *  the program's; an MPI call that fails on the duplicate makes the library's call end with #XSM_ERROR_COMM
  *  (MPI_ERRORS_RETURN). Data of any size is sent, in pieces of at most 1 GiB.
  *
  *  @param mpi_comm address of an MPI_Comm, an intracommunicator; only read during the call

@@ -22,16 +22,16 @@
  * how many classes a search misses. A label tree is always searched, and one of several trees that misses a class gives
  * it a probability of 0. The tree is also a classifier by itself, which uses no weights and costs O(log K).
  *
- * **Filters.** xsm_prediction says which classes a row may get: by a filter of the call or of each row (filter.h),
- * by lists of each row, without its known labels, and above a score or probability. The result is that of scoring every
- * class and then leaving out what may not be. Only the classes that are left are scored where they are few; a search
- * goes on until it has found `top` of them or seen all. Probabilities are those of all classes: what is left out keeps
- * its share. A row that gets fewer than `top` classes ends with #XSM_NO_CLASS; xsm_prediction::lengths says how many it
- * has, which may be 0.
+ * **Filters.** xsm_prediction says which classes a row may get: by a filter of the call or of each row (filter.h), by
+ * lists of each row, by excluding its known labels, and by a least score or probability. The result is that of scoring
+ * every class and then removing those that the row may not get. Only the classes that are left are scored where they
+ * are few; a search continues until it has found `top` of them or seen all. Probabilities are relative to all classes:
+ * those left out keep their share. A row that gets fewer than `top` classes ends with #XSM_NO_CLASS;
+ * xsm_prediction::lengths says how many it has, which may be 0.
  *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
- * do not change. All ranks make and run a predictor of a model that is divided (ext/comm.h) together; it scores every
- * class, uses the context's threads, and allocates while it runs.
+ * do not change. All processes together make and run a predictor of a model that is divided (ext/comm.h); it scores
+ * every class, uses the context's threads, and allocates while it runs.
  *  @{ */
 
 /** A predictor: the scratch memory of one thread; opaque. */
@@ -170,25 +170,26 @@ XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_pr
  *  @param predictor the predictor
  *  @param prediction the batch and the arrays to fill
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score that was looked at is not finite (earlier rows may already be filled
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score that was computed is not finite (earlier rows may already be filled
  *          in); #XSM_ERROR_SHAPE, also for a filter of another number of classes; #XSM_ERROR_RANGE, also for a class of
  *          a list that is not below K or does not rise (the message names row and position); #XSM_ERROR_ARGUMENT for
  *          known labels of a batch that has none; #XSM_ERROR_STATE if the model has grown or has another correction
  *          since the predictor was made, or the index has been built for something else; #XSM_ERROR_UNSUPPORTED for
- *          probabilities with a search; #XSM_ERROR_DATA if a rank has other rows than rank 0 (ext/comm.h). O(n K nnz),
- *          or n searches; O(m nnz) for a row that may get m classes, if that is less; a search with a beam of width W
- *          costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after the
- *          model's layout has changed (xsm_model_set_layout()) or the index has been built again, with the first
+ *          probabilities with a search; #XSM_ERROR_DATA if a process has other rows than process 0 (ext/comm.h). O(n K
+ *          nnz), or n searches; O(m nnz) for a row that may get m classes, if that is less; a search with a beam of
+ *          width W costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after
+ *          the model's layout has changed (xsm_model_set_layout()) or the index has been built again, with the first
  *          filter, and where a filter needs a wider beam than those before. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
 
 /** Finds the classes with the highest scores of many rows on the context's threads, as xsm_predictor_run() does on one,
  *  with the same bits. The number of classes a row is the smaller of xsm_predictor_options::top and K.
  *
- *  Each call makes a predictor for each thread that it uses, at most one a row, and one more, and releases them: rows
- *  one by one are for a predictor that is kept. Besides that it needs no memory, however many the rows are.
- *  @param context    context whose threads to use, or NULL for the model's; of a model in a context of several ranks
- *                    (ext/comm.h) all ranks call this together, and it uses the model's
+ *  Each call makes a predictor for each thread that it uses, at most one a row, and one more, and releases them. To
+ *  predict rows one by one, keep a predictor and use xsm_predictor_run(). Besides that it needs no memory, however many
+ *  the rows are.
+ *  @param context    context whose threads to use, or NULL for the model's. If the model's context has several
+ *                    processes (ext/comm.h), all call this together, and it uses the model's context
  *  @param model      the model
  *  @param options    settings as of xsm_predictor_new(), or NULL
  *  @param prediction the rows, as a batch of any size, and the arrays to fill

@@ -67,8 +67,8 @@ extern "C" {
 XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
 /** Gives up the caller's reference to a sampler; NULL is allowed. Estimators that it was set for keep it. */
 XSM_API void xsm_sampler_free(xsm_sampler *sampler);
-/** Another reference to a sampler, or NULL for NULL: the caller's to give up with xsm_sampler_free(). Any thread. O(1).
- */
+/** Returns another reference to a sampler, which the caller gives up with xsm_sampler_free(); NULL for NULL. Any
+ *  thread. O(1). */
 XSM_API xsm_sampler *xsm_sampler_ref(const xsm_sampler *sampler);
 
 /** Fills `info` (start it with #XSM_SAMPLER_INFO_INIT). O(1).

@@ -33,22 +33,22 @@ typedef struct xsm_storage {
     const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
                                    that more can follow. The bytes are kept in memory of the context. */
     void *user;               /**< Writing: first argument of the four functions that follow. */
-    /** Before the first write() of a save: it will write so many `bytes`. Returns 0, anything else on failure, which is
-     *  #XSM_ERROR_MEMORY if that is what it returns. NULL = nothing to do. */
+    /** Called before the first write() of a save, which will write so many `bytes`. Returns 0, or anything else on
+     *  failure: #XSM_ERROR_MEMORY makes the save return that, any other value #XSM_ERROR_IO. NULL = nothing to do. */
     int32_t (*begin)(void *user, uint64_t bytes);
-    /** Writes up to `size` > 0 bytes behind those before. Returns how many it has written, at least 1; anything else is
-     *  a failure. */
+    /** Writes up to `size` > 0 bytes after those written before. Returns how many it has written, at least 1; anything
+     *  else is a failure. */
     int64_t (*write)(void *user, const void *data, size_t size);
-    /** Moves the place where write() goes on by `distance` bytes: back by a negative number to bytes of this save, and
-     *  forward to their end again. Returns 0, anything else on failure. NULL: the storage is only written from front to
-     *  back, such as a socket. What is saved is then gone over twice, the first time for its checksum alone; if it has
-     *  changed in between, the save fails (#XSM_ERROR_STATE). */
+    /** Moves the position of the next write() by `distance` bytes: back, by a negative number, to bytes of this save,
+     *  and forward to their end again. Returns 0, anything else on failure. NULL: the storage is only written from
+     *  front to back, such as a socket. The object that is saved is then read twice, the first time only for its
+     *  checksum; if it has changed in between, the save fails (#XSM_ERROR_STATE). */
     int32_t (*seek)(void *user, int64_t distance);
-    /** After the last write() of a save, once for each begin(), also for one that failed; where `begin` is NULL, once
-     *  for each save that came to its first write(). A save that fails before that calls neither. With `complete` = 1
-     *  all is written, and takes the place of what was saved before; a return value other than 0 is a failure. With 0
-     *  the save has failed or was cancelled: what it has written is to be dropped, and the return value is ignored.
-     *  NULL = nothing to do. */
+    /** Called after the last write() of a save: once for each begin(), also for one that failed; if `begin` is NULL,
+     *  once for each save that has called write(). A save that fails earlier calls neither. With `complete` = 1
+     *  everything was written and replaces what was saved before; a return value other than 0 is a failure. With 0 the
+     *  save has failed or was cancelled: drop what it has written; the return value is ignored. NULL = nothing to
+     *  do. */
     int32_t (*end)(void *user, int32_t complete);
     xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
                                    after its last reference has been given up, or as soon as a function that changes

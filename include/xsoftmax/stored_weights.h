@@ -17,7 +17,7 @@
  * classes, to read and write.
  *  @{ */
 
-/** To what xsm_model_convert() converts the weights. Start with #XSM_CONVERT_OPTIONS_INIT. */
+/** Settings of xsm_model_convert(). Start with #XSM_CONVERT_OPTIONS_INIT. */
 typedef struct xsm_convert_options {
     size_t size;      /**< sizeof(xsm_convert_options). */
     int32_t dtype;    /**< #XSM_DTYPE_FLOAT32, #XSM_DTYPE_BFLOAT16 or #XSM_DTYPE_INT8. */
@@ -138,8 +138,8 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *  - #XSM_DTYPE_INT8: the nearest whole number of -127 to 127, ties to even, times a float for each row (class or
  *    feature), its largest absolute weight divided by 127: an error of 1/254 of that weight at most, or of 7.1e-46,
  *    half the smallest float, if that is more.
- *  - #XSM_DTYPE_FLOAT32: the weights as they are, class-major. From fewer bits they do not come back: it is exact, or
- *    of int8 rounded to float.
+ *  - #XSM_DTYPE_FLOAT32: the weights as they are, class-major. The rounding to fewer bits is not undone: bfloat16 is
+ *    converted exactly, int8 times its factor is rounded to float.
  *
  *  Such a model is saved and loaded, mapped, scores, predicts, is evaluated and calibrated, and an index can be built
  *  over it. Scores are sums in float32 of widened weights, with the same bits on every processor: those of a float32
@@ -147,8 +147,8 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *  weights from memory is what takes time, so that a half or a quarter of it is left. The weights cannot be changed:
  *  training, growing, pruning, distances, pairs and another layout return #XSM_ERROR_UNSUPPORTED.
  *
- *  Of sparse weights and label trees the numbers are converted, with a factor of int8 for each class or node; they stay
- *  sparse, and can do what others of float32 can, but for another layout.
+ *  Sparse weights and label trees stay sparse: their numbers are converted, int8 with a factor for each class or node.
+ *  Such models support what those of float32 do, except another layout.
  *
  *  A host that keeps both models can score the best k of the small one again: xsm_model_scores() with the float32 model
  *  and the classes that a prediction found.

@@ -53,10 +53,10 @@ typedef struct xsm_tensor {
 extern "C" {
 #endif
 
-/** Puts a tensor into a model, in place of one of the same name. Numbers are not looked at: they may be NaN. What is
- *  given may be a view of a tensor of this model or another (xsm_model_get_tensor()), also of the one that is replaced:
- *  it is copied before that is released. To lend such data, set `ownership` to #XSM_BORROW: those of another model,
- *  which must then live so long, or what the host has lent to this one.
+/** Puts a tensor into a model, in place of one of the same name. Numbers are not checked: they may be NaN. `tensor` may
+ *  be a view of a tensor of this model or another (xsm_model_get_tensor()), also of the one that is replaced: it is
+ *  copied before that is released. To lend such data, set `ownership` to #XSM_BORROW: those of another model, which
+ *  must then live so long, or what the host has lent to this one.
  *  @param model  the model
  *  @param tensor the tensor; name, dtype and shape are copied
  *  @param err    what went wrong, or NULL
@@ -66,8 +66,8 @@ extern "C" {
  *          O(bytes + tensors) */
 XSM_API xsm_status xsm_model_set_tensor(xsm_model *model, const xsm_tensor *tensor, xsm_error *err);
 /** Fills `tensor` (start it with #XSM_TENSOR_INIT) with a view of the tensor of that name, valid until it is set again
- *  or removed, or the model's last reference is given up, whatever becomes of the weights. Its `ownership` is #XSM_COPY
- *  and it has no release(), also where the host has lent the data: the view can be set as it is. In a model that was
+ *  or removed, or the model's last reference is given up, even if the weights change. Its `ownership` is #XSM_COPY and
+ *  it has no release(), also where the host has lent the data: the view can be set as it is. In a model that was
  *  loaded, `data` lie in the mapped file, or in the bytes of its storage. They always begin at a multiple of the size
  *  of a number. O(log tensors).
  *  @return #XSM_OK; #XSM_ERROR_NAME if there is no such tensor */

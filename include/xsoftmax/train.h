@@ -21,12 +21,12 @@
  * there is a time budget.
  *  @{ */
 
-/** What the best way of training is: how rows that are held back are judged. Lower is better. */
+/** The measure of held-back rows by which ways of training are compared. Lower is better. */
 enum {
     XSM_MEASURE_AUTO = 0,      /**< By the rows: #XSM_MEASURE_NDCG if any has several labels, else
                                     #XSM_MEASURE_LOG_LOSS. */
-    XSM_MEASURE_LOG_LOSS = 1,  /**< The log-loss after calibration (@ref calibrate): a way that ranks well is not given
-                                    up because it is too sure. */
+    XSM_MEASURE_LOG_LOSS = 1,  /**< The log-loss after calibration (@ref calibrate), so that a way that orders classes
+                                    well is not dropped because its probabilities are too sure. */
     XSM_MEASURE_PRECISION = 2, /**< 1 - P\@k; k = 1 unless another is given. */
     XSM_MEASURE_NDCG = 3,      /**< 1 - nDCG\@k; k = 5. */
     XSM_MEASURE_HITS = 4,      /**< 1 - hits\@k: the share of rows without a label among the k best; k = 10. */
@@ -42,10 +42,10 @@ typedef struct xsm_train_options {
     /** Rows to calibrate the probabilities by at the end (@ref calibrate), or NULL = the model is not calibrated. Read
      *  and transformed as `test`. */
     xsm_dataset *calibrate;
-    /** A model to go on from, which is trained itself; the result is another reference to it. It gets the classes and
-     *  features of the rows that it lacks (xsm_model_grow()), and its transform is that of the rows. `method` or
-     *  `estimator`, and the learning rate, must be named: they can be tried out only from a model of zeros. NULL = a
-     *  new model. */
+    /** A model to continue from. It is itself trained, and the result is another reference to it. It gets the classes
+     *  and features of the rows that it lacks (xsm_model_grow()), and its transform is that of the rows. `method` or
+     *  `estimator`, and the learning rate, must be named: a choice by trials is possible only from a model of zeros.
+     *  NULL = a new model. */
     xsm_model *start;
     /** An estimator's name, `label-tree` (xsm_fit_label_tree()) or `class-means` (xsm_fit_class_means()); NULL =
      *  chosen. */
@@ -61,7 +61,7 @@ typedef struct xsm_train_options {
     /** As for xsm_transform_new(), `none` for rows as they are; NULL = chosen with the method, for a method that is
      *  named none, and for `label-tree` `unit`. */
     const char *transform;
-    /** What is to be kept: `epochs`, `batch` and `eta` if not 0, `order` always, `schedule` and `factor` with
+    /** Settings to keep: `epochs`, `batch` and `eta` if not 0, `order` always, `schedule` and `factor` with
      *  `keep_schedule`; `evaluate_every`, `evaluate_train` and `evaluate_top` (on `test` of these options), `progress`
      *  and `progress_user` are used. `seed` and `test` are ignored. For `lbfgs` `epochs` is as
      *  xsm_fit_options::iterations. NULL = everything is chosen; for a method that is named without `eta` the rate
@@ -113,18 +113,19 @@ typedef struct xsm_train_report {
     uint32_t min_chars;    /**< Likewise; 0 = no n-grams of characters. */
     uint32_t max_chars;    /**< Likewise. */
     uint32_t buckets;      /**< Likewise; 0 = no n-grams. */
-    uint32_t restarts;     /**< Times that training began again at a tenth of the chosen rate, as it diverged. */
-    uint64_t trials;       /**< Short runs that chose. */
+    uint32_t restarts;     /**< Times that training diverged and was started again with a tenth of the rate. */
+    uint64_t trials;       /**< Number of short runs for the choice. */
     uint64_t held;         /**< Rows that judged the best way, by models that had not seen them; 0: nothing was tried,
                                 and the four numbers below are NaN. */
-    double loss;           /**< What the last trial of the best way had on them, by `measure`. */
-    double predicted;      /**< What is expected of a model of all rows. */
-    double prior;          /**< What the frequencies of the classes have; NaN for the log-loss of several labels. */
+    double loss;           /**< Loss of the last trial of the best way on these rows, by `measure`. */
+    double predicted;      /**< Loss expected of a model of all rows. */
+    double prior;          /**< Loss of the frequencies of the classes on these rows; NaN for the log-loss of several
+                                labels. */
     double precision;      /**< Precision@1 of that trial. */
     int32_t measure;       /**< An XSM_MEASURE_* value but #XSM_MEASURE_AUTO; 0 where nothing was chosen. */
     uint32_t measure_top;  /**< k of `measure`; 0 for the log-loss. */
-    int32_t is_prior;      /**< 1 = nothing was better than the frequencies of the classes: the features say nothing of
-                                them, or the rows are too few. */
+    int32_t is_prior;      /**< 1 = nothing was better than the frequencies of the classes: the features do not predict
+                                the classes, or the rows are too few. */
     int32_t spent;         /**< 1 = the time budget ended training. */
     double choose_seconds; /**< Seconds of the choice. */
     double train_seconds;  /**< Seconds of training on all rows. */
@@ -150,7 +151,8 @@ extern "C" {
  *
  *  The model has the class map of the rows. Its metadata say how it was trained (`method` or `estimator`, options,
  *  learning rate, ...), as those of the command do.
- *  @param context  context whose threads are used, or NULL; its hook shows and cancels all that this does
+ *  @param context  context whose threads are used, or NULL; its hook gets the progress of all phases and can cancel
+ *                  them
  *  @param train    rows, not transformed, with one label or several
  *  @param options  what is named, or NULL
  *  @param[out] out the model, the caller's to release with xsm_model_free(); unchanged on failure
@@ -160,10 +162,10 @@ extern "C" {
  *          #XSM_ERROR_ARGUMENT for options that do not go together (the message says which), and for transformed rows;
  *          #XSM_ERROR_SHAPE if features or classes of the rows differ; #XSM_ERROR_DATA if no row has a label or, for a
  *          method that is named, cannot learn from them; #XSM_ERROR_DIVERGED; #XSM_ERROR_UNSUPPORTED for a context of
- *          several ranks (ext/comm.h); #XSM_ERROR_RANGE for an option; #XSM_CANCELLED, from the hook or the callback;
- *          the errors of xsm_choose(), xsm_tune_eta(), xsm_trainer_run(), xsm_fit_label_tree() and
- *          xsm_model_calibrate().
- *          Takes about half as long again as training alone, or three seconds, if that is more */
+ *          several processes (ext/comm.h); #XSM_ERROR_RANGE for an option; #XSM_CANCELLED, from the hook or the
+ *          callback; the errors of xsm_choose(), xsm_tune_eta(), xsm_trainer_run(), xsm_fit_label_tree() and
+ *          xsm_model_calibrate(). Takes about half as long again as training alone, or three seconds, if that is
+ *          more */
 XSM_API xsm_status xsm_train(xsm_context *context, xsm_dataset *train, const xsm_train_options *options,
                              xsm_model **out, xsm_train_report *report, xsm_error *err);
 

@@ -131,8 +131,8 @@ XSM_API void xsm_trainer_free(xsm_trainer *trainer);
  *          returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
  *          something else, or the estimator has been bound again with options that make it score all classes, or the
  *          model has grown or has another geometry, or the data were edited (in the callback, too), in the callback of
- *          this trainer, and where a rank of a divided model (@ref ext_comm) had no memory in a step that others may
- *          have taken: the model is then neither trained on nor saved any more, and a new one can resume the run from a
+ *          this trainer, and if a process of a divided model (@ref ext_comm) had no memory in a step that others may
+ *          have taken: the model can then neither be trained further nor saved, and a new one can resume the run from a
  *          checkpoint */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Saves the complete state of the run in one file: the model, the state of estimator and optimizer, the positions in

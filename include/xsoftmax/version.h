@@ -35,8 +35,8 @@
 #define XSM_API
 #endif
 
-/** Marks a function that the next ABI number will not have: `XSM_API XSM_DEPRECATED("since 1.2, by xsm_other") ...`. It
- *  does until then what it always did. */
+/** Marks a function that the next ABI number will not have: `XSM_API XSM_DEPRECATED("since 1.2, by xsm_other") ...`.
+ *  Until then it works as before. */
 #if defined(__GNUC__)
 #define XSM_DEPRECATED(text) __attribute__((deprecated(text)))
 #else

@@ -29,7 +29,7 @@ xsmi_survey xsmi_race_survey(const xsm_dataset *d)
         for (size_t j = 0; j < x.count && !s.large; j++) {
             s.large = fabsf(x.values[j]) > 1;
         }
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     s.nonzeros = count / (double)d->rows;
     return s;
@@ -64,7 +64,7 @@ static void count_all(const xsm_dataset *d, uint64_t *counts)
     memset(counts, 0, d->classes * sizeof *counts);
     for (uint64_t i = 0; i < d->rows; i++) {
         count_labels(d, i, counts, 1);
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
 }
 
@@ -80,7 +80,7 @@ static void hold_back(xsmi_chooser *c, uint64_t part, uint64_t first, uint64_t e
             count_labels(c->train, row, r->counts, UINT64_MAX);
             r->judged[next++] = row;
         }
-        xsmi_dataset_look(c->train, i);
+        xsmi_dataset_poll(c->train, i);
     }
     r->starts[part + 1] = next;
 }
@@ -124,7 +124,7 @@ static uint64_t least_share(xsmi_chooser *c)
         for (size_t j = 0; j < labels && !r->is_judged[r->order[i]]; j++) {
             r->counts[label[j]] = XSMI_MIN(r->counts[label[j]], place);
         }
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     for (uint64_t i = 0; i < judged; i++) {
         const uint32_t *label = xsmi_dataset_labels(d, r->judged[i], &labels);
@@ -295,7 +295,7 @@ static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
         for (size_t j = first; j < first + count; j++) {
             values[j] = xsmi_stream_below(&stream, 2) ? values[j] : 0;
         }
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     return XSM_OK;
 }
@@ -310,7 +310,7 @@ static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out
     for (uint64_t i = 0; i < d->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(d, i);
         squares[i] = (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     const bool sorted =
         xsmi_heap_sort_polled(c->runner.context, squares, (size_t)d->rows, sizeof *squares, xsmi_compare_double);

@@ -35,7 +35,7 @@ static xsmi_activity *current(const xsm_context *ctx)
 typedef enum clock_start {
     AT_ONCE,
     LATE,  /* with its second poll */
-    NEVER, /* it is not shown itself */
+    NEVER, /* the hook does not get it */
 } clock_start;
 
 static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total,
@@ -65,8 +65,8 @@ static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const c
     if (a->root == a) {
         a->caller = pthread_self();
         a->any_thread = ctx->runner.run != NULL;
-        atomic_flag_clear(&a->looking);
-        a->look_at = a->started + ctx->pace;
+        atomic_flag_clear(&a->calling);
+        a->call_at = a->started + ctx->pace;
         a->polls_ahead = start == LATE ? 2 : 0;
         atomic_init(&a->cancelled, false);
     }
@@ -118,7 +118,7 @@ void xsmi_advance(const xsm_context *ctx, size_t done)
     }
 }
 
-/* Whether the hook has asked for an end. */
+/* Whether the hook has asked to cancel. */
 static bool is_asked(const xsmi_activity *a)
 {
     return atomic_load_explicit(&a->root->cancelled, memory_order_relaxed);
@@ -135,44 +135,44 @@ static uint64_t done_of(const xsmi_activity *a)
     return a->total > 0 && done > a->total ? a->total : done;
 }
 
-/* Starts a late clock when it is time; whether it runs. */
-static bool is_timed(xsmi_activity *root)
+/* Starts a late clock at its poll. Returns whether the clock runs. */
+static bool run_clock(xsmi_activity *root)
 {
     if (root->polls_ahead > 0 && --root->polls_ahead == 0) {
         root->started = xsmi_seconds();
-        root->look_at = root->started + root->context->pace;
+        root->call_at = root->started + root->context->pace;
     }
     return root->polls_ahead == 0;
 }
 
-/* Calls the hook if it is time; one thread at a time. */
-static void look(xsmi_activity *a)
+/* Calls the hook if it is due, on one thread at a time. */
+static void call_hook(xsmi_activity *a)
 {
     xsmi_activity *root = a->root;
     xsm_context *ctx = a->context;
-    if (atomic_flag_test_and_set_explicit(&root->looking, memory_order_acquire)) {
+    if (atomic_flag_test_and_set_explicit(&root->calling, memory_order_acquire)) {
         return;
     }
-    const double now = is_timed(root) ? xsmi_seconds() : -INFINITY;
-    if (now >= root->look_at) {
+    const double now = run_clock(root) ? xsmi_seconds() : -INFINITY;
+    if (now >= root->call_at) {
         const xsmi_activity *s = a->shown;
         const xsm_activity seen = {sizeof seen, s->phase, s->unit, done_of(s), s->total, now - s->started};
-        pthread_setspecific(ctx->key, &ctx->shield); /* what the hook itself calls is not shown */
+        pthread_setspecific(ctx->key, &ctx->shield); /* calls that the hook makes are not reported */
         int32_t end;
         XSMI_CALL_HOST(end = ctx->progress(ctx->progress_user, &seen));
         if (end != 0) {
             atomic_store_explicit(&root->cancelled, true, memory_order_relaxed);
         }
         pthread_setspecific(ctx->key, a);
-        root->look_at = xsmi_seconds() + ctx->pace;
+        root->call_at = xsmi_seconds() + ctx->pace;
     }
-    atomic_flag_clear_explicit(&root->looking, memory_order_release);
+    atomic_flag_clear_explicit(&root->calling, memory_order_release);
 }
 
 static bool poll_activity(xsmi_activity *a)
 {
     if (!is_asked(a) && (a->root->any_thread || pthread_equal(a->root->caller, pthread_self()))) {
-        look(a);
+        call_hook(a);
     }
     return is_cancelled(a);
 }
@@ -221,7 +221,7 @@ xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err)
 xsm_status xsmi_end(xsmi_activity *a, xsm_status status, xsm_error *err)
 {
     if (a->context) {
-        /* What failed for want of memory, say, may have failed because jobs did not run. */
+        /* Another failure, of memory say, may follow from jobs that did not run. */
         if (status != XSM_OK && status != XSM_CANCELLED && is_cancelled(a)) {
             status = xsmi_fail_cancelled(a->context, err);
         }

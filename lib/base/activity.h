@@ -21,40 +21,41 @@ struct xsmi_activity {
     xsm_context *context;   /* NULL: no hook, or shielded; nothing happens */
     xsmi_activity *outer;   /* the thread's activity before this one */
     xsmi_activity *root;    /* the outermost */
-    xsmi_activity *shown;   /* what the hook is called with: this one, or one around it that covers it */
+    xsmi_activity *shown;   /* the one that the hook gets: this one, or one around it that covers it */
     xsmi_activity *counted; /* whose units are counted: this one, or the one around a shield */
     const char *phase, *unit;
-    uint64_t reached;    /* by xsmi_reach() */
-    atomic_size_t added; /* by xsmi_advance() */
+    uint64_t reached;    /* units done, set by xsmi_reach() */
+    atomic_size_t added; /* further units done, by xsmi_advance() */
     uint64_t total;
     double started;
     bool covers;
-    bool held; /* nothing stops it */
+    bool held; /* the hook cannot cancel it */
 
-    /* Of the outermost. */
+    /* Members of the outermost activity alone. */
     pthread_t caller;
     bool any_thread;      /* a host's runner: threads that run jobs call the hook */
-    atomic_flag looking;  /* a thread is at the hook */
-    double look_at;       /* when the hook is called next */
-    uint32_t polls_ahead; /* before a late clock starts */
+    atomic_flag calling;  /* a thread is calling the hook */
+    double call_at;       /* the time at which the hook is called next */
+    uint32_t polls_ahead; /* polls until a late clock starts */
     atomic_bool cancelled;
 };
 
 /* Begins an activity of the calling thread: `phase` as in "cancelled while ...", `unit` a plural, both static; total 0
  * = unknown. Ends within the same function. */
 void xsmi_begin(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
-/* The same; activities within are not shown. */
+/* The same; the hook gets this activity in place of those within it. */
 void xsmi_begin_cover(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
 /* For a call that is short unless its batch is large, and that hosts make in loops: its clock starts with its second
- * poll, so that a short call reads none. Begins nothing within another activity, which the call's polls are then of. */
+ * poll, so that a short call reads none. Within another activity it begins nothing: the call's polls then belong to
+ * that one. */
 void xsmi_begin_short(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
-/* The same for a call that must not be left half done: the hook is called, and does not stop it. */
+/* The same for a call that must not be left half done: the hook is called, but cannot cancel it. */
 void xsmi_begin_whole(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
 /* Returns the call's status; any failure of a cancelled call is XSM_CANCELLED. */
 xsm_status xsmi_end(xsmi_activity *activity, xsm_status status, xsm_error *err);
 /* Says how many units are done; for the thread that began the activity. */
 void xsmi_reach(xsmi_activity *activity, uint64_t done);
-/* How many units there are, where that is known only after the beginning. */
+/* Sets the number of units, where that is known only after the beginning. */
 void xsmi_expect(xsmi_activity *activity, uint64_t total);
 /* Says how many more units are done in the calling thread's activity; for jobs. */
 void xsmi_advance(const xsm_context *ctx, size_t done);
@@ -73,11 +74,11 @@ xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err);
 /* memcpy() in pieces, between which the call may be cancelled. */
 xsm_status xsmi_copy_bytes(const xsm_context *ctx, void *to, const void *from, size_t size, xsm_error *err);
 
-/* For a part that must not be left half done: until xsmi_unshield() the call is not cancelled for this thread and its
- * jobs. The hook is called meanwhile, and what it asks for happens afterwards. */
+/* For a part that must not be left half done: until xsmi_unshield(), polls of this thread and its jobs return false.
+ * The hook is called meanwhile; if it cancels, the call ends after the part. */
 void xsmi_shield(xsmi_activity *shield, xsm_context *ctx);
 void xsmi_unshield(xsmi_activity *shield);
-/* xsmi_poll() that sees through a shield: for a part within it that may be left out. */
+/* As xsmi_poll(), but returns true also within a shield: for work there that may be left out. */
 bool xsmi_would_stop(const xsm_context *ctx);
 
 /* How often the hook is called, in seconds; for tests. 0 = at every poll. */

@@ -50,9 +50,9 @@ const char *xsmi_decimal_sign(void);
 
 /* -- option structs (options.c) ----------------------------------------------------------------------------------- */
 
-/* Bytes of a public struct as the first release has it that has the struct: less is no program's. */
+/* Bytes of a public struct in the first release that has it: no program's struct is shorter. */
 #define XSMI_FIRST(type) (offsetof(type, XSMI_LAST_##type) + sizeof(((type *)0)->XSMI_LAST_##type))
-/* Whether a struct of some release may have `size` bytes: from first_size, and not absurdly more than known_size. */
+/* Refuses a size that no release's struct can have: below first_size, or absurdly above known_size. */
 xsm_status xsmi_check_struct_size(size_t known_size, size_t first_size, size_t size, const char *name, xsm_error *err);
 /* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the defaults):
  * `given` may be NULL (defaults), shorter (down to first_size, XSMI_FIRST() of the struct), or longer if the
@@ -67,8 +67,8 @@ xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, co
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err);
 
-/* XSM_ERROR_RANGE, with the member's name, unless a member of a struct's copy `s` that no release uses is 0, or one
- * that says yes or no is 0 or 1. */
+/* XSM_ERROR_RANGE, with the member's name, unless the member of the struct's copy `s` is 0, for one that no release
+ * uses, or is 0 or 1, for one that says yes or no. */
 #define XSMI_CHECK_ZERO(type, s, member, err) xsmi_check_member((s)->member, 0, #type "." #member, err)
 #define XSMI_CHECK_FLAG(type, s, member, err) xsmi_check_member((s)->member, 1, #type "." #member, err)
 xsm_status xsmi_check_member(int64_t value, int64_t most, const char *name, xsm_error *err);
@@ -83,8 +83,8 @@ uint32_t xsmi_context_threads(const xsm_context *ctx);
 const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx);
 void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* a*b or a+b; false when the result does not fit. (Counts are of 64 bits here and below: what does not fit into a
- * size_t of 32 is found out, not cut off.) */
+/* a*b or a+b; false when the result does not fit. (Counts have 64 bits here and below, so that one that does not fit
+ * into a size_t of 32 bits is refused, not cut off.) */
 static inline bool xsmi_multiply(uint64_t a, uint64_t b, size_t *result)
 {
     return !__builtin_mul_overflow(a, b, result);
@@ -98,8 +98,8 @@ static inline bool xsmi_add(uint64_t a, uint64_t b, size_t *result)
  * each of them, and its size must fit a size_t. */
 xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err);
 
-/* Floats from one row of a matrix to the next, for rows of `length`: whole cache lines, and off multiples of 4 KB, as
- * rows that far apart share one set of the first cache and would evict each other. */
+/* Floats from one row of a matrix to the next, for rows of `length`: whole cache lines, but no multiple of 4 KB: rows
+ * that far apart share one set of the first-level cache and would evict each other. */
 static inline size_t xsmi_row_stride(size_t length)
 {
     const size_t line = XSMI_ALIGNMENT / sizeof(float), page = 4096 / sizeof(float);
@@ -148,19 +148,20 @@ double xsmi_seconds(void);
  * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
  * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
-/* The same where a host's runner is not to fail: the calling thread runs, as thread 0, what it has left. The status is
- * XSM_OK or XSM_CANCELLED. (run_surely.c, as the next two) */
+/* As xsmi_run(), but a host's runner that fails does not matter: the calling thread runs, as thread 0, the jobs that
+ * have not run. The status is XSM_OK or XSM_CANCELLED. (run_surely.c, as the next two) */
 xsm_status xsmi_run_all(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
-/* The same for jobs that must all run, on a rank that others no longer wait for, say: it is not cancelled, either. */
+/* As xsmi_run_all(), for jobs that must all run, for example in a process that others no longer wait for: it cannot be
+ * cancelled, either. */
 void xsmi_run_surely(xsm_context *ctx, xsm_job job, void *state, size_t count);
-/* xsmi_run_surely() with `ranks`, where one that failed alone would be apart from the others; else xsmi_run(). */
+/* xsmi_run_surely() if `ranks`, where a process that failed alone would differ from the others; else xsmi_run(). */
 xsm_status xsmi_run_together(xsm_context *ctx, bool ranks, xsm_job job, void *state, size_t count, xsm_error *err);
-/* Serial work that needs nothing of some jobs, nor they of it. */
+/* Serial work that runs beside jobs: neither needs results of the other. */
 typedef struct xsmi_aside {
     void (*run)(void *state);
     void *state;
 } xsmi_aside;
-/* The same, with `aside` (NULL = none) as a piece of its own, which begins first. */
+/* As xsmi_run(), with `aside` (NULL = none) as one more job, which begins first. */
 xsm_status xsmi_run_beside(xsm_context *ctx, xsm_job job, void *state, size_t count, const xsmi_aside *aside,
                            xsm_error *err);
 

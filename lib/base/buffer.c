@@ -1,5 +1,5 @@
 /* Buffers: storages in memory of a context. A save goes to memory of its own, which becomes the buffer's when it is
- * complete. Bytes count who uses them: the buffer, and models that were loaded from its storage. */
+ * complete. A block of bytes counts its users: the buffer, and models that were loaded from its storage. */
 #include "base/buffer.h"
 
 #include "base/counted.h"
@@ -33,7 +33,7 @@ static void drop(void *user)
     }
 }
 
-/* NULL where memory is out. */
+/* Returns NULL when there is no memory. */
 static block *new_block(xsm_context *ctx, uint64_t bytes)
 {
     block *b = bytes <= SIZE_MAX ? xsmi_allocate(ctx, 1, sizeof *b) : NULL;
@@ -146,7 +146,7 @@ xsm_status xsm_buffer_get_storage(xsm_buffer *b, xsm_storage *storage, xsm_error
     return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_storage), storage, "xsm_storage", err);
 }
 
-/* The buffer whose storage it is, or NULL. */
+/* Returns the buffer whose storage it is, or NULL. */
 static const xsm_buffer *buffer_of(const xsm_storage *storage)
 {
     return storage->write == write_bytes ? storage->user : NULL;

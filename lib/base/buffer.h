@@ -1,5 +1,5 @@
 /*
- * The bytes of an xsm_buffer, which models that use them in place hold beyond its next save and its end.
+ * The bytes of an xsm_buffer. Models that use them in place keep them beyond the buffer's next save and its release.
  */
 #ifndef XSMI_BUFFER_H
 #define XSMI_BUFFER_H
@@ -13,8 +13,8 @@
  * other storages pass. `function` and `name` are for messages. */
 xsm_status xsmi_buffer_check(const xsm_storage *storage, const char *function, const char *name, xsm_error *err);
 
-/* Whom a model tells that uses the storage's bytes in place: the host, or the buffer's bytes, which are held until
- * then. */
+/* Returns whom a model tells that no longer uses the storage's bytes in place: the host, or the buffer's block, which
+ * is kept until then. */
 xsmi_lender xsmi_buffer_lender(const xsm_storage *storage);
 
 #endif

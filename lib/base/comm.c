@@ -10,7 +10,7 @@
 xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *err)
 {
     xsm_comm c = XSM_COMM_INIT;
-    if (given) { /* before all else: another release may mean something else by the rest */
+    if (given) { /* checked first: in another release the rest may mean something else */
         memcpy(&c.size, given, sizeof c.size);
         memcpy(&c.release, (const unsigned char *)given + offsetof(xsm_comm, release), sizeof c.release);
         if (c.size >= offsetof(xsm_comm, rank) && c.release / 100 != XSM_VERSION / 100) {
@@ -61,7 +61,7 @@ xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm
                            xsmi_ranks(ctx));
 }
 
-/* The end of a collective call that sent so many bytes. */
+/* Ends a collective call that sent so many bytes: counts it, or returns its failure. */
 static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64_t bytes, xsm_error *err)
 {
     if (result != 0) {
@@ -96,7 +96,7 @@ xsm_status xsmi_exchange_blocks(xsm_context *ctx, const void *mine, void *all, c
 {
     xsmi_group *g = &ctx->group;
     XSMI_TRY(check_usable(g, err));
-    unsigned char nothing = 0; /* where no bytes are sent, or none come */
+    unsigned char nothing = 0; /* for calls that send or get no bytes */
     int32_t result;
     XSMI_CALL_HOST(result = g->comm.allgatherv(g->comm.user, mine ? mine : &nothing, all ? all : &nothing, sizes));
     return called(g, result, "allgatherv", sizes[g->comm.rank], err);
@@ -119,7 +119,8 @@ xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_e
     return XSM_OK;
 }
 
-/* What a rank says in an agreement: 0, or if it has failed a number of which the largest is that of the first rank. */
+/* What a process sends in an agreement: 0, or if it has failed a number that is larger the lower the process's number,
+ * so that the largest is that of the first process. */
 static float failure_of(const xsm_context *ctx, xsm_status status)
 {
     return status == XSM_OK ? 0 : (float)(xsmi_ranks(ctx) - xsmi_rank(ctx));
@@ -140,7 +141,7 @@ xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, x
     float said[1 + 2 * PIECES] = {failure_of(ctx, status)};
     for (int i = 0; i < PIECES; i++) {
         const float piece = (float)(mine >> i * BITS & ((UINT64_C(1) << BITS) - 1));
-        said[1 + 2 * i] = piece; /* the largest and, negative, the smallest of all ranks */
+        said[1 + 2 * i] = piece; /* the largest and, negative, the smallest of all processes */
         said[2 + 2 * i] = -piece;
     }
     ctx->group.agreed = true;
@@ -160,7 +161,7 @@ xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, x
     return xsmi_agree(ctx, same ? XSM_OK : xsmi_fail(err, unlike, "%s", message), err);
 }
 
-/* What a rank says of its failure. */
+/* A process's failure, as it sends it to the others. */
 typedef struct report {
     uint64_t line, column;
     xsm_status status;
@@ -202,7 +203,8 @@ xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status
     ctx->group.agreed = true;
     report r;
     if (first == xsmi_rank(ctx)) {
-        /* The report is what xsmi_end() says on this rank: what failed then did so for that reason. */
+        /* The report is what xsmi_end() will return in this process: in a cancelled call, any failure is
+         * XSM_CANCELLED. */
         fill_report(&r, xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status, err);
     } else {
         memset(&r, 0, sizeof r);

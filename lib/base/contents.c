@@ -39,7 +39,7 @@ xsm_status xsmi_contents_add_entries(xsmi_contents *c, const xsmi_entry *entries
     return XSM_OK;
 }
 
-/* Puts those of larger elements first. */
+/* Sorts the tensors by the size of their elements, the largest first. */
 static xsm_status sort(xsmi_contents *c, xsm_error *err)
 {
     xsmi_content *sorted = c->lacks_memory ? NULL : xsmi_allocate(c->context, c->capacity, sizeof *sorted);

@@ -91,7 +91,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     if (!ctx) {
         return xsmi_fail_memory(err, sizeof *ctx, "a context");
     }
-    memset(ctx, 0, sizeof *ctx); /* so that ctx->shield is an activity of no context */
+    memset(ctx, 0, sizeof *ctx); /* ctx->shield becomes an activity without a context */
     if (o.progress && pthread_key_create(&ctx->key, NULL) != 0) {
         XSMI_CALL_HOST(allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT));
         return xsmi_fail(err, XSM_ERROR_LIMIT, "progress() needs a key of the threads library; all %d are in use",
@@ -305,7 +305,7 @@ void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
     *capacity = 0;
 }
 
-/* A large block is copied in such pieces; between them it is asked whether the call is cancelled. */
+/* Bytes of a large block that are copied between two polls. */
 #define COPY_PIECE ((size_t)8 << 20)
 
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t new_count, size_t each)

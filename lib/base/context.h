@@ -23,7 +23,7 @@ struct xsm_context {
     xsmi_group group;         /* of processes */
     xsm_release_hook release; /* called when all else of the context is gone */
     void *release_user;
-    xsmi_activity shield; /* what a thread's activity is while nothing may stop it */
+    xsmi_activity shield; /* the activity of a thread whose call cannot be cancelled */
 };
 
 #endif

@@ -28,7 +28,8 @@ static inline void xsmi_holders_add(xsmi_holders *h)
     atomic_fetch_add_explicit(&h->number, 1, memory_order_relaxed);
 }
 
-/* Whether the reference was the last one. What others did with the object comes before what the caller does then. */
+/* Whether the reference was the last one. If so, all that others did with the object has happened before what the
+ * caller does next. */
 static inline bool xsmi_holders_drop(xsmi_holders *h)
 {
     return atomic_fetch_sub_explicit(&h->number, 1, memory_order_acq_rel) == 1;

@@ -1,5 +1,5 @@
-/* What comments of the public headers say of a member at 0 or XSM_DEFAULT ("0 = 10"), for the code that does it.
- * Written by tests/structure/renew-abi.sh. */
+/* The defaults that comments of the public headers name ("0 = 10"), for the code that sets them. Written by
+ * tests/structure/renew-abi.sh. */
 #ifndef XSMI_DEFAULTS_H
 #define XSMI_DEFAULTS_H
 

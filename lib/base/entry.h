@@ -88,8 +88,8 @@ static inline void xsmi_leave(const xsmi_host_state *e)
     errno = e->number;
 }
 
-/* The error says nothing yet, so that it says nothing either when the call succeeds; err NULL, or of no size, is left.
- */
+/* Clears the error, so that it is empty when the call succeeds. Does nothing if err is NULL or its size is too
+ * small. */
 void xsmi_clear_error(xsm_error *err);
 
 /* The first line of a public function; it ends with the function. */
@@ -98,8 +98,8 @@ void xsmi_clear_error(xsm_error *err);
     XSMI_ENTER_AS(xsmi_host_state_)
 #define XSMI_ENTER_AS(name) __attribute__((cleanup(xsmi_leave), unused)) const xsmi_host_state name = xsmi_enter()
 
-/* A statement that calls a function of the host's: it gets the default environment, and what it leaves of another one,
- * and in errno, is undone. The functions of tables (ext/) are called as they are, in inner loops. */
+/* Runs a statement that calls a function of the host's: the function gets the default environment, and what it changes
+ * in that and in errno is undone. The functions of tables (ext/) are called without this, in inner loops. */
 #define XSMI_CALL_HOST(statement)                                                                                      \
     do {                                                                                                               \
         XSMI_ENTER_AS(xsmi_before_call_);                                                                              \

@@ -42,8 +42,8 @@ const char *xsm_status_text(xsm_status status)
     }
 }
 
-/* Memory whose size leaves no room for a message is none of ours. What a longer struct of a newer program has behind
- * the message stays as it is. */
+/* Returns the bytes of the message; 0 if the struct's size leaves no room for one, as it is then no xsm_error. What a
+ * longer struct of a newer program has behind the message is not touched. */
 static size_t message_size(const xsm_error *err)
 {
     size_t start = offsetof(xsm_error, message);
@@ -80,7 +80,7 @@ const char *xsmi_decimal_sign(void)
 static int print(char *line, size_t size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 static int print(char *line, size_t size, const char *format, va_list args)
 {
-    /* The C library has a static object for "C", so that nothing is allocated. Elsewhere a comma is better than no
+    /* The C library has a static object for "C": this allocates nothing. If it fails, a decimal comma is better than no
      * message. */
     const bool point = strcmp(xsmi_decimal_sign(), ".") == 0;
     const locale_t plain = point ? (locale_t)0 : newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -123,7 +123,7 @@ struct xsmi_replace {
     ino_t folder;
     bool named; /* a file of that name exists */
     int fd;
-    uint64_t written, pushed, waited; /* bytes; those on their way to the disk, and those that are there */
+    uint64_t written, pushed, waited; /* bytes: in all; passed on to the disk; known to be on the disk */
 };
 
 static void release(xsmi_replace *file)
@@ -156,7 +156,7 @@ static int open_nameless(const char *path, char *name, size_t size)
 {
     int fd = xsmi_open_nameless(folder_of(path, name, size), O_WRONLY, 0666);
     if (fd >= 0 && !xsmi_can_name_nameless(fd)) {
-        close(fd); /* it could not be named later */
+        close(fd); /* it could not get a name later */
         fd = -1;
     }
     return fd;
@@ -199,8 +199,8 @@ static void keep_rights(int fd, const struct stat *old)
     }
 }
 
-/* Milliseconds between two looks whether to go on. */
-#define LOOK_EVERY 20
+/* Milliseconds between two polls. */
+#define POLL_EVERY 20
 
 /* Opens a pipe once it has a reader; waiting can be cancelled. */
 static xsm_status open_pipe(xsmi_replace *file, const char *path, xsm_error *err)
@@ -209,13 +209,13 @@ static xsm_status open_pipe(xsmi_replace *file, const char *path, xsm_error *err
     xsmi_activity activity;
     xsmi_begin(&activity, file->context, "waiting for the reader of a pipe", "bytes", 0);
     while (status == XSM_OK && (file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)) < 0 && errno == ENXIO) {
-        (void)poll(NULL, 0, LOOK_EVERY);
+        (void)poll(NULL, 0, POLL_EVERY);
         status = xsmi_go_on(file->context, err);
     }
     return xsmi_end(&activity, status, err);
 }
 
-/* Opens what is no regular file, by the name that was given: that of /dev/stdout may resolve to nothing. */
+/* Opens what is no regular file, by the name that was given: /dev/stdout may resolve to a name that does not exist. */
 static xsm_status open_in_place(xsmi_replace *file, const char *path, bool pipe, xsm_error *err)
 {
     char text[128];
@@ -229,7 +229,7 @@ static xsm_status open_in_place(xsmi_replace *file, const char *path, bool pipe,
                : xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(errno, text, sizeof text));
 }
 
-/* Opens a new file beside file->path; `old`: NULL, or what is there. */
+/* Opens a new file beside file->path; `old` describes the file that is there, NULL: none. */
 static xsm_status open_beside(xsmi_replace *file, const struct stat *old, xsm_error *err)
 {
     char text[128];
@@ -338,7 +338,7 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
             }
             if (errno == EAGAIN) { /* a pipe that is full */
                 XSMI_TRY(xsmi_go_on(file->context, err));
-                (void)poll(&(struct pollfd){.fd = file->fd, .events = POLLOUT}, 1, LOOK_EVERY);
+                (void)poll(&(struct pollfd){.fd = file->fd, .events = POLLOUT}, 1, POLL_EVERY);
                 continue;
             }
             return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path,
@@ -351,8 +351,8 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
     return XSM_OK;
 }
 
-/* Bytes that are written at once, and those that are left to the system before they must be on the disk: a call that is
- * cancelled waits for no more. */
+/* Bytes that are written at once; and bytes that may wait in memory before they must be on the disk, which bounds how
+ * long a cancelled call waits. */
 #define PIECE ((size_t)4 << 20)
 #define PUSHED ((size_t)8 << 20)
 

@@ -9,13 +9,14 @@
 typedef struct xsmi_mapping {
     const unsigned char *data; /* never NULL when mapped, also for an empty file */
     size_t size;
-    xsm_context *owner;     /* where this is memory of a context, which it keeps; NULL: a file's pages */
+    xsm_context *owner;     /* the context, a reference, whose memory this is; NULL: a file's pages */
     uint64_t device, inode; /* of the file */
 } xsmi_mapping;
 
 /* Maps a regular file for reading. Errors name the path and the system's reason. */
 xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err);
-/* Memory of a context in place of a file's pages, aligned to XSMI_ALIGNMENT; NULL without memory. */
+/* Makes a mapping of a context's memory in place of a file's pages, aligned to XSMI_ALIGNMENT; returns its bytes, or
+ * NULL when there is no memory. */
 unsigned char *xsmi_map_memory(xsm_context *ctx, size_t size, xsmi_mapping *out);
 /* Whether `path` is the mapped file, by whatever name. */
 bool xsmi_is_mapped(const xsmi_mapping *mapping, const char *path);
@@ -23,9 +24,9 @@ void xsmi_unmap_file(xsmi_mapping *mapping);
 
 /* Opens a regular file of `size` bytes to read pieces of it; errors are those of xsmi_map_file(). */
 xsm_status xsmi_read_open(const char *path, int *fd, size_t *size, xsm_error *err);
-/* `size` bytes from `offset` on; *got is less at the file's end only. */
+/* Reads `size` bytes from `offset` on; *got is less at the file's end only. */
 xsm_status xsmi_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size, size_t *got, xsm_error *err);
-/* -1 is allowed. */
+/* Closes it; -1 is allowed. */
 void xsmi_read_close(int fd);
 
 /* A file being written beside `path`; nothing at `path` changes before xsmi_replace_commit(). A path that is no regular
@@ -40,7 +41,7 @@ bool xsmi_replace_forward(const xsmi_replace *file);
 xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void *data, size_t size, xsm_error *err);
 /* Syncs, renames over `path`, syncs the folder, and releases `file` whatever the result. */
 xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err);
-/* Whether both would be at one place, by whatever path; not for files written in place. NULL is allowed. */
+/* Whether both will replace the same file, by whatever paths; false for files written in place. NULL is allowed. */
 bool xsmi_replace_same(const xsmi_replace *a, const xsmi_replace *b);
 /* Removes what was written and releases `file`; NULL is allowed. */
 void xsmi_replace_abandon(xsmi_replace *file);

@@ -1,5 +1,5 @@
 /*
- * Arrays that grow as input comes.
+ * Arrays that grow as input arrives.
  */
 #ifndef XSMI_GROW_H
 #define XSMI_GROW_H

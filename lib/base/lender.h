@@ -13,7 +13,7 @@ typedef struct xsmi_lender {
     void *user;
 } xsmi_lender;
 
-/* Tells the lender, and forgets it before: the hook may call the library. */
+/* Tells the lender. Forgets it first, as the hook may call the library. */
 static inline void xsmi_lender_tell(xsmi_lender *lender)
 {
     const xsmi_lender told = *lender;

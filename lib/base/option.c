@@ -254,7 +254,8 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
         return xsmi_option_set_int(option, values, yes, err);
     }
     case XSM_OPTION_CLASSES:
-        /* A list's memory belongs to its owner; only the empty list has none. */
+        /* The memory of a list belongs to the object that has the option, so that only an empty list can be set
+         * here. */
         if (*value != '\0') {
             return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is a list of classes, whose default must be empty",
                              option->name);

@@ -9,7 +9,8 @@
 
 #include <xsoftmax/option.h>
 
-/* A table of options: an array whose entries are as long as they say, for a host's may be of another release. */
+/* A table of options: an array whose entries have the `size` that they say, because a host's may be of another
+ * release. */
 typedef struct xsmi_option_table {
     const xsm_option *options;
     size_t count;
@@ -52,7 +53,8 @@ xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t v
 /* Writes the value as text; returns its full length. */
 size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size);
 
-/* The options of an object, in this order: those of all objects such as estimators, those of some of them, its own. */
+/* The options of an object come from up to three tables, in this order: those of every object of its type (every
+ * estimator, say), those of some, its own. */
 enum { XSMI_OPTIONS_COMMON, XSMI_OPTIONS_KIND, XSMI_OPTIONS_OWN, XSMI_OPTION_TABLES };
 
 typedef struct xsmi_option_group {
@@ -63,7 +65,7 @@ typedef struct xsmi_option_group {
 
 /* Option number `index`, NULL past the last. */
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index);
-/* The option of that name and the memory of its table's values, or an error that names the nearest. */
+/* Finds the option of that name and the memory of its table's values; the error names the nearest option. */
 xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, const xsm_option **option, void **values,
                            xsm_error *err);
 xsm_status xsmi_group_set_text(const xsmi_option_group *group, const char *name, const char *value, xsm_error *err);
@@ -78,7 +80,7 @@ size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *bu
 /* The nearest of count names to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
 const char *xsmi_nearest(const char *name, const void *list, size_t count,
                          const char *(*name_at)(const void *, size_t));
-/* The error of xsm_KIND_new() for NULL and for a name that is none of the count registered ones. */
+/* The error of xsm_KIND_new() for a name that is NULL or not one of `count` registered names. */
 xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, size_t count,
                           const char *(*name_at)(const void *, size_t));
 /* Parses a whole text as a number, whatever the locale; false when it is no number or does not fit. */
@@ -100,8 +102,8 @@ bool xsmi_parse_int(const char *text, int64_t *value);
     }
 
 /* Defines xsm_KIND_set(), _set_number() and _get() of an object with the members ops and state,
- * and the values of common options at `common`, an expression with `object`. Options may be set while closed(object) is
- * NULL, and must otherwise have been set when it says: "before the index is built". */
+ * and the values of common options at `common`, an expression with `object`. Options may be set while closed(object)
+ * returns NULL; otherwise it returns until when they could be: "before the index is built". */
 #define XSMI_OBJECT_OPTIONS(kind, closed, common)                                                                      \
     static xsm_status open_options(xsm_##kind *object, const char *name, xsmi_option_group *group, xsm_error *err)     \
     {                                                                                                                  \
@@ -135,8 +137,8 @@ bool xsmi_parse_int(const char *text, int64_t *value);
         return xsmi_group_get(&group, name, buffer, size);                                                             \
     }
 
-/* Whether an option may be set: refuses an object or a name that is NULL, and what `closed` says ("before the index is
- * built") if it is not NULL. */
+/* Refuses an object or a name that is NULL; and if `closed` is not NULL any option, which had to be set as that says
+ * ("before the index is built"). */
 xsm_status xsmi_check_set(const char *kind, const void *object, const char *name, const char *closed, xsm_error *err);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "base/order.h"
 
-/* Whether [begin, end) shares a byte with a region of which it is known to lie within its first and last byte or across
- * one of them. */
+/* Whether [begin, end) shares a byte with a region's rows. It is known to share one with the range from the region's
+ * first to its last byte. */
 static bool meets(const xsmi_region *r, uintptr_t begin, uintptr_t end)
 {
     const uintptr_t first = (uintptr_t)r->first;

@@ -24,7 +24,7 @@ static inline xsmi_region xsmi_output_rows(const char *name, const void *first, 
 {
     return (xsmi_region){name, first, (size_t)n, count * size, stride * size, true};
 }
-/* The same of what it reads. */
+/* The same for what a call reads. */
 static inline xsmi_region xsmi_input(const char *name, const void *first, size_t count, size_t size)
 {
     return (xsmi_region){name, first, 1, count * size, count * size, false};
@@ -35,8 +35,8 @@ static inline xsmi_region xsmi_input_rows(const char *name, const void *first, u
     return (xsmi_region){name, first, (size_t)n, count * size, stride * size, false};
 }
 
-/* XSM_ERROR_ARGUMENT if an output shares a byte with another region. Rows of two arrays may lie between each other:
- * O(regions^2), and O(rows) for two whose rows might. `what` is the call or the struct. */
+/* XSM_ERROR_ARGUMENT if an output shares a byte with another region. Rows of two arrays may alternate in memory.
+ * O(regions^2), and O(rows) for two arrays that might alternate. `what` is the call or the struct. */
 xsm_status xsmi_check_overlap(const char *what, const xsmi_region *regions, size_t count, xsm_error *err);
 
 #endif

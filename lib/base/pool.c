@@ -22,8 +22,9 @@
 #define COUNT_MOST ((size_t)1 << 30)
 #define CLOSED UINT32_MAX
 
-/* How long a thread spins before it sleeps: reads in a row, and how often it yields the processor. */
-enum { LOOKS = 64, ROUNDS = 40 };
+/* How long a thread spins before it sleeps: reads in a row, and how many such rows, after each of which it yields the
+ * processor. */
+enum { READS = 64, ROUNDS = 40 };
 
 typedef struct worker {
     xsmi_pool *pool;
@@ -150,7 +151,7 @@ static void *work(void *argument)
         run_pieces(p, me->number);
         bool found = false;
         for (int round = 0; round < ROUNDS && !found; round++) {
-            for (int look = 0; look < LOOKS && !found; look++) {
+            for (int read = 0; read < READS && !found; read++) {
                 relax();
                 found = has_pieces(p) || atomic_load_explicit(&p->stop, memory_order_relaxed);
             }
@@ -277,7 +278,7 @@ static struct timespec soon(void)
 static void wait_for_end(xsmi_pool *p, void (*idle)(void *), void *idle_state)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        for (int look = 0; look < LOOKS; look++) {
+        for (int read = 0; read < READS; read++) {
             if (atomic_load_explicit(&p->left, memory_order_acquire) == 0) {
                 return;
             }

@@ -1,8 +1,8 @@
 /*
  * The built-in runner: threads that help the caller.
  *
- * The caller shares the pieces with the workers that are awake. It never waits for a worker that has not begun. On a
- * busy machine it then does the work alone, where a barrier would wait for threads that are not scheduled.
+ * The caller shares the pieces with the workers that are awake. It never waits for a worker that has not begun: on a
+ * busy machine it does the work alone, where a barrier would wait for threads that are not scheduled.
  */
 #ifndef XSMI_POOL_H
 #define XSMI_POOL_H

@@ -125,9 +125,9 @@ static uint32_t count_up_to(const uint32_t *numbers, uint32_t count, uint32_t mo
     return found;
 }
 
-/* The class whose rank among those that are not excluded is `rank`: the least c from which as many classes up to c are
- * excluded as lie between. Mostly few are excluded below it, and the search from below ends soon; where many are, their
- * number is bisected. */
+/* Returns the class that has the rank `rank`, from 0, among those that are not excluded: rank plus the number of
+ * excluded classes below it. Usually that number is small and found by counting up; where it is large, it is found by
+ * bisection. */
 static uint32_t class_of_rank(uint32_t rank, const uint32_t *excluded, uint32_t count)
 {
     enum { ROUNDS = 8 };
@@ -177,7 +177,7 @@ void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams
         kernels->philox(key, 0, streams->purpose, positions + first, some, words);
         for (size_t i = first; i < first + some; i++) {
             uint64_t product = (uint64_t)words[i - first] * (n - 1);
-            if ((uint32_t)product >= n - 1) { /* xsmi_stream_below() would certainly not reject it */
+            if ((uint32_t)product >= n - 1) { /* xsmi_stream_below() would accept it without a further test */
                 uint32_t number = (uint32_t)(product >> 32);
                 out[i] = number + (number >= excluded[i]);
             } else {
@@ -203,7 +203,8 @@ static bool is_among(const uint32_t *drawn, uint32_t count, uint32_t number)
 static bool set_of_words(const uint32_t *words, size_t stride, uint32_t n, uint32_t m, uint32_t *out)
 {
     enum { SEEN = 16 };
-    uint64_t seen[SEEN] = {0}; /* the last bits of what has been drawn: mostly a number shares them with none */
+    uint64_t seen[SEEN] = {0}; /* a bit for the low bits of each number drawn: usually they differ from all earlier
+                                  ones */
     bool unsure = false;
     for (uint32_t d = 0; d < m; d++) {
         const uint32_t last = n - m + d;
@@ -243,7 +244,7 @@ void xsmi_streams_sets(const xsmi_kernels *kernels, const xsmi_streams *streams,
 
 xsm_status xsmi_stream_permute(const xsm_context *ctx, xsmi_stream *s, uint64_t *order, size_t n, xsm_error *err)
 {
-    enum { TOGETHER = 4096 }; /* numbers between two polls */
+    enum { TOGETHER = 4096 }; /* numbers permuted between two polls */
     for (size_t i = n; i > 1; i--) {
         size_t j = (size_t)xsmi_stream_below(s, i);
         uint64_t saved = order[i - 1];

@@ -67,8 +67,8 @@ void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams
 void xsmi_streams_sets(const xsmi_kernels *kernels, const xsmi_streams *streams, const uint32_t *n, uint32_t m,
                        uint32_t *const *out);
 /* xsmi_stream_others() without each of the `excluded_count` distinct classes in `excluded`, in any order; 0 <= m <= n -
- * excluded_count. For one excluded class the draws are those of xsmi_stream_others(). O(excluded_count) more a draw
- * where few are excluded below it, O(excluded_count log excluded_count) at most. */
+ * excluded_count. For one excluded class the draws are those of xsmi_stream_others(). Each draw takes O(excluded_count)
+ * more where few excluded classes are below it, and O(excluded_count log excluded_count) at most. */
 void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,
                          uint32_t *out);
 /* Permutes `order` of n numbers (Fisher-Yates). A call that is cancelled meanwhile leaves some order. */

@@ -1,7 +1,7 @@
 /*
- * The built-in methods of a kind. Each kind has one list, as XSMI_SAMPLERS(X), with a line X(table, "name") for each
- * method; the name stands there only where options list the methods by name. Declarations, the registry, the names and
- * the public functions that look methods up all come from that list.
+ * The built-in methods of a kind. Each kind has one list, such as XSMI_SAMPLERS(X), with a line X(table, "name") for
+ * each method; the name is there only where an option takes the names of the methods. Declarations, the registry, the
+ * names and the public functions that find methods all come from that list.
  */
 #ifndef XSMI_REGISTRY_H
 #define XSMI_REGISTRY_H

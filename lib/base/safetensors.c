@@ -1,4 +1,4 @@
-/* Shared by reading and writing the container: dtypes, sizes, what the checksum has of each part. */
+/* Shared by reading and writing the container: dtypes, sizes, and each part's term of the checksum. */
 #include "base/safetensors.h"
 #include "base/hash.h"
 

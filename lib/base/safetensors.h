@@ -25,7 +25,8 @@
 #include "base/file.h"
 #include "base/storage.h"
 
-/* The dtypes of the format that the library uses, and those that only tensors of hosts (model/host_tensors.h) have. */
+/* The dtypes of the format: those that the library uses, and those that only tensors of hosts (model/host_tensors.h)
+ * have. */
 typedef enum xsmi_dtype {
     XSMI_DTYPE_U8,
     XSMI_DTYPE_U16,
@@ -48,8 +49,8 @@ typedef enum xsmi_dtype {
 /* Most dimensions of a tensor. */
 #define XSMI_TENSOR_RANK 8
 
-/* What is read of a tensor: it is taken as lines of so many bytes, of each of which those from `from` to `to` are read.
- * All of it: one line, from 0 to its size. */
+/* The part of a tensor that is read: the tensor is cut into lines of `line` bytes, and of each line the bytes from
+ * `from` to `to` are read. One line, from 0 to the tensor's size, is all of it. */
 typedef struct xsmi_tensor_part {
     size_t line, from, to;
 } xsmi_tensor_part;
@@ -62,8 +63,8 @@ typedef struct xsmi_tensor {
     size_t size;               /* bytes; set by reading, computed from the shape in writing */
     size_t begin;              /* its first byte in the file; set by reading */
     const unsigned char *data; /* aligned to the dtype's size; NULL in writing */
-    xsmi_tensor_part part;     /* of a tensor that was read: what `data` has, without holes */
-    bool known;                /* of a tensor that was read: somebody has looked for it */
+    xsmi_tensor_part part;     /* of a tensor that was read: the part in `data`, without holes */
+    bool known;                /* of a tensor that was read: xsmi_container_tensor() was called for it */
 } xsmi_tensor;
 
 /* Bytes of `data` of a tensor that was read. */
@@ -96,15 +97,15 @@ typedef struct xsmi_container xsmi_container;
 typedef struct xsmi_open_how {
     bool believe; /* do not compare the checksum */
     bool copy;    /* into memory of the context, in place of mapping a file or using a storage's bytes */
-    /* NULL, or chooses what is read of each tensor, into memory of the context: `part` is all of it before. Lines must
-     * divide the tensor, and parts begin and end at its elements. The rest goes through the checksum in pieces.
-     * Where all is chosen, it is as without a choice. */
+    /* NULL, or sets `part`, which is all of the tensor before, to what is to be read of it, into memory of the context.
+     * Lines must divide the tensor, and parts begin and end at its elements. The rest is only read for the checksum, in
+     * pieces. If all of every tensor is chosen, the container is opened as with NULL. */
     void (*choose)(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part);
     const void *chooser;
 } xsmi_open_how;
 
-/* Maps a file, takes a storage's bytes as they are, or reads a source to the container's end, and checks all of the
- * structure, and the checksum. Messages start with the place's name. */
+/* Opens a container: maps a file, uses a storage's bytes in place, or reads a source to the container's end. Checks the
+ * whole structure and the checksum. Messages start with the place's name. */
 xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsmi_open_how how, xsmi_container **out,
                                   xsm_error *err);
 /* The same for the file at a path, mapped. */
@@ -114,14 +115,16 @@ void xsmi_container_close(xsmi_container *c);
 /* The tensor of that name, or NULL; valid until the container is closed. */
 const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name);
 const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index);
-/* Refuses a file with a tensor that xsmi_container_tensor() was not called for: one of a later release, of which half
- * would be read. Those whose names begin with a prefix count as looked for. `what` is the kind of file. */
+/* xsmi_container_check_known() refuses a file with a tensor for which xsmi_container_tensor() was not called: a later
+ * release's file, which would be read only in part. xsmi_container_know() counts tensors whose names begin with a
+ * prefix as asked for. `what` is the kind of file. */
 void xsmi_container_know(const xsmi_container *c, const char *prefix);
 xsm_status xsmi_container_check_known(const xsmi_container *c, const char *name, const char *what, xsm_error *err);
-/* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
+/* Returns the entries of the metadata by number, the container's own included; and the text of an entry by its key,
+ * NULL if it is not there. */
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
-/* What the library has written there, as "a cache of rows"; NULL: something else, or another has. */
+/* Returns what kind of file of the library's it is, as "a cache of rows"; NULL: another kind, or another program's. */
 const char *xsmi_container_kind(const xsmi_container *c);
 /* Transfers the mapping to the caller; the data of tensors that were read whole then live as long as the mapping, those
  * of others as long as the container. It is empty where a storage's bytes are used in place. */
@@ -136,7 +139,7 @@ typedef struct xsmi_container_plan {
     const xsmi_tensor *tensors; /* [count] in the order of their data; each must begin at a multiple of its dtype's
                                    size, so those of larger dtypes come first */
     size_t count;
-    size_t aligned;             /* the tensor that begins at a multiple of XSMI_ALIGNMENT in the file */
+    size_t aligned;             /* number of the tensor that begins at a multiple of XSMI_ALIGNMENT in the file */
     const xsmi_entry *metadata; /* [metadata_count]; keys are distinct and none of the container's own */
     size_t metadata_count;
 } xsmi_container_plan;
@@ -147,17 +150,17 @@ xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, c
 /* The same at a path. */
 xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
                                  xsmi_container_writer **out, xsm_error *err);
-/* The next bytes of the tensors' data; w NULL: of a file that another process writes. */
+/* Writes the next bytes of the tensors' data. Does nothing if w is NULL: another process writes the file. */
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);
-/* Bytes that the calls of xsmi_container_write() have in all: those of the tensors, twice for a storage that cannot go
- * back. */
+/* Returns the bytes that all calls of xsmi_container_write() will write: those of the tensors, twice for a storage that
+ * cannot be rewritten. */
 uint64_t xsmi_container_expected(const xsmi_container_writer *w);
 /* Puts the file in place once all data are written, and releases `w` whatever the result. */
 xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
 /* Leaves what is at the place unchanged and releases `w`; NULL is allowed. */
 void xsmi_container_abandon(xsmi_container_writer *w);
-/* All of this for what `put` writes, which is called again where nothing can be rewritten: the checksum stands before
- * the data. Releases `w` whatever the result. */
+/* Writes a whole container: calls `put` for the data, then commits. Calls `put` twice where nothing can be rewritten,
+ * because the checksum comes before the data. Releases `w` whatever the result. */
 typedef xsm_status (*xsmi_container_put)(const void *contents, xsmi_container_writer *w, xsm_error *err);
 xsm_status xsmi_container_fill(xsmi_container_writer *w, xsmi_container_put put, const void *contents, xsm_error *err);
 
@@ -178,7 +181,8 @@ bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes);
 bool xsmi_tensor_is(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns);
 /* Whether no number is infinite or NaN. */
 bool xsmi_floats_finite(const float *values, size_t count);
-/* What the checksum has of a metadata entry, and the seed of the hash of a tensor's data, which it has of a tensor. */
+/* Returns a metadata entry's term of the checksum; and the seed of the hash of a tensor's data, which is the tensor's
+ * term. */
 uint64_t xsmi_entry_hash(const char *key, const char *value);
 uint64_t xsmi_tensor_seed(const xsmi_tensor *t);
 void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS]);

@@ -10,13 +10,13 @@
 
 #define KEY_METADATA "__metadata__"
 
-/* Bytes read between two looks whether to go on. */
+/* Bytes read between two polls. */
 #define BYTES_TOGETHER ((size_t)64 << 10)
 
 typedef struct reader {
     xsm_context *context;
     const char *name, *json;
-    size_t length, at, look;
+    size_t length, at, next_poll;
     xsmi_header *header;
 } reader;
 
@@ -148,7 +148,7 @@ static xsm_status peek_text(reader *r, const char **out, xsm_error *err)
 
 /* -- lists --------------------------------------------------------------------------------------------------------- */
 
-/* Moves past a value of any form, up to what follows it in its list or object. */
+/* Skips a value of any form; what follows it in its list or object comes next. */
 static xsm_status skip_value(reader *r, xsm_error *err)
 {
     const size_t start = r->at;
@@ -168,11 +168,11 @@ static xsm_status skip_value(reader *r, xsm_error *err)
     return fail_json(r, "it ends within a value", err);
 }
 
-/* Whether a list or object, after its first character, goes on: up to `end`, with commas between what it has. */
+/* Sets *more to whether another element follows in a list or object that ends with `end`; takes the comma before it. */
 static xsm_status go_on(reader *r, bool *first, char end, bool *more, xsm_error *err)
 {
-    if (r->at >= r->look) {
-        r->look = r->at + BYTES_TOGETHER;
+    if (r->at >= r->next_poll) {
+        r->next_poll = r->at + BYTES_TOGETHER;
         XSMI_TRY(xsmi_go_on(r->context, err));
     }
     const bool comma = !*first && take(r, ',');
@@ -184,7 +184,7 @@ static xsm_status go_on(reader *r, bool *first, char end, bool *more, xsm_error 
     return XSM_OK;
 }
 
-/* The key of an object's next member, up to its value. */
+/* Reads the key of an object's next member and its colon. */
 static xsm_status read_key(reader *r, bool keep, const char **key, xsm_error *err)
 {
     XSMI_TRY(keep ? read_text(r, key, err) : peek_text(r, key, err));
@@ -215,7 +215,8 @@ static bool take_number(reader *r, uint64_t *number)
     return false;
 }
 
-/* A list of numbers: the first `most` of them, how many there are, and the first that is none (SIZE_MAX: all are). */
+/* A list of numbers: the first `most`, how many there are, and the first element that is no number (SIZE_MAX: all
+ * are). */
 typedef struct numbers {
     uint64_t *number;
     size_t most, count, bad;

@@ -17,11 +17,11 @@ typedef struct xsmi_header {
     size_t text_used, text_size;
 } xsmi_header;
 
-/* Reads the entries of __metadata__ and skips what else there is, whatever its form; `name` begins messages. First of
- * the two, so that a file of a newer version is refused as such. The caller clears `h`, zero before, in each case. */
+/* Reads the entries of __metadata__ and skips all else, whatever its form; `name` begins messages. Called first, so
+ * that a file of a newer version is refused as such. `h` is zero before; the caller clears it whatever the result. */
 xsm_status xsmi_header_read_metadata(xsm_context *ctx, const char *name, const char *json, size_t length,
                                      xsmi_header *h, xsm_error *err);
-/* Reads the tensors, and refuses everything that is not of the form. */
+/* Reads the tensors, and refuses whatever is not of the format. */
 xsm_status xsmi_header_read_tensors(xsm_context *ctx, const char *name, const char *json, size_t length, xsmi_header *h,
                                     xsm_error *err);
 void xsmi_header_clear(xsm_context *ctx, xsmi_header *h);

@@ -13,7 +13,7 @@
 
 struct xsmi_container {
     xsm_context *context;
-    const char *path; /* for messages, while it is being made */
+    const char *path; /* for messages, while the container is being opened */
     xsmi_mapping mapping;
     xsmi_mapping parts; /* memory of tensors that were read in part */
     const unsigned char *bytes;
@@ -38,7 +38,8 @@ static size_t read_length(const unsigned char *bytes)
     return length > SIZE_MAX ? SIZE_MAX : (size_t)length;
 }
 
-/* The length of the header, from the first bytes of `size`; of a source SIZE_MAX, as it has an unknown number. */
+/* Reads and checks the header's length in the first bytes. `size` is that of the file; SIZE_MAX for a source, whose
+ * size is unknown. */
 static xsm_status check_length(const xsmi_container *c, size_t size, size_t *length, xsm_error *err)
 {
     if (size < FIRST_BYTES) {
@@ -91,7 +92,7 @@ static xsm_status parse_header(xsmi_container *c, size_t length, xsm_error *err)
     return xsmi_header_read_tensors(c->context, c->path, text, length, &c->header, err);
 }
 
-/* Checks where a tensor says that it is, which becomes its place in the file. */
+/* Checks a tensor's offsets and turns them into its place in the file. */
 static xsm_status place_tensor(xsmi_container *c, xsmi_tensor *t, size_t data_start, xsm_error *err)
 {
     const size_t begin = t->begin, end = t->size, available = c->size - data_start;
@@ -165,14 +166,14 @@ static xsm_status align_tensors(xsmi_container *c, xsm_error *err)
     return status;
 }
 
-/* Bytes hashed between two looks whether to go on. */
+/* Bytes hashed between two polls. */
 #define PIECE ((size_t)1 << 20)
 
 /* A checksum being computed. */
 typedef struct checksum {
     XXH3_state_t state; /* of a tensor's data */
     uint64_t sum;
-    const char *digits; /* that the file has; NULL: none, or they are believed */
+    const char *digits; /* of the checksum in the file; NULL: there is none, or it is not compared */
     size_t since;       /* bytes since pages were released */
 } checksum;
 
@@ -183,7 +184,7 @@ static xsm_status begin_checksum(const xsmi_container *c, bool verify, checksum 
         return FAIL(c, err, "the checksum is not %d hexadecimal digits in small letters", XSMI_CHECKSUM_DIGITS);
     }
     sum->digits = verify ? digits : NULL;
-    memset(&sum->state, 0, sizeof sum->state); /* the first reset with a seed reads the one before */
+    memset(&sum->state, 0, sizeof sum->state); /* the first reset reads the old seed */
     sum->sum = sum->since = 0;
     for (size_t i = 0; i < c->header.metadata_count; i++) {
         sum->sum += xsmi_entry_hash(c->header.metadata[i].key, c->header.metadata[i].value);
@@ -222,7 +223,7 @@ static xsm_status check_tensor(const xsmi_container *c, const xsmi_tensor *t, ch
         const size_t size = XSMI_MIN(t->size - at, PIECE);
         XXH3_64bits_update(&sum->state, t->data + at, size);
         at += size;
-        /* Pages of files that may be larger than memory are released behind the pass. */
+        /* A file may be larger than memory: pages that the pass has read are released. */
         sum->since += size;
         if (sum->since >= XSMI_FORGET_BYTES) {
             xsmi_mapping_forget(&c->mapping);
@@ -269,7 +270,7 @@ static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
 
 /* -- where the bytes are ------------------------------------------------------------------------------------------- */
 
-/* The data's bytes as the header has them; whether they are right is found out later. */
+/* Returns the bytes of data that the header names, which are checked later. */
 static uint64_t data_bytes(const xsmi_container *c)
 {
     uint64_t most = 0;
@@ -279,11 +280,11 @@ static uint64_t data_bytes(const xsmi_container *c)
     return most;
 }
 
-/* Bytes that are read one after another. */
+/* A file or source that is read from its beginning to its end. */
 typedef struct origin {
     const xsmi_place *place;
     int fd;      /* of a file, or -1 */
-    size_t size; /* UNKNOWN: of a source, which has as many as its header says */
+    size_t size; /* UNKNOWN for a source: its header says it */
     size_t at;
 } origin;
 
@@ -343,7 +344,7 @@ static xsm_status read_up_to(xsmi_container *c, origin *o, size_t size, xsm_erro
     return XSM_OK;
 }
 
-/* Bytes for which memory is taken before any has come. */
+/* Bytes for which memory is allocated before any was read. */
 #define BELIEVED ((uint64_t)64 << 20)
 
 /* The header says how long it is. */
@@ -358,8 +359,8 @@ static xsm_status read_header(xsmi_container *c, origin *o, size_t *length, xsm_
     return parse_header(c, *length, err);
 }
 
-/* The header says how many bytes follow; none is read beyond them. As a damaged header may say anything, memory is
- * taken for four times what has come at most. */
+/* Reads the bytes that the header announces, and none beyond them. Because a damaged header may announce anything, at
+ * most four times the bytes read so far are allocated. */
 static xsm_status read_source(xsmi_container *c, const xsmi_place *place, xsm_error *err)
 {
     origin from = {place, -1, UNKNOWN, 0}, *o = &from;
@@ -468,7 +469,7 @@ static kept *memory_of(part_reader *r, const xsmi_tensor *t)
     return &r->memories[xsmi_tensor_kept(t) < t->size ? PARTS : WHOLE];
 }
 
-/* Lets the caller choose of all tensors; whether one is read in part. */
+/* Lets the caller choose the part of each tensor. Returns whether one is read in part. */
 static bool choose_parts(xsmi_container *c, const xsmi_open_how *how)
 {
     bool any = false;
@@ -479,7 +480,7 @@ static bool choose_parts(xsmi_container *c, const xsmi_open_how *how)
     return any;
 }
 
-/* Reads the tensors, whose parts were chosen. */
+/* Reads the chosen parts of the tensors. */
 static xsm_status read_some(part_reader *r, xsm_error *err)
 {
     xsmi_container *c = r->container;
@@ -507,7 +508,7 @@ static xsm_status read_data(part_reader *r, xsm_error *err)
     xsmi_container *c = r->container;
     XSMI_TRY(read_some(r, err));
     for (size_t i = 0; i < MEMORIES; i++) {
-        XSMI_TRY(keep_room(r, &r->memories[i], 0, err)); /* also where nothing is in it */
+        XSMI_TRY(keep_room(r, &r->memories[i], 0, err)); /* even if the tensor is empty */
         r->memories[i].used = 0;
     }
     for (size_t i = 0; i < c->header.count; i++) {
@@ -518,7 +519,8 @@ static xsm_status read_data(part_reader *r, xsm_error *err)
     return r->sum->digits ? end_checksum(c, r->sum, err) : XSM_OK;
 }
 
-/* *whole: nothing was read, as everything is wanted, and can be used in place. */
+/* Reads the chosen parts of what follows the header. *whole becomes true if all is wanted and can be used in place:
+ * nothing was read then. */
 static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length, const xsmi_open_how *how, bool *whole,
                                     xsm_error *err)
 {
@@ -543,7 +545,7 @@ static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length,
     xsmi_begin(&activity, c->context, sum.digits ? "checking a file" : "loading", "bytes", c->size);
     const xsm_status status = xsmi_end(&activity, read_data(&r, err), err);
     xsmi_release(c->context, r.scratch, PIECE, 1);
-    xsmi_unmap_file(&c->mapping); /* the header */
+    xsmi_unmap_file(&c->mapping); /* it had the header */
     c->bytes = NULL;
     c->mapping = r.memories[WHOLE].memory;
     c->parts = r.memories[PARTS].memory;

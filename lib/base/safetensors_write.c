@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <string.h>
 
-/* How the checksum goes over a tensor's data. */
+/* A tensor's data in the checksum. */
 typedef struct hashed {
     uint64_t seed;
     size_t size;
@@ -26,11 +26,11 @@ struct xsmi_container_writer {
     size_t header_size;
     char *digits; /* of the checksum, in the header */
     size_t expected, written;
-    uint64_t entries, sum; /* what the checksum has of the metadata; of all that is complete */
+    uint64_t entries, sum; /* terms of the checksum: the metadata's; the sum of all that is complete */
     hashed *tensors;       /* [count] */
     size_t count, current; /* tensors that are complete */
-    size_t left;           /* bytes until the current one is */
-    bool rehearsal;        /* nothing is written in this pass */
+    size_t left;           /* bytes until the current one is complete */
+    bool rehearsal;        /* this pass only hashes */
 };
 
 static xsm_status fail_json(xsm_error *err)
@@ -198,7 +198,7 @@ static xsm_status make_header(xsmi_container_writer *w, const json_t *header, si
     if (json_dumpb(header, text + prefix, used, flags) != used) {
         return fail_json(err);
     }
-    /* No other text of the header has quotes that are not escaped. */
+    /* Elsewhere in the header's texts quotes are escaped, so that this occurs once. */
     static const char key[] = "\"" XSMI_KEY_CHECKSUM "\":\"";
     w->digits = strstr(text + prefix, key) + sizeof key - 1;
     return XSM_OK;
@@ -275,7 +275,7 @@ static xsm_status check_written(const xsmi_container_writer *w, xsm_error *err)
                : xsmi_fail(err, XSM_ERROR_INTERNAL, "%zu bytes were written of %zu", w->written, w->expected);
 }
 
-/* After a pass that has written nothing: the same is to be written now, behind a header with the checksum. */
+/* Ends a pass that only hashed: the header gets the checksum, and the next pass writes the same data. */
 static xsm_status end_rehearsal(xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(check_written(w, err));

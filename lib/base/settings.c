@@ -48,7 +48,7 @@ xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double valu
 {
     static const xsm_option real = {.type = XSM_OPTION_DOUBLE};
     char text[64];
-    xsmi_option_print(&real, &value, text, sizeof text); /* reads back as the same number */
+    xsmi_option_print(&real, &value, text, sizeof text); /* its shortest text, which reads back as the same number */
     return xsmi_settings_add(s, key, "", text, err);
 }
 
@@ -169,7 +169,7 @@ xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *f
 
 /* -- comparing processes ------------------------------------------------------------------------------------------- */
 
-/* Writes keys and values, each with its end; NULL: none. Returns their bytes. */
+/* Writes keys and values, each with its terminator, to `to` unless it is NULL. Returns their bytes. */
 static size_t pack(const xsmi_settings *s, char *to)
 {
     size_t bytes = 0;
@@ -197,7 +197,7 @@ static const char *packed_value(const char *packed, size_t bytes, const char *ke
     return NULL;
 }
 
-/* Names what differs from rank 0's settings. */
+/* Fails, and names the first setting that differs from process 0's. */
 static xsm_status compare_packed(const xsmi_settings *s, uint32_t rank, const char *packed, size_t bytes,
                                  xsm_error *err)
 {
@@ -222,7 +222,7 @@ static xsm_status compare_packed(const xsmi_settings *s, uint32_t rank, const ch
     return XSM_OK;
 }
 
-/* Sends rank 0's settings to all, and compares. */
+/* Sends process 0's settings to all, and compares. */
 static xsm_status compare_texts(xsm_context *group, const xsmi_settings *s, xsm_error *err)
 {
     uint64_t bytes = pack(s, NULL);

@@ -7,7 +7,7 @@
 #include "base/option.h"
 #include "base/safetensors.h"
 
-/* Begins the keys of all settings but the first, whose key is XSMI_KEY_CHECKPOINT and whose value the version. */
+/* Prefix of all keys but the first, which is XSMI_KEY_CHECKPOINT and whose value is the version. */
 #define XSMI_SETTINGS_PREFIX XSMI_KEY_CHECKPOINT "."
 
 typedef struct xsmi_settings {
@@ -16,15 +16,15 @@ typedef struct xsmi_settings {
     size_t count, capacity;
 } xsmi_settings;
 
-/* Adds one; the key is `key` with `more` behind it. */
+/* Adds a setting; its key is `key` followed by `more`. */
 xsm_status xsmi_settings_add(xsmi_settings *s, const char *key, const char *more, const char *value, xsm_error *err);
 xsm_status xsmi_settings_add_whole(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
 xsm_status xsmi_settings_add_hash(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
 xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double value, xsm_error *err);
 /* As xsm_estimator_get(). */
 typedef size_t (*xsmi_option_getter)(const void *of, const char *name, char *buffer, size_t size);
-/* The text of an option's value, to be released; *text is NULL where `of` has no such option. *size: bytes, with the 0.
- */
+/* Sets *text to the text of an option's value, the caller's to release, or NULL if `of` has no such option; *size to
+ * its bytes with the terminator. */
 xsm_status xsmi_option_text(xsm_context *context, xsmi_option_getter get, const void *of, const char *name, char **text,
                             size_t *size, xsm_error *err);
 /* Adds an option's value. */
@@ -46,9 +46,9 @@ typedef struct xsmi_number {
     }
 xsm_status xsmi_settings_add_numbers(xsmi_settings *s, const xsmi_number *numbers, size_t count, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
-/* Compares the settings of all processes of a group; on all of them the same status. The message names the first that
- * differs, of the first process where one does. `status` is that of gathering them. Rank 0 sends 8 bytes, all 8; where
- * they differ, rank 0 its settings as text. */
+/* Compares the settings of all processes of a group. All return the same status; the message names the first process
+ * whose settings differ, and the first that does. `status` is that of gathering them. Process 0 sends 8 bytes, then
+ * each process 8; if they differ, process 0 also sends its settings as text. */
 xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_status status, xsm_error *err);
 /* The same for numbers alone. */
 xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,

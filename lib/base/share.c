@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Bytes of a round, of all ranks together; and the least of each rank. */
+/* Bytes that all processes send in a round; and the least that each may send. */
 #define ROUND_BYTES ((size_t)1 << 23)
 #define LEAST_BYTES ((size_t)1 << 12)
 
@@ -21,7 +21,7 @@ typedef struct load {
     uint32_t rank;
 } load;
 
-/* Falling by work. */
+/* Orders pieces by falling work. */
 static int compare_pieces(const void *a, const void *b)
 {
     const piece *x = a, *y = b;
@@ -33,7 +33,7 @@ static bool is_less(const load *a, const load *b)
     return a->work < b->work || (a->work == b->work && a->rank < b->rank);
 }
 
-/* Puts the first load of a heap, which has grown, in its place: the smallest is the first then. */
+/* Moves the first load of a heap, which has grown, to its place, so that the smallest is first again. */
 static void sink(load *heap, size_t count)
 {
     size_t at = 0;
@@ -81,7 +81,7 @@ xsm_status xsmi_share_work(xsm_context *ctx, const uint64_t *work, size_t count,
 
 /* -- arrays -------------------------------------------------------------------------------------------------------- */
 
-/* How far a rank's arrays are sent. */
+/* How far the arrays of a process have been sent. */
 typedef struct cursor {
     size_t at;     /* in `order` */
     size_t offset; /* in that array */
@@ -94,7 +94,7 @@ typedef struct sharing {
     size_t *order;      /* [count] the arrays by their owners */
     cursor *cursors;    /* [ranks] */
     size_t *sizes;      /* [ranks] bytes of a round */
-    size_t most, round; /* bytes that a rank sends at most in a round; that all send */
+    size_t most, round; /* bytes that one process sends in a round at most; that all send */
     unsigned char *mine, *all;
 } sharing;
 
@@ -120,7 +120,7 @@ static void plan(sharing *s, uint32_t ranks)
     }
     s->most = (size_t)XSMI_MIN(largest, XSMI_MAX(ROUND_BYTES / ranks, LEAST_BYTES));
     s->round = 0;
-    for (uint32_t r = ranks; r-- > 0;) { /* filling moved each beginning to the next one's */
+    for (uint32_t r = ranks; r-- > 0;) { /* filling has moved each beginning to the next one's */
         s->cursors[r].at = r > 0 ? s->cursors[r - 1].at : 0;
         s->round += (size_t)XSMI_MIN(s->cursors[r].left, s->most);
     }
@@ -141,7 +141,7 @@ static xsm_status start(sharing *s, xsm_context *ctx, xsm_error *err)
     return s->mine && s->all ? XSM_OK : xsmi_fail_memory(err, s->most + s->round, "what the ranks exchange");
 }
 
-/* The next bytes of a rank's arrays, to a buffer or from it. */
+/* Copies the next bytes of a process's arrays to a buffer, or from it. */
 static void move(const sharing *s, cursor *c, size_t bytes, unsigned char *to, const unsigned char *from)
 {
     c->left -= bytes;

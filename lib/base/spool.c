@@ -14,7 +14,7 @@
 
 void xsmi_mapping_forget(const xsmi_mapping *mapping)
 {
-    if (mapping->size > 0 && !mapping->owner) { /* what is in memory alone must stay */
+    if (mapping->size > 0 && !mapping->owner) { /* a context's memory is in no file and must stay */
         xsmi_advise_forget(mapping->data, mapping->size);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Memory in files: arrays that grow in a temporary file, and mappings whose pages are returned to the system behind a
- * pass, so that data larger than memory can be read.
+ * Memory in files: arrays that grow in a temporary file, and mappings of which a pass returns the pages that it has
+ * read to the system, so that data may be larger than memory.
  */
 #ifndef XSMI_SPOOL_H
 #define XSMI_SPOOL_H

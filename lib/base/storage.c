@@ -6,7 +6,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 
-/* Bytes that a host's function gets or gives at once: a call may be cancelled between two. */
+/* Bytes that a host's function reads or writes at once, between two polls. */
 #define PIECE ((size_t)1 << 20)
 
 static xsm_status read_struct(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
@@ -25,7 +25,8 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
                               xsm_error *err)
 {
     XSMI_TRY(read_struct(given, known, function, out, err));
-    if (known->source) { /* its members are those of the first release, which every release has at their place */
+    if (known->source) { /* the members used are those of the first release, which every release has at the same
+                            offsets */
         xsm_source source;
         XSMI_TRY(xsmi_options_read(&source, sizeof source, XSMI_FIRST(xsm_source), known->source, "xsm_source", err));
     }

@@ -1,6 +1,6 @@
 /*
- * Where a container is: at a path, or in a storage of the host's. What is written goes through one table of functions,
- * of which the files and the storages of hosts each have one.
+ * Where a container is: at a path, or in a storage of the host's. Writing goes through a table of functions; files have
+ * one, and storages of hosts another.
  */
 #ifndef XSMI_STORAGE_H
 #define XSMI_STORAGE_H
@@ -15,8 +15,8 @@ typedef struct xsmi_place {
     const xsm_storage *storage; /* NULL: a file */
 } xsmi_place;
 
-/* The place of a public function that reads or writes: of its copy `known` of the host's struct. `function` is for
- * messages. */
+/* Makes the place for a public function that reads or writes, from the host's struct, which is copied to `known`.
+ * `function` is for messages. */
 xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
                               xsm_error *err);
 xsm_status xsmi_place_to_write(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
@@ -45,8 +45,8 @@ typedef struct xsmi_sink {
     bool forward; /* cannot rewrite */
 } xsmi_sink;
 
-/* For `bytes` in all. A host's functions are called from the first write() on; nothing at the place changes before
- * commit(). */
+/* Opens a place to write `bytes` bytes. A host's functions are called from the first write() on; nothing at the place
+ * changes before commit(). */
 xsm_status xsmi_sink_open(xsm_context *ctx, const xsmi_place *place, uint64_t bytes, xsmi_sink *out, xsm_error *err);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * Starting values of the public structs, for languages that cannot expand the macros of the headers. It knows nothing
- * of the structs but those.
+ * Starting values of the public structs, for languages that cannot expand the macros of the headers.
  */
 #define XSM_EXPERIMENTAL /* their structs, too */
 #include "base/base.h"

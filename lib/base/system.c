@@ -59,7 +59,8 @@ uint64_t xsmi_name_number(uint32_t attempt)
     number = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     const uint64_t parts[] = {(uint64_t)getpid(), (uint64_t)(uintptr_t)&number, attempt};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        number = (number ^ parts[i]) * 0x9E3779B97F4A7C15u; /* one to one in each of them */
+        number = (number ^ parts[i]) * 0x9E3779B97F4A7C15u; /* for a fixed rest, different parts give different
+                                                               numbers */
         number ^= number >> 32;
     }
     return number;
@@ -149,7 +150,7 @@ int xsmi_reserve_blocks(int fd, uint64_t from, uint64_t to)
 {
 #if XSMI_HAVE_POSIX_FALLOCATE
     const int failure = posix_fallocate(fd, (off_t)from, (off_t)(to - from));
-    if (failure != EOPNOTSUPP && failure != EINVAL) { /* C libraries that leave it to the file system */
+    if (failure != EOPNOTSUPP && failure != EINVAL) { /* some C libraries fail where the file system cannot do it */
         return failure;
     }
 #endif

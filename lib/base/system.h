@@ -37,8 +37,8 @@ int xsmi_name_nameless(int fd, const char *name);
 /* Whether xsmi_name_nameless() can work here. */
 bool xsmi_can_name_nameless(int fd);
 
-/* Advice: bytes [from, to) of a file may go to the disk now; returns when those of [before, from) are there, so that
- * fsync() at the end has little left to do. */
+/* Starts writing bytes [from, to) of a file to the disk, and waits until those of [before, from) are there, so that
+ * fsync() at the end has little left to do. Advice: a system may do nothing. */
 void xsmi_write_back(int fd, uint64_t before, uint64_t from, uint64_t to);
 /* Backs bytes [from, to) at a file's end by blocks of the disk: 0, or an error number. */
 int xsmi_reserve_blocks(int fd, uint64_t from, uint64_t to);
@@ -48,7 +48,7 @@ void *xsmi_remap(int fd, void *old, size_t old_bytes, size_t bytes);
 
 /* Advice, which a system may ignore. Memory that is read at random is better off on huge pages. */
 void xsmi_advise_huge(void *memory, size_t bytes);
-/* The pages of a mapped file may go; their contents are in the file. */
+/* Tells the system that it may drop the pages of a mapped file, whose contents are in the file. */
 void xsmi_advise_forget(const void *memory, size_t bytes);
 
 /* a * b as a 128-bit number. */

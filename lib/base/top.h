@@ -1,6 +1,6 @@
 /*
- * The best k of many (score, class) pairs: a heap with the worst of them on top, so that a pair that is not among the
- * best costs one comparison, and one that is costs O(log k).
+ * The best k of many (score, class) pairs: a heap whose top is the worst of them. A pair that is not among the best
+ * costs one comparison, one that is O(log k).
  *
  * Pairs must be offered in rising order of class: of equal scores the smaller class then stays without comparing
  * classes. A score of NaN or minus infinity never enters a heap that was started empty.

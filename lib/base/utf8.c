@@ -93,7 +93,7 @@ const char *xsmi_quote(char *quote, const char *text, size_t length)
     size_t used = 0;
     size_t done = 0;
     quote[used++] = '\'';
-    /* The longest piece is \xNN; behind it come "..." and the closing quote. */
+    /* The longest piece is \xNN; "..." and the closing quote follow. */
     while (done < length && used + 4 + 5 <= XSMI_QUOTE_SIZE) {
         size_t size = character(p + done, length - done);
         if (size == 0 || p[done] < 0x20 || p[done] == 0x7F) {

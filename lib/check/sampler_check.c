@@ -15,7 +15,7 @@ enum {
     COMPARED_ROWS = 40,  /* rows whose log-probabilities are compared: more than one sweep */
     TRIED = 4,           /* rows with many draws */
     TOGETHER = 16,       /* draws a call */
-    CALLS_TOGETHER = 64, /* between two looks whether to go on */
+    CALLS_TOGETHER = 64, /* between two polls */
     GUARD = 8            /* entries behind an array, which must not change */
 };
 /* The least expected draws of a cell of a chi-square test; rarer classes share one. */

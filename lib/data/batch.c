@@ -9,7 +9,7 @@
 
 #include <xsoftmax/bindings.h>
 
-/* Sparse rows of the host. */
+/* Checks sparse rows of the host. */
 static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features, xsm_error *err)
 {
     for (size_t i = 0; i < batch->count; i++) {
@@ -33,7 +33,7 @@ static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features,
     return XSM_OK;
 }
 
-/* A host's own features, without its dataset. */
+/* Checks a host's own features, without its dataset. */
 static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
 {
     if (batch->features != features) {
@@ -66,7 +66,7 @@ static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_
     return XSM_OK;
 }
 
-/* A public batch in the caller's struct, which may be one of another release. */
+/* Writes a batch to the caller's struct, which may be another release's. */
 static xsm_status set_batch(xsm_batch *batch, xsm_batch value, xsm_error *err)
 {
     if (!batch) {

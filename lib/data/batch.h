@@ -10,7 +10,7 @@
 
 #include <xsoftmax/batch.h>
 
-/* Refuses another type of numbers than float32, by name; `member` says where it stands. */
+/* Refuses any type of numbers but float32; the message names the type and `member`, which has it. */
 xsm_status xsmi_check_float32(const char *member, int32_t dtype, xsm_error *err);
 
 /* Copies a caller's batch of any version of the struct, without checks. `given` may be NULL, which is refused. */
@@ -19,7 +19,7 @@ xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error 
  * finite and in order. `what` names in messages who needs that many features. O(1) for a range of a dataset, else O(n),
  * or the size of the host's features. */
 xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err);
-/* Both. */
+/* xsmi_batch_parse(), then xsmi_batch_check(). */
 xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
                            xsm_error *err);
 
@@ -57,7 +57,7 @@ static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 #define XSMI_BATCH_REGIONS 4
 void xsmi_batch_regions(const xsm_batch *batch, xsmi_region regions[XSMI_BATCH_REGIONS]);
 
-/* The numbers of features that the rows list, added up. O(n). */
+/* Returns the number of features that the rows list, over all rows. O(n). */
 size_t xsmi_batch_entries(const xsm_batch *batch);
 /* Multiplications of an average row with the weights and the bias of one class, an estimate in O(1). */
 double xsmi_batch_row_work(const xsm_batch *batch);

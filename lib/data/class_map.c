@@ -8,7 +8,7 @@
 
 #include <xsoftmax/dataset.h>
 
-/* The caller's map, which may be one of another release; false where it is none. */
+/* Copies the caller's map, which may be another release's; false for a map that no release has. */
 static bool read_map(const xsm_class_map *given, xsm_class_map *map)
 {
     *map = (xsm_class_map)XSM_CLASS_MAP_INIT;

@@ -223,7 +223,7 @@ xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const 
     return XSM_OK;
 }
 
-/* An array of a dataset that is copied if it is the caller's. */
+/* An array of a dataset, which is copied before a change if it is the caller's. */
 typedef struct owned {
     bool wanted;
     void *pointer;    /* the address of the dataset's pointer */
@@ -245,7 +245,7 @@ xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbe
     return xsmi_go_on(d->context, err);
 }
 
-/* Fills the copy; dense rows have that stride in it. */
+/* Makes and fills the copy, in which dense rows are `stride` floats apart. */
 static xsm_status copy_array(const xsm_dataset *d, const owned *a, size_t stride, xsm_error *err)
 {
     const void *from;
@@ -471,7 +471,7 @@ void xsmi_dataset_count_features(xsm_dataset *d)
     for (uint64_t i = 0; i < d->rows; i++) {
         d->counted.empty += xsmi_dataset_row_is_empty(d, i);
         xsmi_dataset_passed(d, i, 1);
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
 }
 
@@ -515,24 +515,24 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
     start_counts(d);
     for (uint64_t i = 0; i < d->rows; i++) {
         count_row(d, i);
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
 }
 
-/* Labels that are checked between two looks whether to go on. */
+/* Labels that are checked between two polls. */
 #define LABELS_TOGETHER ((uint64_t)1 << 16)
 
-/* Asks the hook after a row, now and then. */
-static xsm_status ask_after(const xsm_dataset *d, uint64_t row, uint64_t *look, xsm_error *err)
+/* Polls after a row, now and then; *next is the position at which it polls next. */
+static xsm_status poll_after(const xsm_dataset *d, uint64_t row, uint64_t *next, xsm_error *err)
 {
-    if (d->label_offsets[row + 1] + row < *look) {
+    if (d->label_offsets[row + 1] + row < *next) {
         return XSM_OK;
     }
-    *look = d->label_offsets[row + 1] + row + LABELS_TOGETHER;
+    *next = d->label_offsets[row + 1] + row + LABELS_TOGETHER;
     return xsmi_go_on(d->context, err);
 }
 
-/* Checks a row's labels; the class map's counts are the last row with each class, from 1. */
+/* Checks a row's labels. Meanwhile the class map's counts hold the last row with each class, from 1. */
 static xsm_status check_row(xsm_dataset *d, uint64_t row, const char *name, xsm_error *err)
 {
     const char *file = name ? name : "", *colon = name ? ": " : "";
@@ -559,17 +559,17 @@ static xsm_status check_row(xsm_dataset *d, uint64_t row, const char *name, xsm_
 
 xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err)
 {
-    uint64_t look = 0;
+    uint64_t next = 0;
     memset(d->map.counts, 0, d->classes * sizeof *d->map.counts);
     for (uint64_t i = 0; i < d->rows; i++) {
         XSMI_TRY(check_row(d, i, name, err));
-        XSMI_TRY(ask_after(d, i, &look, err));
+        XSMI_TRY(poll_after(d, i, &next, err));
     }
     start_counts(d);
-    look = 0;
+    next = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         count_row(d, i);
-        XSMI_TRY(ask_after(d, i, &look, err));
+        XSMI_TRY(poll_after(d, i, &next, err));
     }
     return XSM_OK;
 }

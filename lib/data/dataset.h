@@ -23,12 +23,13 @@ typedef struct xsmi_dataset_map {
     size_t text_size;
 } xsmi_dataset_map;
 
-/* Counted when the contents change (xsmi_dataset_count_*()); dropped_features is counted when reading. */
+/* Counts that xsmi_dataset_count_*() renew when the contents change; dropped_features is counted when reading. */
 typedef struct xsmi_dataset_counts {
     uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 } xsmi_dataset_counts;
 
-/* A hash of contents, once it is known. Threads that share a dataset may find it at the same time, all the same one. */
+/* A hash of the contents, once it is known. Threads that share a dataset may compute it at the same time; all get the
+ * same value. */
 typedef struct xsmi_dataset_hash {
     _Atomic uint32_t high, low;
     atomic_bool known;
@@ -46,10 +47,10 @@ struct xsm_dataset {
     bool transformed; /* the features are no longer those of the schema */
     int32_t format;
     struct xsmi_schema *schema; /* what the features are (a reference), or NULL: schema.h */
-    uint32_t unknown_features;  /* of the file, that the class map lacks: counted when reading */
-    uint32_t unseen_classes;    /* different labels of the file, likewise */
+    uint32_t unknown_features;  /* features of the file that the class map lacks, counted when reading */
+    uint32_t unseen_classes;    /* labels of the file that the class map lacks, each counted once */
 
-    /* Features: dense rows `stride` floats apart, or CSR. Of a divided dataset, values and index are of this rank's
+    /* Features: dense rows `stride` floats apart, or CSR. Of a divided dataset, values and index are of this process's
      * rows alone. */
     const float *values;
     size_t stride;
@@ -70,7 +71,7 @@ struct xsm_dataset {
     struct {
         size_t values, index, offsets, labels, label_offsets, weights, label_weights;
     } capacity;
-    xsmi_lender lender; /* is told when no array is the caller's any more */
+    xsmi_lender lender; /* is told when no array is borrowed any more */
     xsmi_dataset_counts counted;
     double total_weight;                   /* counted with the labels */
     uint64_t edits;                        /* see xsmi_dataset_edited() */
@@ -79,7 +80,7 @@ struct xsm_dataset {
 
 XSMI_COUNTED(dataset)
 
-/* Rows, labels, weights or classes have changed. */
+/* Notes that rows, labels, weights or classes have changed; to be called after each change. */
 static inline void xsmi_dataset_edited(xsm_dataset *d)
 {
     d->edits++;
@@ -128,7 +129,7 @@ static inline const float *xsmi_dataset_label_weights(const xsm_dataset *d, uint
     return d->label_weights ? d->label_weights + d->label_offsets[row] : NULL;
 }
 
-/* Whether rows of one label have weights, and that of a row, with its label's. */
+/* For rows of one label: whether they have weights; and the weight of a row times its label's. */
 static inline bool xsmi_dataset_has_weights(const xsm_dataset *d)
 {
     return d->weights || d->label_weights;
@@ -141,10 +142,10 @@ static inline double xsmi_dataset_whole_weight(const xsm_dataset *d, uint64_t ro
 }
 
 /* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
- * 2^64. O(size), at memory speed, the first time; then it is kept until the dataset changes. It has no meaning in a
- * call that is cancelled. (fingerprint.c) */
+ * 2^64. O(size), at memory speed, the first time; then it is kept until the dataset changes. The result has no meaning
+ * in a cancelled call. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
-/* The same of shape and features, and of all but the features. */
+/* As xsmi_dataset_fingerprint(), of the shape and the features alone; and of all but the features. */
 uint64_t xsmi_dataset_hash_features(const xsm_dataset *d);
 uint64_t xsmi_dataset_hash_labels(const xsm_dataset *d);
 
@@ -153,13 +154,13 @@ size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
 /* Called by a pass over all rows, in any order, after the rows first..first+count. Now and then it releases mapped
  * pages that the pass no longer needs, so that data may be larger than memory. */
 void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count);
-/* After work on so many more numbers: looks now and then whether to go on. *since starts at 0. */
+/* Call after work on `numbers` more numbers: polls now and then. *since starts at 0. */
 xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbers, xsm_error *err);
 
 struct xsmi_stream;
-/* An order [N] of the rows for an epoch; see order.c. */
+/* Fills order[N] with the order of the rows in an epoch; see order.c. */
 xsm_status xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order, xsm_error *err);
-/* Bytes of the rows if these decide the order, 0 if rows are ordered as in memory. */
+/* Bytes of the rows if their file is so large that it decides the order, else 0. */
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 
 /* Reads a caller's map and checks its labels and names. (match.c) */
@@ -168,8 +169,8 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
  * are equal. (match.c) */
 xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                             xsm_error *err);
-/* Refuses rows, which the message calls `what`, of which a class is called otherwise than in the model. A map without
- * labels and names says nothing of its classes. O(K). (match.c) */
+/* Refuses rows, which the message calls `what`, if one of their classes has another label or name than in the model. A
+ * map without labels and names says nothing of its classes. O(K). (match.c) */
 xsm_status xsmi_class_check(const xsm_class_map *rows, const char *what, const xsm_class_map *model, xsm_error *err);
 
 typedef struct xsmi_feature_pair {
@@ -194,15 +195,15 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *
 /* Whether two fitted transforms make the same rows; NULL makes none. */
 bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b);
 uint32_t xsmi_transform_features(const xsm_transform *t);
-/* Whether no step depends on which features there are, so that rows may get more of them. */
+/* Whether rows may get more features: no step depends on which there are. */
 bool xsmi_transform_may_grow(const xsm_transform *t);
 /* A copy for rows of so many features, at least as many as before. A new feature gets the largest idf weight that there
  * is, that of a feature in the fewest rows, the mean 0 and the median of the scales. */
 xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err);
 const char *xsmi_transform_description(const xsm_transform *t);
-/* The D of transformed rows. */
+/* Returns the D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);
-/* Elements that the arrays of a row of `count` features need to be transformed in place. */
+/* Sets *room to the elements that the arrays of a row of `count` features must have for xsmi_transform_row(). */
 xsm_status xsmi_transform_row_room(const xsm_transform *t, size_t count, size_t *room, xsm_error *err);
 /* Transforms one row in place, as xsm_transform_apply() does those of a dataset: features index[0..count), rising and
  * below the transform's D, in arrays of xsmi_transform_row_room() elements. */
@@ -235,14 +236,15 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 /* Replaces the requested arrays of the caller by copies: all or none. */
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WEIGHTS = 8, XSMI_OWN_ALL = 15 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
-/* Shows the hook a loop over rows that is not left before its end. */
-static inline void xsmi_dataset_look(const xsm_dataset *d, uint64_t row)
+/* For a loop over rows that must run to its end: polls now and then so that the hook is called, and ignores whether it
+ * cancels. */
+static inline void xsmi_dataset_poll(const xsm_dataset *d, uint64_t row)
 {
     if (row % 4096 == 0) {
         (void)xsmi_poll(d->context);
     }
 }
-/* Tells the lender if no array is borrowed any more. */
+/* Tells the lender if no array is borrowed any more; to be called after arrays were copied. */
 void xsmi_dataset_let_go(xsm_dataset *d);
 /* Features of a dataset's rows, in arrays with a capacity of at least 1. */
 typedef struct xsmi_feature_arrays {
@@ -259,18 +261,18 @@ xsm_status xsmi_check_weights(const float *weights, uint64_t count, const char *
 /* Replaces the weights of the rows, or of the labels, by an array of xsmi_dataset_allocate(), or by none. */
 void xsmi_dataset_take_weights(xsm_dataset *d, float *weights, size_t capacity);
 void xsmi_dataset_take_label_weights(xsm_dataset *d, float *weights, size_t capacity);
-/* Counts again what xsm_dataset_info returns; the weights are counted with the labels, too. */
+/* Renew the counts that xsm_dataset_info has: of the weights, of rows and features, of labels and weights. */
 void xsmi_dataset_count_weights(xsm_dataset *d);
 void xsmi_dataset_count_features(xsm_dataset *d);
 void xsmi_dataset_count_labels(xsm_dataset *d);
-/* The same for labels that are not known to be below the number of classes, each once in its row; it refuses others as
- * those of the file `name` or, NULL, of the host. */
+/* As xsmi_dataset_count_labels(), for labels that are not checked yet: refuses one that is not below the number of
+ * classes or occurs twice in its row. `name` is the file's; NULL: the labels are the host's. */
 xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err);
 bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row);
 /* Floats from row to row in the dataset's own memory: whole cache lines where that costs little. */
 size_t xsmi_dataset_stride(uint32_t features);
 
-/* Arrays that the dataset is known to own. */
+/* Return an array, for writing, that the dataset is known to own. */
 static inline float *xsmi_dataset_own_values(const xsm_dataset *d)
 {
     return (float *)(uintptr_t)d->values;

@@ -24,8 +24,8 @@ void xsmi_dictionary_end(xsmi_dictionary *d)
 }
 
 /* Consecutive numbers should not get consecutive slots, and numbers that differ only in high bits should not collide.
- * The slots depend on where the table is in memory, so that no file can choose labels that meet in one: entries have
- * the order of arrival, whatever their slots. Stages of splitmix64 (G. Steele, D. Lea and C. Flood, Fast splittable
+ * The slots depend on the table's address, so that no file can choose labels that all get the same slot. Entries keep
+ * the order of arrival whatever their slots. Stages of splitmix64 (G. Steele, D. Lea and C. Flood, Fast splittable
  * pseudorandom number generators, 2014). */
 static size_t slot_of(const xsmi_dictionary *d, uint64_t key)
 {

@@ -8,7 +8,7 @@
 
 typedef struct xsmi_dictionary_entry {
     uint64_t key;  /* the number, or a word's hash */
-    uint64_t mark; /* used by the reader: the last row with the label, from 1; or the count of the word */
+    uint64_t mark; /* for the reader: the last row with the label, from 1; or the word's count */
 } xsmi_dictionary_entry;
 
 typedef struct xsmi_dictionary {
@@ -25,7 +25,7 @@ typedef struct xsmi_dictionary {
     size_t text_capacity;
 } xsmi_dictionary;
 
-/* Cannot fail; nothing is allocated before the first label. */
+/* Makes an empty dictionary, of words or of numbers. Allocates nothing. */
 void xsmi_dictionary_start(xsmi_dictionary *d, xsm_context *ctx, bool words);
 void xsmi_dictionary_end(xsmi_dictionary *d);
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Rows between two looks whether to go on. */
+/* Rows between two polls. */
 enum { ROWS_TOGETHER = 4096 };
 
 static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
@@ -56,7 +56,7 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
             weights[kept] = weights[i];
         }
         kept++;
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     if (d->sparse) {
         offsets[kept] = value_next;
@@ -107,7 +107,7 @@ static xsm_status drop_classes(xsm_dataset *d, const keep *by, xsm_error *err)
                 next++;
             }
         }
-        const bool words = names && !d->map.labels; /* their numbers say nothing */
+        const bool words = names && !d->map.labels; /* the labels are words: class numbers mean nothing */
         status = xsmi_dataset_renumber(d, class_of, used, words ? NULL : labels, names, err);
     }
     xsmi_release(ctx, class_of, all, sizeof *class_of);
@@ -116,7 +116,7 @@ static xsm_status drop_classes(xsm_dataset *d, const keep *by, xsm_error *err)
     return status;
 }
 
-/* Counts the rows that go and, unless NULL, the rows that each class has of those that stay. */
+/* Counts the rows that will be dropped and, if `counts` is not NULL, the remaining rows of each class. */
 static xsm_status count_dropped(const xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_t *dropped,
                                 xsm_error *err)
 {
@@ -143,7 +143,7 @@ static xsm_status count_dropped(const xsm_dataset *d, uint32_t which, uint64_t *
                                                        : "without a label or without a non-zero feature");
 }
 
-/* Classes are dropped before the rows that alone have them, as that can fail. */
+/* Drops classes before the rows: dropping classes can fail. */
 static xsm_status drop(xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_t *dropped, xsm_error *err)
 {
     const bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
@@ -192,7 +192,7 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
     return status;
 }
 
-/* Counts the labels that go; refuses if no row would keep one. */
+/* Counts the labels that will be dropped; fails if no row would keep one. */
 static xsm_status count_rare(const xsm_dataset *d, const keep *by, uint64_t *rare, xsm_error *err)
 {
     uint64_t most = 0;

@@ -35,7 +35,7 @@ static void keep_one(xsm_dataset *d, int32_t which)
             }
             labels[next++] = row[kept];
         }
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     offsets[d->rows] = next;
     xsmi_dataset_count_labels(d);
@@ -48,7 +48,7 @@ static xsm_status keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
         single = d->label_offsets[i + 1] - d->label_offsets[i] <= 1;
     }
     if (single) {
-        return XSM_OK; /* a borrowed or mapped array is not changed */
+        return XSM_OK; /* nothing changes, so that a borrowed or mapped array need not be copied */
     }
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
     XSMI_TRY(xsmi_go_on(d->context, err));
@@ -77,7 +77,7 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
     return xsmi_end(&activity, keep_labels(d, which, err), err);
 }
 
-/* The labels of class k become class_of[k], or go. */
+/* Replaces label k by class_of[k], or removes it. */
 static void renumber_labels(xsm_dataset *d, const uint32_t *class_of)
 {
     uint32_t *labels = xsmi_dataset_own_labels(d);
@@ -96,7 +96,7 @@ static void renumber_labels(xsm_dataset *d, const uint32_t *class_of)
                 labels[next++] = k;
             }
         }
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     offsets[d->rows] = next;
 }
@@ -111,7 +111,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
     status = status == XSM_OK ? xsmi_go_on(d->context, err) : status;
     if (status == XSM_OK) {
         renumber_labels(d, class_of);
-        /* The new dataset is freed with the old classes. */
+        /* The temporary dataset takes the old classes and is freed with them. */
         const xsmi_dataset_map old = d->map;
         const uint32_t before = d->classes;
         d->map.labels = fresh->map.labels;
@@ -134,7 +134,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
 
 /* -- order and choice --------------------------------------------------------------------------------------------- */
 
-/* Rows between two looks whether to go on. */
+/* Rows between two polls. */
 enum { ROWS_TOGETHER = 4096 };
 
 static xsm_status shuffle_rows(xsm_dataset *d, uint64_t seed, uint64_t *order, xsm_error *err)
@@ -227,7 +227,7 @@ xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, size_t
     return xsmi_end(&activity, select_rows(d, rows, count, out, err), err);
 }
 
-/* Both parts of a split, of which the first has `wanted` rows; rows[] is scratch. */
+/* Makes both parts of a split; the first has `wanted` rows. rows[] is scratch. */
 static xsm_status split_rows(const xsm_dataset *d, uint64_t wanted, uint64_t seed, uint64_t *rows, xsm_dataset *out[2],
                              xsm_error *err)
 {

@@ -1,5 +1,6 @@
 /*
- * A hash by which two datasets are compared, those that ranks have read, too: features, labels, weights and classes.
+ * A hash by which two datasets are compared, those that processes have read, too: features, labels, weights and
+ * classes.
  */
 #include "data/same_rows.h"
 #include "data/schema.h"
@@ -39,14 +40,14 @@ static uint64_t hash_features(const xsm_dataset *d)
             hash = xsmi_hash(d->values + i * d->stride, d->features * sizeof *d->values, hash);
             xsmi_dataset_passed(d, i, 1);
             if (i % 64 == 0 && xsmi_poll(d->context)) {
-                return hash; /* the caller finds out */
+                return hash; /* the caller finds out that the call was cancelled */
             }
         }
     }
     return hash;
 }
 
-/* Of all but the features. */
+/* Hashes all but the features. */
 static uint64_t hash_rest(const xsm_dataset *d, uint64_t hash)
 {
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;
@@ -79,10 +80,11 @@ static uint64_t hash_whole(const xsm_dataset *d)
     return hash_rest(d, d->schema ? xsmi_hash(&d->schema->hash, sizeof d->schema->hash, hash) : hash);
 }
 
-/* A hash that is kept until the dataset is changed. */
+/* Returns a hash, which is kept until the dataset is changed. */
 static uint64_t known(const xsm_dataset *d, int which, uint64_t (*find)(const xsm_dataset *d))
 {
-    xsmi_dataset_hash *kept = &((xsm_dataset *)(uintptr_t)d)->hashes[which]; /* no part of the contents */
+    xsmi_dataset_hash *kept = &((xsm_dataset *)(uintptr_t)d)->hashes[which]; /* the kept hash is no part of the
+                                                                                contents */
     if (atomic_load_explicit(&kept->known, memory_order_acquire)) {
         const uint64_t high = atomic_load_explicit(&kept->high, memory_order_relaxed);
         return high << 32 | atomic_load_explicit(&kept->low, memory_order_relaxed);
@@ -111,7 +113,7 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
     return known(d, XSMI_HASH_WHOLE, hash_whole);
 }
 
-/* -- ranks --------------------------------------------------------------------------------------------------------- */
+/* -- processes ----------------------------------------------------------------------------------------------------- */
 
 /* Computes one of the hashes above, which can be cancelled. */
 static xsm_status find_hash(const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d), uint64_t *hash,
@@ -130,7 +132,7 @@ static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*
     if (!ctx) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_agree(ctx, find_hash(d, find, &hash, err), err)); /* meets a rank that failed before */
+    XSMI_TRY(xsmi_agree(ctx, find_hash(d, find, &hash, err), err)); /* meets a process that failed before */
     return xsmi_agree_same(ctx, XSM_OK, hash, XSM_ERROR_DATA,
                            "the dataset is not that of rank 0; all ranks must read the same rows", err);
 }

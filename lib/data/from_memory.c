@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* What dense and sparse rows have in common. `borrowable`: the arrays are of the library's own types. */
+/* Checks what dense and sparse rows have in common. `borrowable`: the arrays have the library's own types. */
 static xsm_status check_common(const char *function, uint64_t rows, uint32_t features, int32_t dtype, int32_t ownership,
                                bool borrowable, xsm_error *err)
 {
@@ -67,7 +67,7 @@ static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const ch
     return XSM_OK;
 }
 
-/* Offsets of 64 bits for those of 32 that the caller has. */
+/* Copies the caller's offsets of 32 bits to 64 bits. */
 static xsm_status widen(xsm_dataset *d, const uint32_t *from, size_t *capacity, const uint64_t **offsets,
                         xsm_error *err)
 {

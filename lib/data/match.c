@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Classes between two looks whether to go on. */
+/* Classes between two polls. */
 #define CLASSES_TOGETHER 4096
 
 static int64_t label_of(const xsm_class_map *map, uint32_t k)
@@ -28,10 +28,10 @@ static bool has_words(const xsm_class_map *map)
     return map->names && !map->labels;
 }
 
-/* Bytes of a number's spelling. */
+/* Bytes for the text of a number. */
 #define NUMBER 24
 
-/* What a class is called. */
+/* Returns the text of a class's label: its name, or its number, written to `number`. */
 static const char *spell(const xsm_class_map *map, uint32_t k, char number[NUMBER])
 {
     if (has_words(map)) {
@@ -71,10 +71,11 @@ static void match_numbers(const xsm_class_map *from, const xsm_class_map *to, ui
     }
 }
 
-/* The classes of a map by what they are called; those of one name are a chain, the first of them first. */
+/* The classes of a map by their words; classes of the same word form a list, in rising order. */
 typedef struct called {
     xsmi_dictionary words;
-    uint32_t *first, *next; /* of a word, of a class: a class, or XSM_CLASS_UNSEEN */
+    uint32_t *first, *next; /* the first class of a word; the class after a class with the same word; or
+                               XSM_CLASS_UNSEEN */
 } called;
 
 static xsm_status call(called *c, const xsm_class_map *map, xsm_error *err)
@@ -131,7 +132,7 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
 /* -- as they are ----------------------------------------------------------------------------------------------------
  */
 
-/* The first class that is called differently, or the number of those compared. */
+/* Returns the first class whose label differs, or the number of classes compared. */
 static uint32_t first_difference(const xsm_class_map *a, const xsm_class_map *b)
 {
     const uint32_t count = XSMI_MIN(a->classes, b->classes);
@@ -197,7 +198,7 @@ static void release(together *t)
     xsmi_release(t->context, t->numbers, t->capacity, sizeof *t->numbers);
 }
 
-/* Names that are only for people would be lost among words. */
+/* Refuses numbers with names: these names would be lost in a union of words. */
 static xsm_status check_names_kept(const xsm_class_map *own, const xsm_class_map *map, xsm_error *err)
 {
     const xsm_class_map *words = has_words(own) ? own : map, *numbers = has_words(own) ? map : own;
@@ -281,7 +282,7 @@ static void merge_words(together *t, const xsm_class_map *own, const xsm_class_m
     }
 }
 
-/* The rows' features become those of the map, and what the map lacks follows; and their classes are renumbered. */
+/* Maps the rows' features to those of the map, followed by those that it lacks, and renumbers the rows' classes. */
 static xsm_status join(xsm_dataset *d, const xsmi_feature_map *found, const xsm_class_map *map, const together *t,
                        xsm_error *err)
 {

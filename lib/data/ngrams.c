@@ -63,17 +63,17 @@ xsm_status xsmi_schema_with_ngrams(const xsmi_schema *s, const xsm_text_options 
     return status;
 }
 
-/* Rows on their way to other n-grams. */
+/* A change of rows to other n-grams. */
 typedef struct change {
     const xsm_dataset *d;
     xsm_context *context;
     const xsmi_dictionary *words;
-    const xsm_text_options *text; /* that the rows are to be read with */
-    uint32_t first, buckets;      /* of the rows as they are: words before the buckets, and buckets */
-    uint32_t narrower;            /* so many of their buckets are one; 0: none is kept */
-    bool chars;                   /* characters are new */
+    const xsm_text_options *text; /* the options that the rows get */
+    uint32_t first, buckets;      /* of the rows before: words in front of the buckets, and buckets */
+    uint32_t narrower;            /* so many of the old buckets become one; 0: their n-grams are dropped */
+    bool chars;                   /* n-grams of characters are added */
     size_t *place;                /* [words] 1 + where the n-grams of a word begin in `listed`; 0: not yet listed */
-    uint64_t *listed;             /* of each word how many, and their keys */
+    uint64_t *listed;             /* for each listed word the number of its n-grams, then their keys */
     size_t listed_count, listed_capacity;
     char *marked; /* a word between its brackets */
     size_t marked_capacity;

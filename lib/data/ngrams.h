@@ -6,8 +6,8 @@
 
 #include "data/schema.h"
 
-/* The bucket of an n-gram's hash, of `buckets`: the high half of a product, which spreads hashes evenly over any number
- * of buckets, and of B / m buckets is that of B divided by m. Saved models depend on it. */
+/* Returns the bucket of an n-gram's hash: the high half of a product, which spreads hashes evenly over any number of
+ * buckets. The bucket of B / m is the bucket of B, divided by m. Saved models depend on it. */
 static inline uint32_t xsmi_ngram_bucket(uint32_t buckets, uint64_t hash)
 {
     hash ^= hash >> 32;
@@ -15,8 +15,8 @@ static inline uint32_t xsmi_ngram_bucket(uint32_t buckets, uint64_t hash)
     return (uint32_t)((hash >> 32) * buckets >> 32);
 }
 
-/* fastText's hash: FNV-1a of 32 bits, to which bytes from 128 on are negative numbers. `hash` is that of what is in
- * front of them. */
+/* fastText's hash: FNV-1a of 32 bits, with bytes from 128 on taken as negative numbers. `hash` is that of the text
+ * before. */
 #define XSMI_FASTTEXT_START UINT32_C(2166136261)
 static inline uint32_t xsmi_fasttext_hash(uint32_t hash, const char *text, size_t length)
 {
@@ -26,7 +26,7 @@ static inline uint32_t xsmi_fasttext_hash(uint32_t hash, const char *text, size_
     return hash;
 }
 
-/* Hashes that the n-grams of characters of a word have at most, which has `size` bytes with its brackets. */
+/* Returns the most n-grams of characters that a word can have, which has `size` bytes with its brackets. */
 static inline size_t xsmi_char_ngrams_room(const xsm_text_options *o, size_t size)
 {
     const size_t most = o->max_chars < size ? o->max_chars : size;
@@ -37,14 +37,15 @@ static inline size_t xsmi_char_ngrams_room(const xsm_text_options *o, size_t siz
 size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *word, size_t length, char *marked,
                         uint64_t *hashes);
 
-/* The words of a schema of words, with n-grams as in complete options. */
+/* Makes a schema with the words of a schema of words, and with n-grams as `text` says, whose options are all set. */
 xsm_status xsmi_schema_with_ngrams(const xsmi_schema *s, const xsm_text_options *text, xsmi_schema **out,
                                    xsm_error *err);
-/* Gives rows that were read as text, not transformed, the n-grams of a schema with the same words: what reading makes
- * of the text, if the rows have its n-grams of words, if it has any, in a multiple of its buckets; and for n-grams of
- * characters if every word of the text is a feature, and the rows have none. Unchanged on failure. O(values). */
+/* Gives rows the n-grams of a schema with the same words, as if the text had been read with it. The rows were read as
+ * text and are not transformed. If `to` has n-grams of words, the rows must have the same in a multiple of its buckets.
+ * If it has n-grams of characters, every word of the text must be a feature, and the rows must have none. Unchanged on
+ * failure. O(values). */
 xsm_status xsmi_dataset_take_ngrams(xsm_dataset *d, const xsmi_schema *to, xsm_error *err);
-/* How many buckets of the schema's are in use by the rows and their words. */
+/* Counts the buckets of the schema that the rows and their words use. */
 xsm_status xsmi_dataset_count_ngrams(const xsm_dataset *d, const xsmi_schema *to, uint32_t *count, xsm_error *err);
 
 #endif

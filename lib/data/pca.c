@@ -91,7 +91,7 @@ static xsm_status compute_moments(pca_work *w, bool correlation, xsm_error *err)
                 squares += w->moments[(p * 2 + 1) * w->d + j];
             }
             if (pass == 0) {
-                w->mean[j] = (double)(float)(sum / n); /* floats are stored */
+                w->mean[j] = (double)(float)(sum / n); /* models store floats */
                 continue;
             }
             squares += w->data->sparse ? n * w->mean[j] * w->mean[j] : 0;
@@ -255,7 +255,7 @@ static xsm_status pass(pca_work *w, double *inner, xsm_error *err)
 
 /* -- the whole ----------------------------------------------------------------------------------------------------- */
 
-/* Whether to go on orthonormalising. */
+/* For xsmi_orthonormalise(): polls. */
 static bool goes_on(void *state)
 {
     return !xsmi_poll(((const pca_work *)state)->context);

@@ -2,8 +2,8 @@
  * Pairs of features that occur together, and their products.
  *
  * Pairs are counted exactly, feature by feature: for feature a, the rows that have it are visited, and the features
- * behind it in them counted. A row is in one list at a time, that of the next of its features, so that no list of all
- * values by feature is needed. Counts do not depend on the order of the rows in a list.
+ * behind it in them counted. A row is in one list at a time, that of its next feature, so that no index of all values
+ * by feature is needed. Counts do not depend on the order of the rows in a list.
  */
 #include "data/products.h"
 #include "base/activity.h"
@@ -67,7 +67,7 @@ static xsm_status allocate(counting *c, xsm_error *err)
                            c->rows->rows, c->features);
 }
 
-/* Rows and features between two looks whether to go on. */
+/* Rows and features between two polls. */
 #define VISITS_TOGETHER 256
 
 static xsm_status poll(counting *c, xsmi_activity *activity, xsm_error *err)
@@ -103,7 +103,7 @@ static bool list_reaches(const counting *c, uint32_t feature)
     return rows >= c->least;
 }
 
-/* Counts the features behind the row's present one; returns how many have a count now. */
+/* Counts the features behind the row's present one; returns how many features have a count now. */
 static size_t count_row(counting *c, uint64_t row, size_t found)
 {
     const xsmi_features f = xsmi_dataset_features(c->rows, row);
@@ -177,7 +177,7 @@ static xsm_status count_all(counting *c, xsmi_products *out, xsmi_activity *acti
         XSMI_TRY(poll(c, activity, err));
         XSMI_TRY(count_feature(c, feature, out, activity, err));
     }
-    return xsmi_go_on(c->context, err); /* a cancelled sort leaves no order */
+    return xsmi_go_on(c->context, err); /* a cancelled sort leaves the items unsorted */
 }
 
 xsm_status xsmi_products_learn(xsm_context *ctx, const xsm_dataset *d, uint32_t features, uint32_t least,
@@ -268,8 +268,8 @@ static uint64_t seek_pair(const xsmi_products *p, uint64_t from, uint64_t key)
     return from;
 }
 
-/* A row's pairs rise as those of the list do, so that one pass through the list finds them all: of each feature's
- * pairs, and of the features behind it, what the other lacks is passed over. */
+/* The pairs of a row rise, as those of the list do, so that one pass through the list finds them all: it skips pairs
+ * that the row lacks, and features of the row that are in no pair. */
 bool xsmi_products_append(const xsmi_products *p, uint32_t *index, float *values, size_t *count, size_t at[2])
 {
     const size_t features = *count;

@@ -8,7 +8,7 @@
 
 #include <xsoftmax/dataset_weights.h>
 
-/* Refuses an array of another length than what it is for. */
+/* Refuses an array that does not have `wanted` elements. */
 static xsm_status check_count(const float *weights, size_t count, const char *member, uint64_t wanted, xsm_error *err)
 {
     const uint64_t expected = weights ? wanted : 0;

@@ -9,8 +9,8 @@
 
 #include <xsoftmax/batch.h>
 
-/* Compare the rows that all processes have read, the second without the features: an error on all if those of one are
- * not rank 0's. Each sends 32 bytes. A process that has failed before calls xsmi_agree() instead. */
+/* Compare the rows that all processes have read, the second without the features: all fail if those of one are not
+ * process 0's. Each sends 32 bytes. A process that has failed before calls xsmi_agree() instead. */
 xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 /* xsmi_agree_same() on the rows of a batch: those of a dataset by its hash and the rows' numbers, those of a host's

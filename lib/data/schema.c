@@ -83,7 +83,7 @@ static xsm_status check_each_once(xsm_context *ctx, const int64_t *numbers, uint
         j++;
     }
     if (j == count) {
-        return XSM_OK; /* as files have them */
+        return XSM_OK; /* in files */
     }
     xsmi_dictionary seen;
     xsmi_dictionary_start(&seen, ctx, false);
@@ -185,7 +185,7 @@ xsm_status xsmi_schema_of_map(xsm_context *ctx, const xsm_class_map *map, xsmi_s
 
 xsm_status xsmi_schema_check_count(const xsmi_schema *s, uint32_t features, xsm_error *err)
 {
-    const bool words = s && s->kind == XSMI_SCHEMA_WORDS; /* there may be features behind them */
+    const bool words = s && s->kind == XSMI_SCHEMA_WORDS; /* words may be followed by other features */
     return !s || words || s->count == 0 || s->count == features
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_SHAPE,

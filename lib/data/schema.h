@@ -43,9 +43,9 @@ xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_sch
 /* Makes a schema of numbers in files, which are copied. */
 xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsmi_schema **out,
                                       xsm_error *err);
-/* Names and numbers of features are as many as a model reads. */
+/* Refuses a schema whose names or numbers are not as many as the `features` of a model. */
 xsm_status xsmi_schema_check_count(const xsmi_schema *s, uint32_t features, xsm_error *err);
-/* A view in a class map. */
+/* Sets the members of a class map that describe features to views of the schema. */
 void xsmi_schema_view(const xsmi_schema *s, xsm_class_map *map);
 /* Adds or drops a reference; NULL is allowed. */
 xsmi_schema *xsmi_schema_retain(const xsmi_schema *s);
@@ -95,15 +95,15 @@ typedef struct xsmi_feature_map {
 /* Compares what the features of both sides are. Where one knows nothing they are the same, and the caller compares
  * their numbers. Otherwise words are found by name and buckets by number, if both sides make n-grams alike; columns by
  * name, of which none may be missing; and numbers are those in the file, from whichever base.
- * With a `map`, which xsmi_feature_map_end() releases, that is what it says. Without, all rows' features must be the
- * same already. XSM_ERROR_DATA: the message names the first difference. */
+ * `map`, which xsmi_feature_map_end() releases, gets the result. With map NULL, all rows' features must be the same
+ * already. XSM_ERROR_DATA: the message names the first difference. */
 xsm_status xsmi_features_match(const xsmi_feature_side *rows, const xsmi_feature_side *wanted, xsmi_feature_map *map,
                                xsm_error *err);
 void xsmi_feature_map_end(xsmi_feature_map *map);
-/* Refuses what comes after features have grown unless all that were there before are the same. */
+/* After features have grown: refuses `after` unless it begins with all features of `before`. */
 xsm_status xsmi_features_kept(const xsmi_feature_side *before, const xsmi_feature_side *after, xsm_error *err);
-/* As xsmi_features_match() with a map, but what the rows have and the other side has not becomes new features behind
- * those that are wanted. *joined, to be released, says what all of them are. */
+/* As xsmi_features_match() with a map, but features of the rows that the other side lacks become new features behind
+ * those that are wanted. *joined, to be released, is the schema of all. */
 xsm_status xsmi_features_join(const xsmi_feature_side *rows, const xsmi_feature_side *wanted, xsmi_feature_map *map,
                               xsmi_schema **joined, xsm_error *err);
 
@@ -118,7 +118,8 @@ static inline uint32_t xsmi_feature_place(const xsmi_feature_map *map, uint32_t 
 /* Gives the rows of a dataset the features, and the schema, of what wants them. Values of features that are not wanted
  * are dropped and counted; but where numbers are shifted, one that would be lost is an error. Unchanged on failure. */
 xsm_status xsmi_dataset_map_features(xsm_dataset *d, const xsmi_feature_map *map, xsm_error *err);
-/* The same in two steps, of which the second cannot fail. In between xsmi_feature_arrays_free() gives them up. */
+/* The same in two steps, of which the second cannot fail. Between them, xsmi_feature_arrays_free() releases what the
+ * first has made. */
 typedef struct xsmi_mapped_features {
     xsmi_feature_arrays to; /* of rows whose values move */
     uint32_t features;

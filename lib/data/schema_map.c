@@ -1,5 +1,5 @@
 /*
- * Rows whose features become those of a model: each value moves to the feature that it is there.
+ * Maps the features of rows to those of a model: each value moves to the number that its feature has there.
  */
 #include "data/schema.h"
 #include "base/activity.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Values moved between two looks whether to go on. */
+/* Values moved between two polls. */
 #define VALUES_TOGETHER ((size_t)1 << 16)
 
 typedef struct mapping {
@@ -22,7 +22,7 @@ typedef struct mapping {
     size_t since;
 } mapping;
 
-/* Refuses a feature 0, for which shifted numbers have no place on the other side. */
+/* Refuses a feature 0, whose number would be below 0 on the other side. */
 static xsm_status refuse_lost(const mapping *m, uint64_t row, xsm_error *err)
 {
     return xsmi_fail(err, XSM_ERROR_DATA,
@@ -31,7 +31,7 @@ static xsm_status refuse_lost(const mapping *m, uint64_t row, xsm_error *err)
                      (unsigned long long)row, m->map->rows.what, m->map->wanted.what);
 }
 
-/* The new feature of a value; one from m->features on is none. */
+/* Sets *to to the new feature of a value; from m->features on, the value is dropped. */
 static xsm_status place(mapping *m, uint64_t row, uint32_t feature, float value, uint32_t *to, xsm_error *err)
 {
     *to = xsmi_feature_place(m->map, feature);
@@ -137,7 +137,8 @@ static void take_schema(xsm_dataset *d, const xsmi_schema *schema)
     xsmi_schema_release(before);
 }
 
-/* Rows whose features have their numbers already get what is said of these, and sparse ones those that they lack. */
+/* For rows whose features already have the right numbers: sets the schema and, of sparse rows, the number of
+ * features. */
 static void keep_rows(xsm_dataset *d, uint32_t features, const xsmi_schema *schema)
 {
     d->features = d->sparse ? features : d->features;
@@ -202,7 +203,7 @@ xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *
     const xsmi_feature_side rows = {d->schema, d->features, "the rows"};
     xsmi_feature_map map;
     XSMI_TRY(xsmi_features_match(&rows, wanted, &map, err));
-    const bool known = map.to || map.shift != 0; /* else numbers of features are compared */
+    const bool known = map.to || map.shift != 0; /* otherwise the numbers of features were compared */
     const xsm_status status = known ? xsmi_dataset_map_features(d, &map, err) : XSM_OK;
     xsmi_feature_map_end(&map);
     return status;

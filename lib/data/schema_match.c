@@ -1,5 +1,5 @@
 /*
- * Where rows meet a model: what each feature of the rows is on the other side, or why it is nothing.
+ * Matches the features of rows with those of a model: which feature of the model each is, or why there is none.
  */
 #include "data/schema.h"
 #include "base/activity.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Features compared between two looks whether to go on. */
+/* Features compared between two polls. */
 #define FEATURES_TOGETHER (1 << 16)
 
 /* -- messages ------------------------------------------------------------------------------------------------------ */
@@ -52,7 +52,7 @@ static xsm_status refuse_kinds(const xsmi_feature_map *map, xsm_error *err)
                      describe(map->rows.schema, 0, rows), describe(map->wanted.schema, 0, wanted));
 }
 
-/* The first feature of the rows that is another one on the other side. */
+/* Returns the first feature of the rows that has another number on the other side. */
 static uint32_t first_difference(const xsmi_feature_map *map)
 {
     uint32_t j = 0;
@@ -82,7 +82,7 @@ static xsm_status refuse_difference(const xsmi_feature_map *map, xsm_error *err)
                                map->wanted.schema->index_base == XSM_INDEX_BASE_ONE);
 }
 
-/* The numbers 1 to D are hardly some of 0 to D - 1 and another one. */
+/* Refuses the numbers 1 to D where 0 to D - 1 are wanted: rather than one new feature, this is another index base. */
 static xsm_status refuse_counted(const xsmi_feature_map *map, xsm_error *err)
 {
     const uint32_t features = map->wanted.features;
@@ -227,7 +227,7 @@ static xsm_status match_columns(xsmi_feature_map *map, xsm_error *err)
     return status;
 }
 
-/* Numbers of which one side has a list, of a dictionary here; the other may have all numbers below a D. */
+/* Matches numbers where one side has a list of them, which `places` holds; the other may have all numbers below a D. */
 static xsm_status match_numbers(xsmi_feature_map *map, xsmi_dictionary *places, xsm_error *err)
 {
     const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;

@@ -52,12 +52,12 @@
         }                                                                                                              \
     } while (0)
 
-/* Keys that are sorted by their digits. */
+/* Lists of FEW to MANY keys are sorted by their digits. */
 #define FEW 48
 #define MANY ((size_t)1 << 14)
 
-/* Sorts by each digit in which keys differ, the lowest first. Digits have eight bits at most, and all as many: so none
- * has a few values alone, of which each key would wait for the one before it. */
+/* Sorts by each digit in which keys differ, the lowest first. All digits have the same number of bits, eight at most. A
+ * digit with few values would be slow, as each key would wait for the one before it. */
 static void sort_by_digits(uint64_t *keys, uint64_t *scratch, size_t count)
 {
     uint64_t differ = 0, *from = keys, *to = scratch;

@@ -24,7 +24,8 @@
 
 enum step_kind { TRUNCATE, LOG, TFIDF, STANDARD, UNIT, PRODUCTS, STEP_KINDS };
 
-/* What a step's value counts, NULL if it takes none, and its least; the most is XSM_FEATURES_MAX. */
+/* For each kind of step: what its value counts (NULL: it takes none) and the least value; the most is
+ * XSM_FEATURES_MAX. */
 static const struct {
     const char *name, *counts;
     uint32_t least;
@@ -232,7 +233,7 @@ const char *xsmi_transform_description(const xsm_transform *t)
 
 /* -- fitting ------------------------------------------------------------------------------------------------------ */
 
-/* Features of rows before the step number `until`, where the step products adds so many. */
+/* Returns the features of rows before step number `until`, if the step products adds `products`. */
 static uint32_t features_at(const xsm_transform *t, uint32_t features, uint32_t products, size_t until)
 {
     for (size_t i = 0; i < until; i++) {
@@ -255,10 +256,10 @@ static size_t find_step(const xsm_transform *t, enum step_kind kind)
     return i;
 }
 
-/* Rows between two looks whether to go on. */
+/* Rows between two polls. */
 #define ROWS_TOGETHER 256
 
-/* Polls before the row. */
+/* Polls before a row, now and then. */
 static xsm_status reach(xsmi_activity *activity, const xsm_transform *t, uint64_t row, xsm_error *err)
 {
     if (row % ROWS_TOGETHER != 0) {
@@ -284,7 +285,7 @@ static void free_scratch(xsm_context *ctx, const scratch *s)
 static xsm_status take_steps(const xsm_transform *t, size_t steps, uint32_t *index, float *values, size_t *count,
                              uint64_t row, xsm_error *err);
 
-/* Row i of the dataset, which is polled now and then, after the first steps. */
+/* Sets *out to row i of the dataset after the first steps. Polls now and then. */
 static xsm_status after_steps(const xsm_transform *t, size_t steps, const xsm_dataset *d, uint64_t i,
                               xsmi_activity *activity, scratch *s, xsmi_features *out, xsm_error *err)
 {
@@ -307,8 +308,9 @@ static xsm_status after_steps(const xsm_transform *t, size_t steps, const xsm_da
     return XSM_OK;
 }
 
-/* No step before tfidf or products turns a zero into another value or back (division by a norm can only underflow
- * values that do not matter), so that the rows themselves are counted, up to the remaining features. */
+/* Counts the rows in which each feature is not zero. No step before tfidf or products turns a zero into another value
+ * or back (division by a norm can only underflow values that do not matter), so that the untransformed rows are
+ * counted. */
 static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint32_t features, uint64_t *counts,
                              xsm_error *err)
 {
@@ -329,7 +331,7 @@ static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint3
     return xsmi_end(&activity, status, err);
 }
 
-/* The weights of features, for a transform without any. */
+/* Computes the idf weights of features, for a transform that has none yet. */
 static xsm_status fit_idf(xsm_transform *to, const xsm_dataset *d, uint32_t features, xsm_error *err)
 {
     xsm_context *ctx = to->context;
@@ -358,8 +360,8 @@ static xsm_status need_sparse(const xsm_dataset *d, xsm_error *err)
                                  "the transform step products takes sparse rows; these are dense");
 }
 
-/* Adds the rows' values behind the first steps to the means of columns and the sums of squared differences from them,
- * of the values that rows have, which are counted if rows are sparse. */
+/* Updates the means of columns, and the sums of squared differences from them, by the rows' values after the first
+ * steps. Of sparse rows only the values that they list take part; `counts` gets their number. */
 static xsm_status sum_columns(const xsm_transform *t, size_t steps, const xsm_dataset *d, double *mean, double *squares,
                               uint64_t *counts, xsm_error *err)
 {
@@ -388,7 +390,7 @@ static void find_means(xsm_transform *t)
     }
 }
 
-/* Means and scales behind the first steps. Sparse rows keep their means, so that zeros stay zeros. */
+/* Computes means and scales after the first steps. Sparse rows keep their means, so that zeros stay zeros. */
 static xsm_status fit_standard(xsm_transform *to, size_t steps, const xsm_dataset *d, xsm_error *err)
 {
     xsm_context *ctx = to->context;
@@ -491,7 +493,7 @@ bool xsmi_transform_may_grow(const xsm_transform *t)
     return i == t->count;
 }
 
-/* Means and scales [2, features] of a transform that has them, for more columns. */
+/* Copies a transform's means and scales to [2, features], which may have more columns. */
 static void widen_standard(const xsm_transform *t, uint32_t features, double *to)
 {
     double *scale = to + features;
@@ -577,7 +579,7 @@ static xsm_status check_standard(const xsm_transform *t, const xsmi_transform_pa
     return XSM_OK;
 }
 
-/* Copies the parts into a transform of their description. */
+/* Copies the parts to a transform that was made from their description. */
 static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, xsm_error *err)
 {
     XSMI_TRY(check_idf(t, parts, err));
@@ -664,11 +666,11 @@ static xsm_status weigh_row(const xsmi_features *f, float *values, const float *
     return XSM_OK;
 }
 
-/* Gives a sparse row the zeros of the features that it leaves out, for which the arrays have room. */
+/* Adds to a sparse row the zeros of the features that it leaves out; the arrays have room for them. */
 static void list_zeros(uint32_t *index, float *values, size_t *count, uint32_t features)
 {
     size_t left = *count;
-    for (uint32_t j = features; j-- > 0;) { /* nothing is read behind where it is written */
+    for (uint32_t j = features; j-- > 0;) { /* reading is always ahead of writing */
         values[j] = left > 0 && index[left - 1] == j ? values[--left] : 0;
         index[j] = j;
     }
@@ -708,7 +710,7 @@ static void divide_row(float *values, size_t count)
     }
 }
 
-/* Whether a step but products can fail: behind `unit` no value is above 1, behind `log` none above 90. */
+/* Whether a step other than products can fail: after `unit` no value is above 1, after `log` none above 90. */
 static bool may_overflow(const xsm_transform *t)
 {
     bool small = false;
@@ -734,7 +736,7 @@ static xsm_status append_products(const xsm_transform *t, uint32_t *index, float
                            row, index[at[0]], index[at[1]], (double)values[at[0]], (double)values[at[1]]);
 }
 
-/* The first steps on a row, dense if index is NULL. */
+/* Takes the first steps on a row, dense if index is NULL. */
 static xsm_status take_steps(const xsm_transform *t, size_t steps, uint32_t *index, float *values, size_t *count,
                              uint64_t row, xsm_error *err)
 {
@@ -783,10 +785,10 @@ xsm_status xsmi_transform_row(const xsm_transform *t, uint32_t *index, float *va
     return take_steps(t, t->count, index, values, count, 0, err);
 }
 
-/* Values that rows have grown to between two looks whether to go on. */
+/* Values that rows have grown to between two polls. */
 #define VALUES_TOGETHER ((size_t)1 << 16)
 
-/* The rows grow: they are made anew. */
+/* Makes new arrays for rows that grow. */
 static xsm_status make_rows(const xsm_transform *t, const xsm_dataset *d, xsmi_feature_arrays *to,
                             xsmi_activity *activity, xsm_error *err)
 {
@@ -836,7 +838,7 @@ static xsm_status replace_rows(const xsm_transform *t, xsm_dataset *d, xsmi_acti
     return status;
 }
 
-/* Rows that do not grow change in place, once nothing can fail any more. */
+/* Prepares rows that do not grow: they are changed in place once nothing can fail any more. */
 static xsm_status prepare_rows(const xsm_transform *t, xsm_dataset *d, xsmi_activity *activity, xsm_error *err)
 {
     unsigned changed = 0;
@@ -871,7 +873,7 @@ static void change_rows(const xsm_transform *t, const xsm_dataset *d)
             continue;
         }
         size_t count = (size_t)(offsets[i + 1] - start);
-        if (next < start) { /* rows before it are shorter now: index and offsets are the dataset's own */
+        if (next < start) { /* rows before it have become shorter; index and offsets are the dataset's own */
             memmove(values + next, values + start, count * sizeof *values);
             memmove(index + next, index + start, count * sizeof *index);
         }

@@ -16,7 +16,7 @@ struct xsm_vocabulary {
     xsm_text_options options; /* the prefix is the vocabulary's own copy */
     char *prefix;
     xsmi_dictionary words;
-    uint32_t first; /* words before the buckets; more than there are: all */
+    uint32_t first; /* words before the buckets; all, if it is above their number */
     bool fasttext;
     uint32_t *kept; /* [kept_count] buckets that are features, in rising order; NULL: all */
     uint32_t kept_count;
@@ -73,7 +73,7 @@ bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *
            a->buckets == b->buckets;
 }
 
-/* Words copied between two looks whether to go on. */
+/* Words copied between two polls. */
 #define WORDS_TOGETHER 4096
 
 /* -- the vocabulary ----------------------------------------------------------------------------------------------- */

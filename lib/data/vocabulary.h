@@ -1,7 +1,7 @@
 /*
  * A vocabulary turns text into features: the words of the training text in the order of their features, and the rules
- * for words and n-grams. It never changes once it is made, so that datasets and models share it. One that grew has
- * later words, whose features follow the buckets, so that all features keep their numbers.
+ * for words and n-grams. It never changes once it is made, so that datasets and models share it. Words that were added
+ * later have features behind the buckets, so that all features keep their numbers.
  */
 #ifndef XSMI_VOCABULARY_H
 #define XSMI_VOCABULARY_H
@@ -27,21 +27,22 @@ static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
 
 /* A vocabulary without words, for the reader to fill; `options` are complete. */
 xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err);
-/* Adds the next word. *known: it was present already, and nothing is added. */
+/* Adds the next word. *known: it was there already, and nothing was added. */
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
 /* A vocabulary with the words of `from`, for the reader to add later words to. */
 xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err);
-/* Text is read as fastText does: its hash and its buckets, and rows end with the word XSMI_FASTTEXT_END. */
+/* Makes text be read as fastText reads it: with its hash and its buckets, and XSMI_FASTTEXT_END as the last word of a
+ * row. */
 void xsmi_vocabulary_set_fasttext(xsm_vocabulary *v, bool fasttext);
 bool xsmi_vocabulary_is_fasttext(const xsm_vocabulary *v);
 /* Keeps `count` buckets as features: the caller sets (*kept)[count] to them, in rising order. N-grams of the others are
  * left out. */
 xsm_status xsmi_vocabulary_keep_buckets(xsm_vocabulary *v, uint32_t count, uint32_t **kept, xsm_error *err);
-/* These buckets, or NULL: all are features. */
+/* Returns these buckets; NULL: all are features. */
 const uint32_t *xsmi_vocabulary_kept(const xsm_vocabulary *v);
-/* Features that n-grams share. */
+/* Returns the number of features that n-grams share. */
 uint32_t xsmi_vocabulary_buckets(const xsm_vocabulary *v);
-/* Which of these a bucket is; UINT32_MAX: none. */
+/* Returns which of these features a bucket is; UINT32_MAX: none. */
 uint32_t xsmi_vocabulary_bucket(const xsm_vocabulary *v, uint32_t bucket);
 /* Whether both make the same n-grams, and number them alike. */
 bool xsmi_vocabulary_same_ngrams(const xsm_vocabulary *a, const xsm_vocabulary *b);
@@ -51,11 +52,11 @@ xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v);
 void xsmi_vocabulary_release(const xsm_vocabulary *v);
 const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v);
 const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
-/* D of rows read with it. */
+/* Returns the D of rows that are read with it. */
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
 /* The number of words before the buckets, which is also the first bucket's feature. */
 uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v);
-/* The words from number `first` on are later ones. */
+/* Makes the words from number `first` on later ones. */
 void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first);
 /* The feature of a word that the dictionary has. */
 uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word);

@@ -20,7 +20,7 @@
 #define BAD UINT32_MAX
 /* Whether to look, at row i, if the call goes on: every 64 rows, and not in small batches. */
 #define IS_LOOK(i) ((i) % 64 == 63)
-/* Floats set to zeros between two looks. */
+/* Floats set to zeros between two polls. */
 #define CLEAR_FLOATS ((uint64_t)1 << 19)
 
 typedef struct sift_job {

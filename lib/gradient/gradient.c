@@ -164,7 +164,7 @@ xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t t
 {
     xsmi_work *w = &g->work;
     size_t count;
-    w->shards_each = each = XSMI_MAX(each, (size_t)1); /* so that sums over no features are not NULL */
+    w->shards_each = each = XSMI_MAX(each, (size_t)1); /* so that memory for sums over no features is not NULL */
     return xsmi_multiply(each, threads, &count) &&
                    xsmi_reserve(g->context, &w->shards, &w->shard_capacity, count, sizeof *w->shards)
                ? XSM_OK
@@ -182,7 +182,7 @@ xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_erro
 xsm_status xsmi_gradient_reserve_own(xsm_gradient *g, uint64_t examples, xsm_error *err)
 {
     xsmi_own_lists *o = &g->work.own;
-    const size_t entries = (size_t)(examples * g->width); /* which is addressable: see xsmi_gradient_reserve() */
+    const size_t entries = (size_t)(examples * g->width); /* it fits: see xsmi_gradient_reserve() */
     return xsmi_reserve(g->context, &o->counts, &o->example_capacity, (size_t)examples, sizeof *o->counts) &&
                    xsmi_reserve_all(g->context, OWN(o), &o->entry_capacity, entries)
                ? XSM_OK
@@ -227,13 +227,14 @@ xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_err
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-/* The entries of an example that a step must apply at most: of lists, or of labels where a matrix has the others. */
+/* Returns the most entries of an example that a step applies: those of its list, or those of its labels if a matrix has
+ * the others. */
 static size_t length_of(const xsm_gradient *g, uint64_t i, bool shared)
 {
     return g->form == XSMI_GRADIENT_SHARED && !shared ? (size_t)g->example[i].label_count : g->lengths[i];
 }
 
-/* Coefficients that are counted between two comparisons of the count with the limit. */
+/* Coefficients counted between two comparisons with the limit. */
 enum { COUNT_RUN = 256 };
 
 size_t xsmi_gradient_count_to(const xsm_gradient *g, size_t most)

@@ -1,6 +1,6 @@
 /*
- * The gradient of a batch with respect to the scores (logits), and what it implies for the weights. Estimators fill it,
- * optimizers apply it; this is all that they know of each other.
+ * The gradient of a batch with respect to the scores (logits), and what it implies for the weights. Estimators fill it
+ * and optimizers apply it; neither knows anything else of the other.
  *
  * Entry j of example i is number i*width + j. Which class an entry belongs to, and which entries count, depends on the
  * form. Estimators fill the arrays; everyone else reads entries through the functions at the end.
@@ -27,7 +27,8 @@ typedef struct xsmi_shared_classes {
     uint32_t *classes; /* [count], each once */
     uint32_t *column;  /* [K] index in `classes`, XSMI_NO_CLASS = not shared */
     float *matrix;     /* [examples][stride] coefficients, those of labels among the shared classes included */
-    bool listed;       /* the examples' lists are complete; otherwise they have labels only, but their full lengths */
+    bool listed;       /* the examples' lists are complete; otherwise only their labels are filled, though their lengths
+                          are the full ones */
     size_t stride;
 } xsmi_shared_classes;
 
@@ -39,8 +40,8 @@ typedef struct xsmi_layer_gradient {
     double decay; /* weight decay factor of the layer's vectors */
 } xsmi_layer_gradient;
 
-/* Of a dense gradient that has this rank's classes alone: the entries of an example, and the number of coefficients
- * that are not 0, of all ranks. `width` 0: the gradient has all classes. */
+/* For a dense gradient of only this process's classes: the entries of an example, and the coefficients that are not 0,
+ * over all processes. `width` 0: the gradient has all classes. */
 typedef struct xsmi_whole_gradient {
     uint64_t width, nonzero;
 } xsmi_whole_gradient;
@@ -65,8 +66,8 @@ struct xsm_gradient {
     int32_t link; /* XSM_LINK_* of the scores that steps lead to */
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
-    bool layered; /* the examples' rows are the hidden vectors of `layer`; of the gradient that xsmi_gradient_part() has
-                     made, of that of the whole */
+    bool layered;     /* the examples' rows are the hidden vectors of `layer`; in a gradient from xsmi_gradient_part(),
+                         those of the whole gradient's `layer` */
     xsmi_head *head;  /* what the model needs: a correction or a hierarchy, or NULL */
     double decay;     /* weight decay factor of all weights */
     double row_bound; /* maximum row norm after the step; 0 = none */
@@ -74,18 +75,19 @@ struct xsm_gradient {
     double largest; /* max over all entries of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight
                        or bias, per unit of eta */
     xsmi_whole_gradient whole;
-    uint64_t listed, clean; /* sifted: rows below `listed` have lists; those below `clean` are zeros elsewhere */
+    uint64_t listed, clean; /* sifted: rows below `listed` have lists; rows below `clean` are zero where the lists have
+                               no class */
     xsmi_work work;
     size_t example_capacity, entry_capacity, list_capacity, shrink_capacity;
 };
 
-/* What a gradient must hold. */
+/* The sizes of what a gradient must hold. */
 typedef struct xsmi_gradient_shape {
     xsmi_gradient_form form;
     uint64_t examples, width;
     uint32_t model_classes;
     bool proximal;
-    bool linear;         /* the scores are needed without the bias, too */
+    bool linear;         /* the scores without the bias are needed, too */
     bool draws;          /* a sampler draws the lists */
     size_t scratch_each; /* bytes of scratch of one thread */
     uint32_t threads;
@@ -97,7 +99,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *sha
 xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t threads, xsm_error *err);
 /* Reserves memory for the outcomes of so many jobs. */
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
-/* Reserves memory for what the lists of so many examples have of a rank's classes. */
+/* Reserves memory for the entries of this process's classes in the lists of so many examples. */
 xsm_status xsmi_gradient_reserve_own(xsm_gradient *g, uint64_t examples, xsm_error *err);
 /* Copies an example with its list and draws, before it has coefficients. */
 void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i);
@@ -106,7 +108,7 @@ xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_err
 /* Reserves memory for the hidden vectors of n examples. */
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
 
-/* Fills `out` with the entries of the classes first..end, numbered from first. It may refer to g, and is for the time
+/* Fills `out` with the entries of the classes first..end, numbered from first. It may point into g, so it is valid
  * until g changes. (gradient_part.c) */
 xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err);
 
@@ -125,7 +127,7 @@ static inline bool xsmi_gradient_has_lists(const xsm_gradient *g)
     return g->form != XSMI_GRADIENT_DENSE;
 }
 
-/* Whether every class has an entry, and each example lists those that are not 0. */
+/* Whether every class has an entry, and each example lists its entries that are not 0. */
 static inline bool xsmi_gradient_is_sifted(const xsm_gradient *g)
 {
     return g->form == XSMI_GRADIENT_SIFTED;
@@ -188,7 +190,7 @@ static inline uint64_t xsmi_gradient_example(const xsm_gradient *g, uint64_t ent
     return entry / g->width;
 }
 
-/* Its coefficient, and what the step multiplies the class's weights by; NULL = 1. */
+/* The coefficient of an entry; and the factor by which the step multiplies the class's weights, NULL = 1. */
 static inline const float *xsmi_gradient_coefficient(const xsm_gradient *g, uint64_t entry)
 {
     return g->coefficients + entry;
@@ -238,7 +240,7 @@ static inline xsmi_class_matrix xsmi_gradient_shared(const xsm_gradient *g)
 
 /* -- for trials ---------------------------------------------------------------------------------------------------- */
 
-/* Fills the memory of so many examples, and of the scratch, with a byte: what a gradient says must not depend on what
+/* Fills the memory of so many examples, and the scratch, with a byte, to check that a gradient does not depend on what
  * was there. */
 void xsmi_gradient_fill(xsm_gradient *g, uint64_t examples, int byte);
 /* Whether the coefficients of example i, and the scratch of a thread, are still that byte. */

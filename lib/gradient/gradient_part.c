@@ -1,18 +1,18 @@
-/* What a gradient means for one part of the classes. */
+/* The part of a gradient that belongs to some of the classes. */
 #include "gradient/gradient.h"
 
 #include "base/order.h"
 
 #include <string.h>
 
-/* Whether the list of an example has its labels alone, for a matrix has the coefficients of the other classes. */
+/* Whether the lists have only labels, because a matrix has the coefficients of the other classes. */
 static bool has_labels_alone(const xsm_gradient *g)
 {
     return xsmi_gradient_is_shared(g) && !g->shared.listed;
 }
 
-/* Adds entries of an example's list, counted from `from`, which are classes of the part; the coefficients of each too,
- * where the lists have them. */
+/* Adds entries of an example's list, numbered from `from`, whose classes are of the part; also their coefficients, if
+ * the list has them. */
 static void add_entries(const xsm_gradient *g, uint64_t i, uint64_t from, const uint32_t *classes,
                         const uint32_t *entries, uint32_t count, xsm_gradient *out)
 {
@@ -33,7 +33,8 @@ static void add_entries(const xsm_gradient *g, uint64_t i, uint64_t from, const 
     }
 }
 
-/* Copies what the lists of the examples have of the classes, which may be known. */
+/* Copies the entries of the classes from the examples' lists; uses the gradient's own lists if they are of the same
+ * classes. */
 static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out)
 {
     enum { SOME = 64 };
@@ -55,18 +56,18 @@ static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_
     }
 }
 
-/* The classes that the examples share, and their matrix, which is part of the whole one where their columns follow one
- * another. */
+/* Copies the shared classes of the part and their matrix; if its columns are adjacent in the whole matrix, `out` points
+ * into that. */
 static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err)
 {
     const xsmi_shared_classes *from = &g->shared;
     xsmi_shared_classes *to = &out->shared;
     xsmi_shared_draws *d = &out->work.shared;
     size_t count;
-    uint32_t *columns; /* [count] of the matrix of all */
+    uint32_t *columns; /* [count] columns in the whole matrix */
     XSMI_TRY(xsmi_gradient_reserve_shared(out, from->count, err));
     to->listed = from->listed;
-    columns = d->draws; /* a part has none */
+    columns = d->draws; /* scratch: a part has no draws */
     out->form = XSMI_GRADIENT_SHARED;
     for (uint32_t c = 0; c < from->count; c++) {
         const uint32_t class = from->classes[c];
@@ -76,7 +77,7 @@ static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t en
             to->classes[to->count++] = class - first;
         }
     }
-    if (to->count > 0 && columns[to->count - 1] - columns[0] == to->count - 1) { /* they follow one another */
+    if (to->count > 0 && columns[to->count - 1] - columns[0] == to->count - 1) { /* the columns are adjacent */
         to->matrix = from->matrix + columns[0];
         to->stride = from->stride;
         return XSM_OK;

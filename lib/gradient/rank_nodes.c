@@ -1,11 +1,11 @@
-/* Which rank computes which nodes of the tree of shards: see rank_nodes.h. */
+/* Which process computes which nodes of the tree of shards: see rank_nodes.h. */
 #include "gradient/rank_nodes.h"
 
 #include "model/divided.h"
 
 #include <string.h>
 
-/* Lists the nodes below one, or with `nodes` NULL only counts them. */
+/* Lists the nodes below a node; only counts them if `nodes` is NULL. */
 static void list_nodes(const xsm_context *group, uint32_t classes, uint32_t shard, uint32_t count, xsmi_rank_nodes *n)
 {
     const uint32_t ranks = xsmi_ranks(group);

@@ -1,12 +1,13 @@
 /*
- * Sums of vectors over all classes, such as dL/dphi = sum_k g_k w_k, in an order that several machines can keep.
+ * Sums of vectors over all classes, such as dL/dphi = sum_k g_k w_k, in an order that does not depend on how many
+ * processes compute them.
  *
  * The class runs (XSMI_RUN_CLASSES) are divided into XSMI_SHARDS contiguous shards, whatever computes them: shard
  * s of R class runs begins with number R*s/XSMI_SHARDS, and has one class run or none. Within a class run vectors are
  * added one after another. The sums of the shards are joined by a balanced binary tree: a node's sum is its left half's
- * plus its right half's, and a half without classes is left out. The sum of a whole node needs nothing of other shards:
- * whoever has some contiguous class runs can compute the largest nodes that lie in them, and the sums of all nodes that
- * all have computed give the same bits.
+ * plus its right half's, and a half without classes is left out. The sum of a node needs nothing of other shards. So a
+ * process can compute the largest nodes within its class runs, and joining the nodes of all processes gives the same
+ * bits.
  */
 #ifndef XSMI_SHARDS_H
 #define XSMI_SHARDS_H
@@ -30,9 +31,9 @@ typedef struct xsmi_shard_sums {
     void *state;
 } xsmi_shard_sums;
 
-/* The first class of a shard; for XSMI_SHARDS the number of classes. */
+/* Returns the first class of a shard; for XSMI_SHARDS the number of classes. */
 uint32_t xsmi_shard_start(uint32_t classes, uint32_t shard);
-/* Vectors of scratch for each vector of a sum. */
+/* Returns the vectors of scratch that each vector of a sum needs. */
 size_t xsmi_shard_scratch(uint32_t classes);
 /* Sets the vectors in `out`, `stride` floats apart, to the sum of the node that has `count` shards (a power of two)
  * from `shard` on (a multiple of it). `scratch` has rows * width * xsmi_shard_scratch() floats. Returns false as sum().

@@ -28,42 +28,43 @@ typedef struct xsmi_shared_draws {
     float *scores;          /* [examples][stride of the matrix]; the column of a class is that of the matrix */
     unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
-    unsigned char *memory; /* all of these from `weights` on, and the matrix */
+    unsigned char *memory; /* the memory of `weights` and the members after it, and of the matrix */
     size_t class_capacity, column_capacity, memory_capacity;
     const xsmi_weights *scored; /* the weights that score them */
 } xsmi_shared_draws;
 
-/* The weights of the classes that a batch lists, of a divided model, gathered from all ranks (estimator/gathered.h). */
+/* For a divided model: the weights of the classes that a batch lists, gathered from all processes
+ * (estimator/gathered.h). */
 typedef struct xsmi_gathered {
     bool used;         /* the batch's examples are scored with them */
-    xsmi_weights rows; /* row s is that of slot s, in `weights`, as are its bias and scale */
+    xsmi_weights rows; /* row s, with its bias and scale, is that of slot s; stored in `weights` */
     uint32_t
-        *slots; /* [examples][width] the slots of the listed classes; of classes that a batch shares, the labels' */
-    uint32_t *shared;                         /* [count] those of the classes that the batch shares */
+        *slots; /* [examples][width] the slots of the listed classes; if a batch shares classes, those of the labels */
+    uint32_t *shared;                         /* [count] the slots of the classes that the batch shares */
     unsigned char *lists, *weights, *results; /* memory */
     size_t list_bytes, weight_bytes, result_bytes;
 } xsmi_gathered;
 
-/* What a batch's lists have of this rank's classes, of a divided model. */
+/* For a divided model: the entries of this process's classes in a batch's lists. */
 typedef struct xsmi_own_lists {
-    uint32_t first, end; /* those classes, once it is what the lists of the gradient have; before, 0 and 0 */
+    uint32_t first, end; /* this process's classes, once the arrays match the gradient's lists; before that both are
+                            0 */
     uint32_t *counts;    /* [examples] */
     uint32_t *classes;   /* [examples][width] numbered from the first */
-    uint32_t *entries;   /* [examples][width] where they are in the list, rising */
+    uint32_t *entries;   /* [examples][width] their positions in the list, rising */
     size_t example_capacity, entry_capacity;
 } xsmi_own_lists;
 
-/* What became of some examples. */
+/* The result of some examples. */
 typedef struct xsmi_outcome {
     double largest; /* max |g| ||(x,1)|| */
-    bool finite;    /* all scores, coefficients and losses */
+    bool finite;    /* all scores, coefficients and losses are finite */
 } xsmi_outcome;
 
 typedef struct xsmi_work {
     union {
         float *scores; /* [examples][width] of listed classes */
-        float
-            *sifted; /* of sifted gradients, once they have coefficients: those of the lists, in place of the scores */
+        float *sifted; /* of sifted gradients, once computed: the coefficients of the lists, which replace the scores */
     };
     float *linear;          /* [examples][width] the scores without the bias */
     double *log_expected;   /* [examples][width], with a sampler */

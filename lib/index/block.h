@@ -27,7 +27,7 @@ static inline void xsmi_block_end_list(const xsm_index_block *block, uint32_t qu
     block->lengths[query] = length;
 }
 
-/* The memory of a query's cursor, for next(). */
+/* Returns the memory of a query's cursor, for next(). */
 static inline xsmi_arena xsmi_block_cursor(const xsm_index_block *block, uint32_t query)
 {
     return (xsmi_arena){(unsigned char *)block->cursors + query * block->cursor_stride, 0};

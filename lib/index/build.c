@@ -105,7 +105,7 @@ static void run_check(void *state, size_t index, uint32_t thread)
     for (uint32_t j = count; j-- > 0;) {
         const float *row = block + j * job->stride;
         if (job->kernels->dot(row, row, job->source->width) < INFINITY) {
-            continue; /* else a square may overflow */
+            continue; /* otherwise a number is not finite, or a square overflows */
         }
         float most = 0;
         for (uint32_t i = 0; i < job->source->width; i++) {
@@ -160,7 +160,7 @@ static void run_hash(void *state, size_t index, uint32_t thread)
     job->hashes[index] = hash;
 }
 
-/* Hashes of blocks of rows, hashed: the same for any number of threads. */
+/* Hashes the hashes of blocks of rows, so that the result is the same for any number of threads. */
 xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *err)
 {
     xsm_index_source source = source_of(x);

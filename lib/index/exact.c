@@ -208,7 +208,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
 
 /* -- falling order on demand --------------------------------------------------------------------------------------- */
 
-/* What a query has listed, all up to a row, and its scores, which are computed once. */
+/* What a query has listed so far: all rows before the score last_score and the row `last`, in falling order. */
 typedef struct exact_cursor {
     bool listed; /* any */
     float last_score;

@@ -43,32 +43,32 @@ void xsmi_index_hold(xsm_index *index, xsmi_head *head);
 void xsmi_index_aim(xsm_index *index, const xsm_model *model);
 /* Returns the index to the state before it was built. */
 void xsmi_index_clear(xsm_index *index);
-/* Its options with their values, which may be set as long as it is not built. */
+/* Returns the index's options with their values, which may be set while it is not built. */
 xsmi_option_group xsmi_index_options(const xsm_index *index);
 /* A new index with the table and options of an index that is not built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
-/* The features first..first+width of a class-major model, searched for `wanted` rows at a time. */
+/* The features first..first+width of a class-major model. A search is for `wanted` rows. */
 typedef struct xsmi_index_slice {
     const xsm_model *model;
     uint32_t first, width, wanted;
 } xsmi_index_slice;
 
-/* Builds it over a slice. Rows do not include the model's common scale alpha, which a step may change: queries must
- * include it and the coordinate of the bias. If scores are distances, that coordinate is the slice's own,
+/* Builds an index over a slice. Its rows do not include the model's common scale alpha, which a step may change:
+ * queries must include it, and the coordinate of the bias. If scores are distances, that coordinate is the slice's own,
  * -||w_kj||^2/2. */
 xsm_status xsmi_index_build_slice(xsm_index *index, const xsmi_index_slice *slice, xsm_error *err);
 
-/* For checkpoints: the number of saved numbers of an index that is, or would be, built so; the numbers; and an index
- * made from them. Its rows come from a model with the same weights, which xsmi_index_aim() then replaces by another
- * model. */
+/* For checkpoints: the number of saved numbers of an index that is, or would be, built over a slice; the numbers; and
+ * an index made from them. The rows come from a model with the same weights; xsmi_index_aim() then sets the model to
+ * use. */
 xsm_status xsmi_index_saved(xsm_index *index, const xsmi_index_slice *slice, uint64_t *numbers, xsm_error *err);
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
 xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
                                     xsm_error *err);
 
-/* For files (index_file.c): sets the rows of an index, of a model or the host, without building it; the number of
- * numbers that it saves; the index made from these, with the rows that are set; a hash of all rows; and whether the
- * model that it was built over still has its shape. */
+/* For files (index_file.c): set the rows of an index, a model's or the host's, without building it; the number of
+ * numbers that it saves; make the index from these and the rows that were set; a hash of all rows; and whether the
+ * model of the index still has the shape that it had. */
 xsm_status xsmi_index_aim_at_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 xsm_status xsmi_index_aim_at_rows(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 uint64_t xsmi_index_numbers(const xsm_index *index);
@@ -83,7 +83,7 @@ static inline size_t xsmi_index_query_stride(const xsm_index *index)
 }
 /* Bytes of scratch for a block of queries, SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
-/* Reads a block for the built-in tables, which a host with another version's header may have made: missing members are
+/* Reads a block for the built-in tables. A host may have made it with another release's header: missing members become
  * 0. */
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err);
 /* The same for next(), whose cursors have so many bytes. */
@@ -93,7 +93,7 @@ xsm_status xsmi_index_read_next(const xsm_index_block *given, size_t cursor, xsm
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 /* Bytes from cursor to cursor of an index that has next(), SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_cursor(const xsm_index *index);
-/* Does as xsmi_index_block() for further rows; lists give no entries for those that they lack. */
+/* As xsmi_index_block(), for the rows that follow; entries that a list lacks have no class. */
 xsm_status xsmi_index_next(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 
 /* Names for an option, ended by NULL. */

@@ -103,7 +103,7 @@ xsm_status xsm_index_save_to(const xsm_index *x, const xsm_storage *storage, xsm
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
 
-/* The source of a loaded index's rows: one of the two. */
+/* The source of a loaded index's rows: a model, or rows of the host. */
 typedef struct row_place {
     const xsm_model *model;
     const xsm_index_rows *rows;
@@ -143,7 +143,7 @@ static xsm_status read_facts(const xsmi_container *file, const char *path, file_
     return XSM_OK;
 }
 
-/* Whether the rows are those that the index was built of. */
+/* Refuses rows other than those over which the index was built. */
 static xsm_status check_rows(const xsm_index *x, const file_facts *f, const char *path, xsm_error *err)
 {
     const uint32_t bias = x->own_width > x->width;

@@ -136,7 +136,7 @@ static xsm_status check_queries(const xsm_index *x, const xsm_index_search *s, x
     return XSM_OK;
 }
 
-/* Rows so long that a score has left the finite numbers. */
+/* Refuses rows so long that a score is infinite. */
 static xsm_status check_scores(const xsm_index_search *s, xsm_error *err)
 {
     for (uint64_t i = 0; i < s->count; i++) {

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Returns how much sums in different orders may differ. */
+/* Returns how much a score may change with the order of the sum. */
 static double rounding(const xsm_index *x, const float *query, uint32_t row, float score, float *scratch)
 {
     const xsmi_kernels *kernels = xsmi_context_kernels(x->context);

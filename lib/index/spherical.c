@@ -45,7 +45,7 @@ static xsmi_sphere_settings settings_of(const spherical_state *s, const xsm_inde
     int64_t some = (int64_t)lround(8 * sqrt((double)rows)), quarter = rows / 4 + 1;
     if (settings.clusters == 0) {
         settings.clusters = XSMI_MIN(some, quarter);
-        /* A tenth of the list in each: ranking more clusters takes longer than probing them. */
+        /* A cluster holds a tenth of the list. With more clusters, ranking them would take longer than probing them. */
         int64_t tenths = source->wanted ? 10 * (int64_t)rows / source->wanted : settings.clusters;
         settings.clusters = XSMI_MIN(tenths, settings.clusters);
     }
@@ -98,8 +98,8 @@ static uint64_t probe_of(const spherical_state *s)
     return s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)s->sphere.count));
 }
 
-/* Whether nothing must be selected for a block: it has no order, and all probed rows fit into the list. *rows are those
- * to probe, at least. */
+/* Whether a block needs no selection: its lists have no order, and all probed rows fit into them. Sets *rows to the
+ * rows to probe, at least. */
 static bool takes_all(const spherical_state *s, const xsm_index_block *block, uint64_t *rows)
 {
     const uint64_t probe = probe_of(s);

@@ -116,8 +116,8 @@ static inline void xsmi_cluster_get(const xsmi_sphere *s, const xsmi_cluster *c,
 /* Makes a sphere of all rows. On failure it is left empty. */
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err);
-/* The sphere as numbers: M^2, the mean, the centres, the rows of each cluster; and a sphere from them, with the present
- * rows. */
+/* Save the sphere as numbers: M^2, the mean, the centres, the rows of each cluster; and make a sphere from these
+ * numbers and the present rows. */
 uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source);
 void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers);
 xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
@@ -142,11 +142,11 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
 /* Bytes of scratch of a search. */
 size_t xsmi_sphere_scratch(const xsmi_sphere *s);
 /* Searches for a block of queries (spherical_query.c). The clusters of a query hold at least `rows` rows, if there are
- * so many. With `all`, lists take the rows of these clusters as they come, and the best ones where they are too many.
+ * so many. With `all`, lists take the rows of these clusters unsorted; only if there are too many, the best ones.
  */
 void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all);
-/* Bytes of a cursor; and the next rows of each query. Their clusters hold at least `rows` rows, and some times as many
- * as are listed. */
+/* The bytes of a cursor; and a search for the next rows of each query, in clusters that hold at least `rows` rows and
+ * several times as many as are listed. */
 size_t xsmi_sphere_cursor(const xsmi_sphere *s);
 void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows);
 /* The mean, M^2 and the centres, each computed from the ones before it. */

@@ -15,10 +15,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Ranks that are skipped together when none of them is the next. */
+/* Centres whose products are skipped together when none of them is the next. */
 #define RUN 64
 
-/* Marks a list that takes rows as they come, each cluster's rows in their own range. */
+/* Marks a list that takes rows unsorted, each cluster's rows in their own range. */
 #define AS_THEY_COME UINT32_MAX
 
 typedef struct search_arrays {
@@ -102,14 +102,15 @@ static bool is_large(uint32_t count, uint32_t top)
     return count > top / LARGE;
 }
 
-/* The clusters of a query, in the order of their ranks. */
+/* The clusters of a query, the largest products first. */
 typedef struct choice {
     uint32_t *clusters, count;
     uint64_t rows; /* that they hold */
 } choice;
 
-/* Chooses the best clusters by rank until they hold the rows wanted, of equal ranks the first. A cluster counts for at
- * most `most` rows. Ranks become -INFINITY. `best` and `clusters` as in search_arrays, for a query. */
+/* Chooses the clusters with the largest products, of equal ones the first, until they hold the rows wanted. A cluster
+ * counts for at most `most` rows. The products of chosen clusters become -INFINITY. `best` and `clusters` are a
+ * query's, as in search_arrays. */
 static choice choose(const xsmi_sphere *s, float *rank, float *best, uint32_t *clusters, uint64_t rows, uint32_t most)
 {
     const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
@@ -210,7 +211,7 @@ static void add_best(const xsm_index_block *block, uint32_t query, const float *
 /* Bytes of rows that are prefetched ahead: the amount that arrives within one memory latency. */
 #define AHEAD 8192
 
-/* The rows of the cluster at that position of `probes` that fit into a list, or are tried for it. */
+/* Returns how many rows of the cluster at a position of `probes` fit into a list or are compared with it. */
 static uint32_t rows_wanted(const search *q, uint32_t at)
 {
     const search_arrays *p = &q->scratch;
@@ -381,7 +382,7 @@ static void choose_for(const search *q, uint32_t query)
     if (large) {
         p->filled[query] = 0;
     } else {
-        block->probed[query] = block->lengths[query]; /* rows that do not fit are not scored */
+        block->probed[query] = block->lengths[query]; /* rows that do not fit were not scored */
     }
 }
 
@@ -419,8 +420,8 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
 
 /* -- falling order on demand --------------------------------------------------------------------------------------- */
 
-/* Rows that are scored for each row listed. The best of many rows of the best clusters score as those of all rows;
- * the worst of them say nothing of the rows of other clusters. */
+/* Rows that are scored for each row listed. Only the best of the rows of the best clusters are listed: rows of other
+ * clusters may score higher than the rest. */
 #define SCORED_PER_LISTED 4
 
 /* What a query has listed. */

@@ -57,8 +57,8 @@ XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
     }
 }
 
-/* The remaining gap when a row becomes `row` with that extra coordinate, or below 0 if no gap is certain. `old`
- * [stride]. */
+/* Returns the remaining gap when a row becomes `row` with the extra coordinate `rest`; below 0 if no gap is certain.
+ * `old` [stride]. */
 static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *row, float rest, float *old)
 {
     /* The rounding error of two products, before and after; norms of rows are at most 2 M. */
@@ -70,7 +70,7 @@ static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *
     s->kernels->axpby(old, row, s->width, -1, 1);
     double more = (double)rest - (double)of->rest;
     double moved = sqrt((double)s->kernels->dot(old, old, s->width) + more * more);
-    double left = (double)of->gap - 2.001 * moved - 1e-6 * sqrt(s->longest); /* less rounding errors */
+    double left = (double)of->gap - 2.001 * moved - 1e-6 * sqrt(s->longest); /* less what rounding errors may add */
     return left > slack ? (float)left : -1;
 }
 
@@ -120,7 +120,7 @@ static update_scratch divide_update(const xsmi_sphere *s, uint32_t count, xsmi_a
     return p;
 }
 
-/* Reads changed rows, of which look_at() is then called in turn. */
+/* Reads changed rows; check_row() is then called for each in turn. */
 static void read_rows(const xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                       const update_scratch *p)
 {
@@ -131,10 +131,10 @@ static void read_rows(const xsmi_sphere *s, const xsm_index_source *source, cons
     }
 }
 
-/* The gap that is left of row j of those read, and its extra coordinate. A row that may have to move is added to the
- * movers: its gap is below 0. */
-static float look_at(const xsmi_sphere *s, const uint32_t *rows, uint32_t j, uint32_t count, update_scratch *p,
-                     float *rest, double *longest)
+/* Returns the remaining gap of row j of those read, and sets *rest to its extra coordinate. If the gap is below 0, the
+ * row may have to move and is added to the movers. */
+static float check_row(const xsmi_sphere *s, const uint32_t *rows, uint32_t j, uint32_t count, update_scratch *p,
+                       float *rest, double *longest)
 {
     const float *read = p->block + j * s->stride;
     float *row = p->m.rows + p->m.count * s->stride;
@@ -167,7 +167,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
     read_rows(s, source, rows, count, &p);
     for (uint32_t j = 0; j < count; j++) {
         float rest;
-        const float left = look_at(s, rows, j, count, &p, &rest, &change->longest);
+        const float left = check_row(s, rows, j, count, &p, &rest, &change->longest);
         if (left > 0) {
             xsmi_member *of = &s->member[rows[j]];
             of->gap = left;

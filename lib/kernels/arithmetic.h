@@ -37,7 +37,7 @@
 /* Below this the result is 0; above it no result is a subnormal number, which some processors handle slowly. */
 #define XSMI_EXP_LEAST -87.0f
 
-/* expf0() of the contract, for x up to 88. NaN gives NaN. */
+/* expf0() of the contract in kernels.h, for x up to 88. NaN gives NaN. */
 static inline float xsmi_expf0(float x)
 {
     float shifted = __builtin_fmaf(x, XSMI_EXP_LOG2E, XSMI_EXP_SHIFT);

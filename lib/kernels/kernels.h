@@ -8,7 +8,7 @@
  * the order of the additions is part of the contract below, and every multiply-add is fused. Lane l of a partial sum
  * holds the terms whose index is l modulo XSMI_PARTIALS, in rising order; xsmi_join_partials() in arithmetic.h defines
  * how partial sums are joined. An element-wise kernel rounds once per operation, in the order in which its formula is
- * written. The bits of a NaN are not specified, only that it is a NaN. A result that is a maximum and zero is +0.
+ * written. The bits of a NaN are not specified, only that it is a NaN. A maximum that is zero is +0.
  *
  * Shapes. A row of weights is `d` floats, consecutive rows start `stride` floats from each other, and neither need be
  * aligned (aligned rows are faster). Pointers never alias unless stated.
@@ -102,14 +102,16 @@ typedef struct xsmi_equations {
 
 /* Classifiers that are trained side by side on the same rows, one per lane. */
 #define XSMI_DUAL_LANES 16
-/* For the root of an equation of the logistic loss: most steps, and what is near enough. */
+/* dual_logistic_pass() solves an equation by at most so many steps, until its residual is at most so large,
+ * relatively. */
 #define XSMI_LOGISTIC_ROUNDS 64
 #define XSMI_LOGISTIC_NEAR 0x1p-20f
 
 /*
  * A pass of dual coordinate descent (labels/dual.h) over rows in a given order, for XSMI_DUAL_LANES classifiers. Masks
- * have lane l as bit l. Row i of the pass is row source[i] of the features. Where the two losses differ, the second
- * meaning is that of the logistic loss, whose alpha is C sigma(-u) and kept as u: near 0 and C it has no other digits.
+ * have lane l as bit l. Row i of the pass is row source[i] of the features. Where a member has two meanings, the second
+ * is that of the logistic loss. Its alpha is C sigma(-u); `alpha` stores u, because a float has too few digits for an
+ * alpha near C.
  */
 typedef struct xsmi_dual_pass {
     const uint64_t *offsets; /* of each row's features, or NULL: dense rows, `stride` floats apart */
@@ -120,7 +122,8 @@ typedef struct xsmi_dual_pass {
     const uint32_t *order;   /* [count] rows */
     size_t count;
     const uint16_t *positive; /* [row] lanes for which the row is positive */
-    uint16_t *active;         /* [row] lanes that visit the row; loses lanes in which the row is left out from now on */
+    uint16_t *active;         /* [row] lanes that visit the row; a pass clears the lanes in which the row is left out
+                                 from now on */
     uint16_t live;            /* lanes that take part */
     const float *step;        /* [row] -1/(|x|^2 + 1 + diagonal); |x|^2 + 1 */
     float diagonal;           /* 1/(2 C); C */
@@ -141,7 +144,7 @@ typedef struct xsmi_narrow {
     size_t stride;    /* numbers from one row to the next */
 } xsmi_narrow;
 
-/* Numbers `at` to `end` of weights in fewer bits, which are widened to out[0..end-at) beside other work. */
+/* Weights in fewer bits that a kernel widens while it does other work: numbers `at` to `end`, to out[0..end-at). */
 typedef struct xsmi_widening {
     const xsmi_narrow *from;
     size_t at, end;
@@ -209,7 +212,7 @@ typedef struct xsmi_kernels {
      * block of examples takes half the time if a vector has that many lanes. */
     void (*score_lanes)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out);
-    /* The same, and `widen` for *next, in the shade of the arithmetic. */
+    /* As score_lanes(). Meanwhile does widen() for *next, in time that the arithmetic leaves free. */
     void (*score_widening)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                            float scale, const float *row_scale, const float *bias, float *out,
                            const xsmi_widening *next);
@@ -254,15 +257,15 @@ typedef struct xsmi_kernels {
     /* out[i] = number first + i of w, widened: exactly. The kernels below give the same bits as their namesakes give
      * for widened weights. */
     void (*widen)(const xsmi_narrow *w, size_t first, size_t n, float *out);
-    /* gather_scores. */
+    /* As gather_scores(). */
     void (*gather_narrow)(const xsmi_narrow *w, const uint32_t *rows, size_t m, const float *x, size_t d, float *out);
-    /* sparse_gather_scores. */
+    /* As sparse_gather_scores(). */
     void (*sparse_gather_narrow)(const xsmi_narrow *w, const uint32_t *rows, size_t m, const uint32_t *index,
                                  const float *value, size_t nnz, float *out);
-    /* column_sums. */
+    /* As column_sums(). */
     void (*narrow_column_sums)(const xsmi_narrow *w, const uint32_t *index, const float *value, size_t nnz, size_t n,
                                float *out);
-    /* score_few, of the classes from `first` on. */
+    /* As score_few(), for the classes from `first` on. */
     void (*score_narrow)(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
                          float scale, const float *row_scale, const float *bias, float *out);
     /* out[c] = dot() of row first + c with x, and squares[c] = the sum of the row's squares, term i in partial i modulo
@@ -290,10 +293,10 @@ typedef struct xsmi_kernels {
      * y*(new alpha - alpha): bias + d, fma(d, value, weight). */
     void (*dual_pass)(const xsmi_dual_pass *p);
     /* The same for the logistic loss, where no row is left out. With m = y*(z as above), p the logistic function of -u,
-     * k = step*diagonal and from = fma(-k, p, m), u becomes the root of f(u) = fma(-k, sigma(-u), u - from): from m,
-     * brought between `from` and from + k, by at most XSMI_LOGISTIC_ROUNDS steps of Newton's method, or to the middle
-     * of what is known to hold the root where they lead out of that, while |f| is above XSMI_LOGISTIC_NEAR*((1 + k) +
-     * |from|). The gradient is m - u before; d = (y*C)*(p after - p before). */
+     * k = step*diagonal and from = fma(-k, p, m), u becomes the root of f(u) = fma(-k, sigma(-u), u - from). Newton's
+     * method starts at m, clamped to [from, from + k]. A step that would leave the interval known to hold the root goes
+     * to its middle instead. At most XSMI_LOGISTIC_ROUNDS steps are taken, while |f| is above XSMI_LOGISTIC_NEAR*((1 +
+     * k) + |from|). The gradient is m - u with the old u; d = (y*C)*(new p - old p). */
     void (*dual_logistic_pass)(const xsmi_dual_pass *p);
     /* Adds (value*value)*used[lane], for each entry of a row and each lane, to the lane of line `index` of `squares`.
      * Lines have XSMI_DUAL_LANES numbers. */
@@ -361,7 +364,7 @@ const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
 /* The instruction sets that this machine and its system support (a mask of the bits above). */
 uint32_t xsmi_cpu_features(void);
 
-/* sparse_gather_narrow of every table (scalar.c): it waits for memory. */
+/* The sparse_gather_narrow() of every table (scalar.c): it waits for memory, so that vectors would not help. */
 void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const uint32_t *index,
                                const float *value, size_t nnz, float *out);
 
@@ -385,7 +388,7 @@ static inline size_t xsmi_number_bytes(int32_t dtype)
     return dtype == XSM_DTYPE_INT8 ? sizeof(int8_t) : dtype == XSM_DTYPE_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* A number with those upper bits. */
+/* The float with these upper 16 bits: a bfloat16, widened. */
 static inline float xsmi_of_bfloat16(uint16_t upper)
 {
     const uint32_t bits = (uint32_t)upper << 16;
@@ -418,8 +421,8 @@ XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
     __builtin_prefetch(p, 0, 2);
 }
 
-/* Prefetches the line at p into the first-level cache, for what follows soon. Of lines of several rows in turn, fewer
- * of these prefetches are dropped than of those into the second level. */
+/* Prefetches the line at p into the first-level cache, for use soon. When lines of several rows are prefetched in turn,
+ * the processor drops fewer of these than of prefetches into the second level. */
 XSMI_PREFETCHER void xsmi_prefetch_soon(const float *p)
 {
     __builtin_prefetch(p, 0, 3);

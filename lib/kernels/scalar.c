@@ -512,8 +512,8 @@ static float minus_sigma(float u)
     return u < 0.0f ? q : e * q;
 }
 
-/* |a|, and 0 for -0. */
-static float size_of(float a)
+/* |a|; 0 for -0. */
+static float magnitude(float a)
 {
     const float minus = 0.0f - a;
     return minus < a ? a : minus;
@@ -523,14 +523,14 @@ static float size_of(float a)
 static float logistic_root(float u, float from, float k)
 {
     float low = from, high = from + k;
-    const float near = XSMI_LOGISTIC_NEAR * ((1.0f + k) + size_of(from));
+    const float near = XSMI_LOGISTIC_NEAR * ((1.0f + k) + magnitude(from));
     u = low < u ? u : low;
     u = u < high ? u : high;
     for (uint32_t n = 0; n < XSMI_LOGISTIC_ROUNDS; n++) {
         const float p = minus_sigma(u), f = __builtin_fmaf(-k, p, u - from);
         low = f < 0.0f ? u : low;
         high = 0.0f < f ? u : high;
-        if (!(near < size_of(f))) {
+        if (!(near < magnitude(f))) {
             break;
         }
         const float next = u - f / __builtin_fmaf(k, __builtin_fmaf(-p, p, p), 1.0f);
@@ -548,7 +548,7 @@ static float dual_logistic_step(const xsmi_dual_pass *p, uint32_t i, size_t l, b
     }
     const float cost = p->diagonals ? p->diagonals[i] : p->diagonal;
     const float m = y * z, before = minus_sigma(*u), k = p->step[i] * cost;
-    const float size = size_of(m - *u);
+    const float size = magnitude(m - *u);
     p->most[l] = size > p->most[l] ? size : p->most[l];
     p->least[l] = 0.0f < p->least[l] ? 0.0f : p->least[l];
     *u = logistic_root(m, __builtin_fmaf(-k, before, m), k);

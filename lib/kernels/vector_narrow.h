@@ -167,11 +167,12 @@ static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, cons
 #define NARROW_MOST(int8, rows) ((int8) && (rows) == 1 ? NARROW_GROUPS : 2)
 /* Bytes of each row that are transposed at once: four vectors of 32 bits. */
 #define NARROW_BYTES 16
-/* A line comes into the second-level cache with the rows of the next block before it, and so many bytes earlier. */
+/* Bytes ahead at which a line is prefetched into the second-level cache. Before use it is prefetched again, into the
+ * first level, while the block before it is worked on. */
 #define NARROW_AHEAD 8192
 
-/* 32 bits of each of VW rows in each of four vectors; row[l] is the row 4l, and those after it are `step` bytes apart.
- */
+/* Loads 32 bits of each of VW rows into each of four vectors. row[l] is row 4l; the rows after it are `step` bytes
+ * apart. */
 XSMI_INLINE void load_narrow_quads(const unsigned char *const *row, size_t step, vf quad[4])
 {
     XSMI_UNROLL
@@ -210,8 +211,8 @@ XSMI_INLINE void add_narrow(const bool int8, const size_t groups, const size_t r
     }
 }
 
-/* Adds the products of the last numbers of VW classes, from number i on: of copies, so that nothing behind the rows is
- * read. Only the first `classes` exist. */
+/* Adds the products of the last numbers of VW classes, from number i on. It works on copies, so that nothing behind the
+ * rows is read. Only the first `classes` exist. */
 XSMI_INLINE void add_narrow_rest(const bool int8, const size_t rows, const unsigned char *row, size_t step,
                                  size_t classes, const float *const *x, size_t i, size_t d, vf acc[XSMI_FEW])
 {
@@ -261,7 +262,7 @@ XSMI_INLINE void narrow_block(const bool int8, const size_t groups, const size_t
         for (size_t g = 0; g < groups; g++) {
             XSMI_UNROLL
             for (size_t l = 0; l < VW / 4; l++) {
-                __asm__("" : "+r"(fourth[g][l])); /* else a pointer for each row is kept, in memory */
+                __asm__("" : "+r"(fourth[g][l])); /* otherwise the compiler keeps a pointer for each row in memory */
             }
             load_narrow_quads(fourth[g], step, quad[g]);
             XSMI_UNROLL
@@ -341,7 +342,8 @@ static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, con
 /* Vectors of the sums of squares. */
 #define SQUARES (2 * QUARTER)
 
-/* VW numbers of any type; `dtype` is a constant wherever this is inlined. Of which n < VW exist: the others are 0. */
+/* VW numbers of any type; `dtype` is a constant wherever this is inlined. load_numbers_first() loads the first n < VW;
+ * the others are 0. */
 XSMI_INLINE vf load_numbers(const int32_t dtype, const void *data, size_t at)
 {
     return dtype == XSM_DTYPE_FLOAT32 ? v_load((const float *)data + at)

@@ -119,7 +119,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
     }
     const size_t whole = n - n % XSMI_PARTIALS, prefetched = most < whole ? most : whole;
     size_t i = 0;
-    /* Twice between two tests for the end: dense steps wait for instructions as well as for memory. */
+    /* Two pieces for each test for the end: dense steps wait for instructions as well as for memory. */
     if (ahead > 0) {
         XSMI_UNROLL_TWICE
         for (; i < prefetched; i += XSMI_PARTIALS) {
@@ -663,10 +663,10 @@ XSMI_INLINE vf scale_vector(vf y, vf a, vf least, vf *most, vm *nan)
     return kept;
 }
 
-/* Numbers that are scaled one by one, at most. */
+/* The most numbers that are scaled one by one. */
 #define SCALED_FEW 7
 
-/* A few numbers, one by one: they were just written so, and will be read so, and a vector would wait until all of them
+/* Scales a few numbers one by one. They were just written one by one, and a vector load would wait until all of them
  * have left the store buffer. */
 XSMI_INLINE float few_scaled_max(float *y, size_t n, float a, float least)
 {

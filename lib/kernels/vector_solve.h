@@ -67,7 +67,7 @@ XSMI_SOLVE_INLINE void d_store(double *p, vd a)
     __builtin_memcpy(p, &a, sizeof(a));
 }
 
-/* An integer that is added to 2^52 is in the low bits of the sum. */
+/* The low bits of 2^52 plus an integer are that integer. */
 #define TWO_52 0x1p52
 #define SHIFT_52 0x1.8p52
 
@@ -201,7 +201,8 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
         vd du = -d_fma(gap, d_fma(q_y, reach, d_set(1)), pull) / d_fma(reach, d_fma(q_y, rise, d_set(1)), rise);
         vd push = d_fma(q_y, d_fma(rise, du, gap), du);
         vd largest = d_abs(du);
-        vd bend = d_fma(q_y, rise - 1.0, d_set(1)); /* curvature of omega's arguments as functions of u, at most */
+        vd bend = d_fma(q_y, rise - 1.0, d_set(1)); /* a bound on the curvature of omega's arguments as functions of
+                                                       u */
         for (size_t k = 0; k < count; k++) {
             vd change = -(d_load(residual + k * stride) + push) * d_load(inverse + k * stride);
             vd c_k = d_load(c + k * stride);

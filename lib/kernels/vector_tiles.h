@@ -113,8 +113,8 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
     }
 }
 
-/* What is done beside the scores, between two lines of features: nothing, or prefetching the rows that follow, or
- * widening numbers. */
+/* What a scoring kernel does besides, between two lines of features: nothing, prefetch the rows that follow, or widen
+ * numbers. */
 enum { BESIDE_NOTHING, BESIDE_PREFETCH, BESIDE_BFLOAT16, BESIDE_INT8 };
 
 /* Bytes that are widened at once; a line comes into the first-level cache so many bytes earlier. */
@@ -223,7 +223,7 @@ XSMI_INLINE void score_first_lanes(const int beside, const float *w, size_t stri
     }
 }
 
-/* The first call does what is to be done beside the scores. */
+/* Only the first of these calls prefetches or widens. */
 static void score_lanes(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { DONE, BEGUN, NODES, LEVEL, JOBS, PLACES };
-/* The tensors that are no trees, those of larger elements first. */
+/* The tensors besides those of trees, larger elements first. */
 enum { PLACE, KEPT_ROWS, KEPT_ENDS, KEPT, START_NODE, NEXT_NODE, START_SCORE, NEXT_SCORE, TENSORS };
 static const char *const names[] = {XSMI_FIT_PLACE,     "state.kept_rows", "state.kept_ends",   "state.kept",
                                     "state.start_node", "state.next_node", "state.start_score", "state.next_score"};
@@ -45,7 +45,7 @@ static xsm_status write_level(const xsmi_kept_scores *kept, int which, xsmi_cont
     return XSM_OK;
 }
 
-/* A level after the other. */
+/* Writes a tensor of all levels, one after the other. */
 static xsm_status write_levels(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const xsmi_levels *s = c->of;
@@ -86,11 +86,11 @@ static void list_levels(const xsmi_levels *s, xsmi_contents *c)
     }
 }
 
-/* What is there: of the trees that are complete, and of the one that is being fit. */
+/* What a checkpoint contains: the complete trees, and the one that is being fitted. */
 typedef struct state {
     uint64_t place[PLACES];
     xsmi_label_tree trees[XSMI_LABEL_TREES + 1];
-    xsmi_sparse view; /* of what the builder has */
+    xsmi_sparse view; /* a view of the builder's weights */
     uint32_t count;
 } state;
 
@@ -178,7 +178,7 @@ static bool finite_weights(const xsmi_sparse *s)
            xsmi_floats_finite(s->values, (size_t)xsmi_sparse_entries(s)) && xsmi_floats_finite(s->bias, s->rows);
 }
 
-/* A finished tree, with weights of its own in place of the file's. */
+/* Reads a finished tree; its weights are copied from the file. */
 static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uint32_t classes, uint32_t number,
                             xsmi_label_tree *out, xsm_error *err)
 {
@@ -189,7 +189,7 @@ static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uin
                : xsmi_fit_checkpoint_fail(c, names[PLACE], err);
 }
 
-/* Rows with other features than the checkpoint's are told by the first that differs. */
+/* Refuses rows with other features than the checkpoint's; the message names the first that differs. */
 static xsm_status check_features(const xsmi_fit_checkpoint *c, xsm_error *err)
 {
     xsmi_schema *theirs = NULL;
@@ -222,7 +222,7 @@ xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *
     return XSM_OK;
 }
 
-/* The scores that are kept for calibration. */
+/* Restores the scores that are kept for calibration. */
 static xsm_status restore_kept(const xsmi_fit_checkpoint *c, const xsmi_levels *s, xsm_error *err)
 {
     const uint32_t depth = s->layout->depth;
@@ -271,7 +271,7 @@ static xsm_status restore_kept(const xsmi_fit_checkpoint *c, const xsmi_levels *
     return XSM_OK;
 }
 
-/* A beam whose nodes are inner ones of a level. */
+/* Restores a beam, whose nodes must be inner nodes of a level. */
 static xsm_status restore_beam(const xsmi_fit_checkpoint *c, const xsmi_levels *s, int nodes, uint32_t level,
                                xsmi_beams *out, xsm_error *err)
 {

@@ -21,7 +21,7 @@ static void shuffle(uint32_t *order, size_t n, uint64_t state)
     }
 }
 
-/* All rows again, for these lanes. */
+/* Makes all rows active again in these lanes. */
 static size_t restore(const xsmi_dual_rows *rows, xsmi_dual_group *g, uint32_t lanes)
 {
     size_t count = 0;
@@ -62,11 +62,11 @@ static void start(const xsmi_dual_rows *rows, const xsmi_dual_settings *settings
         }
     }
     for (size_t k = 0; logistic && k < (size_t)rows->count * LANES; k++) {
-        g->alpha[k] = INFINITY; /* of alpha = 0 */
+        g->alpha[k] = INFINITY; /* the limit for rows with alpha = 0 */
     }
 }
 
-/* Alpha from what a pass of the logistic loss keeps in its place. */
+/* Computes alpha from u, which the passes of the logistic loss keep in its place. */
 static void finish_logistic(const xsm_context *ctx, const xsmi_dual_rows *rows, const xsmi_dual_settings *settings,
                             xsmi_dual_group *g)
 {
@@ -87,7 +87,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
     const uint32_t all = (uint32_t)((1u << g->lanes) - 1);
     uint32_t unsolved = all; /* lanes that are not known to be at their optimum over all rows */
     uint32_t live = all;     /* those that are not at their optimum over the rows left to them */
-    bool whole = true;       /* the last restoring was just before this pass */
+    bool whole = true;       /* all rows were active before this pass */
     xsmi_dual_pass pass = {.offsets = rows->offsets,
                            .index = rows->index,
                            .value = rows->value,
@@ -138,7 +138,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
             }
             above[l] = most[l] > 0.0f ? most[l] : INFINITY;
         }
-        whole = logistic; /* which leaves no row out */
+        whole = logistic; /* the logistic loss leaves no row out */
         if (live == 0) {
             if (unsolved == 0) {
                 break;

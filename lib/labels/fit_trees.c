@@ -18,16 +18,16 @@ static const char *const balances[] = {"balanced", "clusters", NULL};
 static const char *const losses[] = {"squared-hinge", "logistic", NULL};
 static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", "normalised", NULL};
 
-/* The settings with the types of options, and with defaults in place. */
+/* The settings, with the types of options and with defaults filled in. */
 typedef struct tree_settings {
     int64_t trees, arity, leaf, rounds, iterations, keep, negatives, seed;
     double cost, epsilon, threshold;
     int32_t loss, balance, link;
-    /* No options of the table: */
+    /* Not in the table of options: */
     xsm_storage storages[2];       /* copies of the host's, for the places below */
-    xsmi_place checkpoint, resume; /* without a name: none */
+    xsmi_place checkpoint, resume; /* none if it has no name */
     double checkpoint_every;
-    bool divided; /* among the ranks of the context */
+    bool divided; /* the processes of the context fit the trees together */
 } tree_settings;
 
 #define TYPE tree_settings
@@ -76,15 +76,15 @@ static const uint32_t members[] = {
 };
 _Static_assert(sizeof members / sizeof *members == sizeof options / sizeof *options, "a member for each option");
 
-/* A whole number of a program's: the seed is longer than the counts. */
+/* Returns option number `i`, a whole number: the seed has 64 bits, counts have 32. */
 static uint64_t whole_of(const xsm_label_tree_options *o, size_t i)
 {
     const void *at = (const char *)o + members[i];
     return members[i] == offsetof(xsm_label_tree_options, seed) ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
-/* Reads option number `i` of a program's: 0 is the default where the option does not accept it, and so is XSM_DEFAULT
- * where it does. */
+/* Reads option number `i` of the caller's struct: 0 means the default if the option does not accept 0, else XSM_DEFAULT
+ * does. */
 static xsm_status read_option(const xsm_label_tree_options *o, size_t i, tree_settings *s, xsm_error *err)
 {
     const xsm_option *option = &options[i];
@@ -112,7 +112,7 @@ static xsm_status read_option(const xsm_label_tree_options *o, size_t i, tree_se
     return XSM_OK;
 }
 
-/* A program's options as this release has them. */
+/* Copies the caller's options, which may be another release's. */
 static xsm_status known_options(const xsm_label_tree_options *given, xsm_label_tree_options *known, xsm_error *err)
 {
     *known = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
@@ -159,7 +159,7 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     return XSM_OK;
 }
 
-/* The table with the values of `s`; they are not written unless an option is set. */
+/* Returns the table of options with the values of `s`. */
 static xsmi_option_group group_of(const tree_settings *s)
 {
     return (xsmi_option_group){.kind = "method",
@@ -305,7 +305,7 @@ static xsm_status add_options(const tree_settings *o, xsmi_settings *s, xsm_erro
     return XSM_OK;
 }
 
-/* Compares the options among the ranks of a context. */
+/* Compares the options among the processes of a context. */
 static xsm_status agree_options(xsm_context *ctx, const tree_settings *o, xsm_error *err)
 {
     const xsmi_number files[] = {XSMI_WHOLE("checkpoint", o->checkpoint.name != NULL),
@@ -318,7 +318,7 @@ static xsm_status agree_options(xsm_context *ctx, const tree_settings *o, xsm_er
     return status;
 }
 
-/* The settings by which checkpoints are compared. */
+/* Lists the settings by which checkpoints are compared. */
 static xsm_status gather_settings(const xsm_dataset *train, const tree_settings *o, xsmi_settings *s, xsm_error *err)
 {
     XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
@@ -332,7 +332,7 @@ static xsm_status gather_settings(const xsm_dataset *train, const tree_settings 
     return xsmi_settings_add_hash(s, XSMI_SETTINGS_PREFIX "data", hash, err);
 }
 
-/* Reads what is resumed; the first checkpoint shows that the file can be written. */
+/* Reads the checkpoint to resume. Writes a first one, so that a file that cannot be written is an error at once. */
 static xsm_status prepare_checkpoint(const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
                                      xsmi_fit_checkpoint *c, xsm_error *err)
 {
@@ -399,7 +399,7 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
     return XSM_OK;
 }
 
-/* If all is well on all ranks: whether they have read the same rows, and resume from the same file. */
+/* Agrees on `status`; then fails unless all processes have read the same rows and resume from the same file. */
 static xsm_status compare_ranks(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o,
                                 const xsmi_fit_checkpoint *c, xsm_status status, xsm_error *err)
 {
@@ -429,7 +429,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
                                       .settings = {.context = ctx},
                                       .trees = trees};
     xsm_status status = prepare_checkpoint(train, o, trees, &checkpoint, err);
-    if (o->divided) { /* before the first rank replaces what others read */
+    if (o->divided) { /* the first process must not replace a file that others still read */
         status = compare_ranks(ctx, train, o, &checkpoint, status, err);
     }
     if (status == XSM_OK) {
@@ -448,7 +448,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     return status;
 }
 
-/* The end of a fit that went well on this rank: whether it did on all, and the result of rank 0. */
+/* Ends a fit that succeeded in this process: agrees that it did in all, and takes the result of process 0. */
 static xsm_status end_divided(xsm_context *ctx, xsm_label_tree_result *done, xsm_error *err)
 {
     XSMI_TRY(xsmi_agree(ctx, XSM_OK, err));

@@ -12,21 +12,21 @@
 #include <string.h>
 
 #define LANES XSMI_DUAL_LANES
-/* Nodes whose rows have more entries than this train each group of children in a job of its own. */
+/* If the rows of a node have more entries than this, each group of its children is trained in a job of its own. */
 #define LARGE_ENTRIES ((uint64_t)1 << 22)
 /* Entries times groups that are trained before weights are collected. */
 #define WINDOW_WORK ((uint64_t)1 << 31)
-/* The same of the first window where checkpoints are written; later ones take a quarter of the time
- * between two. Where that is below a second, a job is a window. */
+/* The same for the first window if checkpoints are written; later windows take a quarter of the time between two
+ * checkpoints. If that is below a second, each job is a window. */
 #define FIRST_WORK ((uint64_t)1 << 22)
-/* Rows of the nodes of a level whose scores are kept for calibration, about. */
+/* About as many rows of a level's nodes have their scores kept for calibration. */
 #define SAMPLES 4096
 
 /* Groups of a node's children that are trained together. */
 typedef struct node_job {
     uint32_t node, level;
     uint32_t first, count; /* groups */
-    size_t part;           /* the first group's */
+    size_t part;           /* the first group's number in `part` */
     uint64_t work;
 } node_job;
 
@@ -41,14 +41,14 @@ typedef struct grower {
     xsmi_levels levels;
     node_job *job, *sorted;
     size_t jobs;
-    uint32_t *owner;      /* [groups] the rank that trains each; NULL: this process alone */
+    uint32_t *owner;      /* [groups] the process that trains each; NULL: this one trains all */
     xsmi_node_part *part; /* [groups] */
-    size_t parts, groups; /* planned; in all */
+    size_t parts, groups; /* parts: planned so far; groups: all */
     xsmi_node_work *work; /* [threads] */
     atomic_bool failed;
     xsmi_sparse_builder *builder;
     xsmi_fit_checkpoint *checkpoint;
-    xsmi_fit_place place; /* what is trained and collected */
+    xsmi_fit_place place; /* how far training has got */
     uint64_t window;      /* work */
     struct {
         uint32_t *start, *at;
@@ -146,7 +146,7 @@ static void train_node(void *state, size_t index, uint32_t thread)
     xsmi_advance(g->context, job->count);
 }
 
-/* Falling by work. */
+/* Orders jobs by falling work. */
 static int compare_jobs(const void *a, const void *b)
 {
     const node_job *x = a, *y = b;
@@ -155,7 +155,7 @@ static int compare_jobs(const void *a, const void *b)
 
 /* -- collecting ---------------------------------------------------------------------------------------------------- */
 
-/* The weights of a node from those of its groups. */
+/* Makes the weights of a node from those of its groups. */
 static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t groups, xsm_error *err)
 {
     xsm_context *ctx = g->context;
@@ -245,7 +245,7 @@ static xsm_status collect_samples(grower *g, xsmi_kept_scores *c, const xsmi_nod
     return XSM_OK;
 }
 
-/* The weights are this function's until it returns them. */
+/* Scales the weights of a chunk and shifts their biases. */
 static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift)
 {
     float *values = (float *)(uintptr_t)w->values, *bias = (float *)(uintptr_t)w->bias;
@@ -257,10 +257,10 @@ static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift
     }
 }
 
-/* Scales the weights of each level, and shifts their biases, so that scores are those of probabilities. Where no class
- * has rows all scores are 0: the children of such a node, two or more, share its probability in equal parts, also where
- * sigmoids do not see each other. With the level's shift each might have most of it, and many such classes together
- * more than all others. */
+/* Scales the weights of each level, and shifts their biases, so that scores are those of probabilities. If no class
+ * under a node has rows, all its scores are 0: its children, two or more, get equal parts of its probability, even with
+ * sigmoids. With the level's shift each child might get most of it, and many such classes together more than all
+ * others. */
 static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weights)
 {
     const bool softmax = g->settings->calibrate == XSMI_GROW_SOFTMAX;
@@ -279,7 +279,7 @@ static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weigh
     }
 }
 
-/* Divides the `count` sorted jobs among the ranks, and keeps those of this rank. */
+/* Divides the `count` sorted jobs among the processes, and keeps those of this process. */
 static xsm_status keep_own(grower *g, size_t *count, xsm_error *err)
 {
     xsm_context *ctx = g->context;
@@ -306,7 +306,7 @@ static xsm_status keep_own(grower *g, size_t *count, xsm_error *err)
     return status;
 }
 
-/* Trains those of the jobs first .. end-1 that are this rank's. */
+/* Trains those of the jobs first .. end-1 that are this process's. */
 static xsm_status train_nodes(grower *g, size_t first, size_t end, xsm_error *err)
 {
     size_t count = end - first;
@@ -322,7 +322,7 @@ static xsm_status train_nodes(grower *g, size_t first, size_t end, xsm_error *er
     return xsmi_go_on(g->context, err);
 }
 
-/* Brings what each rank has trained of the jobs first .. end-1 to all, which agree on `status` first. */
+/* Agrees on `status`, then sends what each process has trained of the jobs first .. end-1 to all others. */
 static xsm_status share_nodes(grower *g, size_t first, size_t end, xsm_status status, xsm_error *err)
 {
     const size_t from = g->job[first].part, count = g->job[end - 1].part + g->job[end - 1].count - from;
@@ -357,7 +357,7 @@ static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *e
     return XSM_OK;
 }
 
-/* The first job that a checkpoint leaves to be done, of those from `first`. */
+/* Sets *job to the first job from `first` on that the checkpoint does not have. */
 static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_error *err)
 {
     const xsmi_layout *t = &g->layout;
@@ -377,8 +377,8 @@ static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_erro
     return whole && nodes == g->place.chunks ? XSM_OK : xsmi_fit_checkpoint_fail(g->checkpoint, XSMI_FIT_PLACE, err);
 }
 
-/* After a window of so much work: writes a checkpoint if it is time, and measures the next window, both by the clock of
- * rank 0. */
+/* After a window of so much work: writes a checkpoint if it is due, and chooses the work of the next window, both by
+ * the clock of process 0. */
 static xsm_status checkpoint(grower *g, uint64_t work, double started, xsm_error *err)
 {
     const double speed = (double)work / XSMI_MAX(xsmi_seconds() - started, 1e-6);
@@ -423,7 +423,7 @@ static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, bool res
     const size_t begin = g->jobs;
     size_t job = begin;
     if (resumed) {
-        xsmi_levels_swap_beams(&g->levels); /* the rows are listed by the beam at the start */
+        xsmi_levels_swap_beams(&g->levels); /* rows are listed by the beam at the start of the level */
     }
     for (uint32_t k = first; k < end; k++) {
         XSMI_TRY(xsmi_levels_list(&g->levels, k, err));

@@ -7,9 +7,9 @@
 
 #define MOST_LEVELS 62
 
-/* Neighbouring children of a node that are not yet divided. */
+/* Neighbouring labels that are to be divided among children of a node. */
 typedef struct segment {
-    uint32_t start, end; /* of the labels */
+    uint32_t start, end; /* positions of its labels */
     uint32_t node;
     uint32_t children, pieces;
 } segment;
@@ -25,7 +25,7 @@ typedef struct layout_work {
     uint64_t position; /* of the next split's stream */
 } layout_work;
 
-/* The smallest number whose power is at least n. */
+/* Returns the smallest number whose `power`-th power is at least n. */
 static uint32_t root_above(uint32_t n, uint32_t power)
 {
     uint32_t a = 1;
@@ -38,7 +38,7 @@ static uint32_t root_above(uint32_t n, uint32_t power)
     return a;
 }
 
-/* Levels of nodes of that arity above `pieces` nodes. */
+/* Returns how many levels of nodes of that arity lie above `pieces` nodes. */
 static uint32_t levels_above(uint32_t pieces, uint32_t arity)
 {
     uint32_t levels = 0;
@@ -48,7 +48,7 @@ static uint32_t levels_above(uint32_t pieces, uint32_t arity)
     return levels;
 }
 
-/* Labels of a node that have rows. */
+/* Returns the number of a node's labels that have rows. */
 static uint32_t known_labels(const xsmi_layout *t, uint32_t node)
 {
     return xsmi_layout_is_seen(t, node) ? XSMI_MIN(t->end[node], t->seen) - t->start[node] : 0;
@@ -61,7 +61,7 @@ static void add_node(xsmi_layout *t, uint32_t start, uint32_t end, uint32_t piec
     t->pieces[t->nodes++] = pieces;
 }
 
-/* The nodes of the last level that must be divided, each a segment. */
+/* Lists the nodes of the last level that must be divided, each as a segment. Returns their number. */
 static uint32_t list_segments(layout_work *w)
 {
     const xsmi_layout *t = w->t;
@@ -78,7 +78,7 @@ static uint32_t list_segments(layout_work *w)
     return count;
 }
 
-/* How the labels of a segment are divided next. */
+/* Plans how the labels of a segment are divided next. */
 static void plan_split(layout_work *w, const segment *s, xsmi_split *split, uint32_t *first)
 {
     const uint32_t n = s->end - s->start;
@@ -98,7 +98,7 @@ static void plan_split(layout_work *w, const segment *s, xsmi_split *split, uint
     }
 }
 
-/* Replaces the segments by their parts; those of one child stay. */
+/* Replaces the segments by their parts; segments that are one child stay. Returns the new number of segments. */
 static uint32_t divide_segments(layout_work *w, uint32_t count)
 {
     uint32_t out = 0;
@@ -148,7 +148,7 @@ static xsm_status divide(layout_work *w, uint32_t *count, xsm_error *err)
     }
 }
 
-/* The children over the labels of a node that have no rows: one node of the root, equal parts of that. */
+/* Adds the children over the labels without rows of a node: one child of the root, and equal parts of that one. */
 static void add_unknown(layout_work *w, uint32_t v, uint32_t known)
 {
     xsmi_layout *t = w->t;

@@ -1,7 +1,6 @@
 /*
  * The shape of a label tree: which labels are under which node. Nodes are numbered in breadth-first order, so that the
- * children of a node are neighbours; a leaf is a label. Labels lie in an order in which those under a node are
- * neighbours.
+ * children of a node are neighbours; a leaf is a label. Labels are ordered so that those under a node are neighbours.
  *
  * Classes without rows are under one child of the root, the last, in the order of their numbers.
  */
@@ -11,25 +10,25 @@
 #include "labels/split.h"
 
 typedef struct xsmi_layout_settings {
-    uint32_t arity; /* most children of a node whose children are no labels */
+    uint32_t arity; /* most children of a node whose children are not labels */
     uint32_t leaf;  /* most children of a node whose children are labels, 2 at least */
     bool balanced;  /* children have about as many labels */
     uint64_t seed;
-    uint32_t iterations; /* of the clustering */
+    uint32_t iterations; /* iterations of the clustering */
     uint64_t position;   /* of the first random stream; each split has the next one */
-    bool divided;        /* the ranks of the context divide the splits among them */
+    bool divided;        /* the processes of the context divide the splits */
 } xsmi_layout_settings;
 
 typedef struct xsmi_layout {
     xsm_context *context;
     uint32_t labels;       /* L, all classes */
     uint32_t seen;         /* those with rows */
-    uint32_t *order;       /* [L] places in xsmi_label_vectors.label; the first `seen` have vectors */
+    uint32_t *order;       /* [L] positions in xsmi_label_vectors.label; the first `seen` have vectors */
     uint32_t nodes;        /* with the root, node 0, and the leaves */
     uint32_t capacity;     /* of the arrays of nodes */
     uint32_t *first_child; /* [nodes+1] the children of v are first_child[v] .. first_child[v+1]-1; a leaf has none */
-    uint32_t *start, *end; /* [nodes] the places of its labels in `order` */
-    uint32_t *pieces;      /* [nodes] nodes with labels as children that shall be under it */
+    uint32_t *start, *end; /* [nodes] the positions of its labels in `order` */
+    uint32_t *pieces;      /* [nodes] how many nodes whose children are labels will be under it */
     uint32_t depth;        /* levels, the root's included */
     uint32_t level[64];    /* [depth+1] the first node of each */
 } xsmi_layout;

@@ -9,7 +9,7 @@
 #define ITERATIONS 50
 #define LEAST_SCALE 1e-3
 #define MOST_SCALE 1e3
-/* The share of the loss that an iteration must gain for another one. */
+/* The fit ends when an iteration gains less than this share of the loss. */
 #define LEAST_GAIN 1e-9
 
 xsm_status xsmi_kept_scores_reserve(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
@@ -85,7 +85,7 @@ xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
     double at[2] = {0, log((positives + 1) / (negatives + 1))}, sums[XSMI_PLATT_SUMS], before;
     uint32_t passes;
     (void)xsmi_platt_fit(&platt, at, sums, &before, &passes, NULL); /* its passes cannot fail */
-    /* Keeps the order of the classes even if scores say nothing. */
+    /* The limits keep the order of the classes even if scores are worthless. */
     return (xsmi_calibrated){XSMI_CLAMP(at[0], LEAST_SCALE, MOST_SCALE), at[1]};
 }
 
@@ -100,7 +100,7 @@ typedef struct softmax_loss {
     bool counts; /* false: the row is left out */
 } softmax_loss;
 
-/* A row's loss; its derivative by the scale is E[z] - z_label, the second one the variance of z. */
+/* Computes a row's loss. Its derivative by the scale is E[z] - z_label, the second one the variance of z. */
 static softmax_loss loss_of(const xsmi_kept_score *score, size_t count, double scale)
 {
     double most = -INFINITY, label = 0, labels = 0;
@@ -155,7 +155,7 @@ typedef struct softmax_sums {
     size_t rows;
 } softmax_sums;
 
-/* The sums over all rows, in their order. Without `losses`, scratch for each row, on this thread alone. */
+/* Sums over all rows, in their order. `losses` is scratch for each row; NULL: this thread computes all. */
 static softmax_sums sum_softmax(const xsmi_kept_scores *c, double scale, xsm_context *ctx, softmax_loss *losses)
 {
     softmax_job job = {c, scale, losses};

@@ -1,9 +1,10 @@
 /*
  * Turns scores of nodes into probabilities: a scale and a shift for each level of a tree, fitted to rows that the
- * classifiers were trained on. So that these rows count as new ones, each score is what it would be without the row.
- * Removing a row that misses the margin by e leaves it missing by e (1 + 2 C q), q = x (I + 2 C X^T X)^-1 x over the
- * other rows that miss theirs (the leave-one-out formula of least squares, which the squared hinge is on these rows).
- * Of the matrix only the diagonal is used: q = sum_f x_f^2/(1 + 2 C s_f), s_f the sum of the others' x_f^2.
+ * classifiers were trained on. So that these rows count as new ones, each row's scores are replaced by what they would
+ * be if it had not been trained on. Removing a row that misses the margin by e leaves it missing by e (1 + 2 C q), q =
+ * x (I + 2 C X^T X)^-1 x over the other rows that miss theirs (the leave-one-out formula of least squares, which the
+ * squared hinge is on these rows). Of the matrix only the diagonal is used: q = sum_f x_f^2/(1 + 2 C s_f), s_f the sum
+ * of the others' x_f^2.
  */
 #ifndef XSMI_LABEL_CALIBRATE_H
 #define XSMI_LABEL_CALIBRATE_H

@@ -13,7 +13,7 @@ static uint64_t row_entries(const xsm_dataset *d, uint64_t row)
     return d->sparse ? d->offsets[row + 1] - d->offsets[row] : d->features;
 }
 
-/* Which node of the level each place is under. */
+/* Finds the node of the level that each position is under. */
 static void find_nodes(const xsmi_levels *s, xsmi_level *l)
 {
     const xsmi_layout *t = s->layout;
@@ -42,8 +42,8 @@ static void add_row(const xsmi_levels *s, xsmi_level *l, uint32_t n, uint64_t ro
     }
 }
 
-/* Once for each row and each inner node of the level that is in its beam, or that one of its labels is under: counts,
- * or lists. last [nodes of the level] is scratch. */
+/* Counts or lists each row once for each inner node of the level that is in its beam or has one of its labels. last
+ * [nodes of the level] is scratch. */
 static void pass_rows(const xsmi_levels *s, xsmi_level *l, uint64_t *last, bool list)
 {
     const xsm_dataset *d = s->data;
@@ -142,7 +142,7 @@ static xsm_status allocate_beams(const xsmi_levels *s, xsmi_beams *b, uint64_t p
     return b->node && b->score ? XSM_OK : xsmi_fail_memory(err, places * 8, "the beams of the rows");
 }
 
-/* Every row is at the root. */
+/* Puts every row at the root. */
 xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err)
 {
     const uint64_t places = s->data->rows * s->width;
@@ -160,7 +160,7 @@ xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* No row has a node of the next level yet. */
+/* Empties the beam on the next level. */
 void xsmi_levels_clear_beam(const xsmi_levels *s)
 {
     const size_t places = (size_t)s->data->rows * s->width;
@@ -181,7 +181,7 @@ void xsmi_levels_swap_beams(xsmi_levels *s)
     s->start = kept;
 }
 
-/* Puts a node into a row's beam, if it is among the best; of equal scores the node with the lower number. */
+/* Puts a node into a row's beam if it is among the best; of equal scores the lower number is better. */
 static void insert_node(const xsmi_levels *s, uint32_t row, uint32_t node, float score)
 {
     const uint32_t beam = s->width;
@@ -201,8 +201,8 @@ static void insert_node(const xsmi_levels *s, uint32_t row, uint32_t node, float
     }
 }
 
-/* Goes on from a node to its children, in the beams of the node's rows. Nodes whose classes have no rows are never
- * trained: nothing is known of what is under them. */
+/* Offers a node's children to the beams of its rows. Children whose classes have no rows are left out: nothing under
+ * them is trained. */
 void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, const xsmi_node_part *part)
 {
     const xsmi_level *l = &s->level[number];

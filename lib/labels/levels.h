@@ -1,6 +1,6 @@
 /*
  * The rows of each node of a label tree's levels: those with a label under the node and, with a beam, those that the
- * classifiers above bring there by mistake.
+ * classifiers above wrongly lead there.
  */
 #ifndef XSMI_LABEL_LEVELS_H
 #define XSMI_LABEL_LEVELS_H
@@ -15,42 +15,42 @@ typedef struct xsmi_level {
     uint32_t *rows;        /* rows of each node, rising */
     float *score;          /* of each row's path to the node, -INFINITY if it is not in the beam; NULL: no beam */
     uint64_t *entries;     /* [nodes of the level] */
-    uint32_t *node_at;     /* [labels] the node that a place is under, XSMI_NO_CLASS: none at this level */
-    uint32_t from, count;  /* its nodes */
+    uint32_t *node_at;     /* [labels] the node that a position is under, XSMI_NO_CLASS: none at this level */
+    uint32_t from, count;  /* the level's nodes */
     xsmi_kept_scores kept; /* for its calibration */
 } xsmi_level;
 
-/* The nodes of a level with which each row's search goes on. */
+/* The beam of each row: the nodes of a level with which its search continues. */
 typedef struct xsmi_beams {
     uint32_t *node; /* [rows][width] XSMI_NO_CLASS: none */
     float *score;   /* [rows][width] falling */
 } xsmi_beams;
 
-/* All levels. The first members are set by who uses them; the others start at zero. */
+/* All levels. The caller sets the first members; the others start at zero. */
 typedef struct xsmi_levels {
     xsm_context *context;
     const xsm_dataset *data;
     const xsmi_layout *layout;
-    const uint32_t *place; /* [classes] in the layout's order */
+    const uint32_t *place; /* [classes] position in the layout's order */
     uint32_t width;        /* of the beam; 0 = none */
     xsmi_level *level;     /* [depth + 1] */
-    bool keep_start;       /* for checkpoints */
+    bool keep_start;       /* keep `start`, for checkpoints */
     xsmi_beams beam;       /* on the level that is trained next */
     xsmi_beams start;      /* on the level that is trained, if kept */
 } xsmi_levels;
 
-/* Makes the levels, and which node of each a place is under. */
+/* Makes the levels, and finds the node of each that a position is under. */
 xsm_status xsmi_levels_find(xsmi_levels *s, xsm_error *err);
 void xsmi_levels_free(xsmi_levels *s);
-/* Lists the rows of the nodes of a level; releases them, when they are not needed any more. */
+/* List the rows of the nodes of a level; release them when they are no longer needed. */
 xsm_status xsmi_levels_list(xsmi_levels *s, uint32_t number, xsm_error *err);
 void xsmi_levels_release(xsmi_levels *s, uint32_t number);
 
-/* The beam starts with every row at the root. It is cleared, or kept as `start`, once the rows of a level are listed;
- * then each node that was trained brings its rows to its children. */
+/* The beam starts with every row at the root. When the rows of a level are listed, the beam is cleared, or kept as
+ * `start`; then each trained node offers its children to its rows. */
 xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err);
 void xsmi_levels_clear_beam(const xsmi_levels *s);
-/* The beam and `start` for each other. */
+/* Exchanges `beam` and `start`. */
 void xsmi_levels_swap_beams(xsmi_levels *s);
 void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, const xsmi_node_part *part);
 

@@ -1,6 +1,6 @@
 /*
- * A set of numbers below a limit that is listed in rising order: one bit a number, and one for each word of bits, so
- * that a few numbers among millions are found without reading all words.
+ * A set of numbers below a limit, which can be listed in rising order: a bit for each number, and a bit for each word
+ * of these bits, so that a few numbers among millions are found without reading all words.
  */
 #ifndef XSMI_LABEL_MARKS_H
 #define XSMI_LABEL_MARKS_H
@@ -56,8 +56,8 @@ typedef struct xsmi_numbering {
     xsm_context *context;
     uint32_t features;
     xsmi_marks marks;
-    uint32_t *number; /* [features] of those that occur */
-    uint32_t *found;  /* [features] those that occur, by their numbers */
+    uint32_t *number; /* [features] the number of each feature that occurs */
+    uint32_t *found;  /* [features] the features that occur, by their numbers */
 } xsmi_numbering;
 
 static inline void xsmi_numbering_free(xsmi_numbering *n)
@@ -69,7 +69,7 @@ static inline void xsmi_numbering_free(xsmi_numbering *n)
     }
 }
 
-/* False when there is no memory; xsmi_numbering_free() accepts what is there then. */
+/* Allocates the arrays; false when there is no memory, and xsmi_numbering_free() is to be called then, too. */
 static inline bool xsmi_numbering_new(xsmi_numbering *n, xsm_context *ctx, uint32_t features)
 {
     *n = (xsmi_numbering){.context = ctx, .features = features};
@@ -78,7 +78,7 @@ static inline bool xsmi_numbering_new(xsmi_numbering *n, xsm_context *ctx, uint3
     return xsmi_marks_new(&n->marks, ctx, features) && n->number && n->found;
 }
 
-/* Numbers the features in `marks`, which is empty then; returns how many there are. */
+/* Numbers the features in `marks` and empties it; returns how many there are. */
 static inline uint32_t xsmi_numbering_make(xsmi_numbering *n)
 {
     const uint32_t count = xsmi_marks_take(&n->marks, n->found);

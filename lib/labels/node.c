@@ -55,7 +55,7 @@ void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Copies the rows without zeros, features numbered in rising order. */
+/* Copies the rows without their zeros; the features that occur are numbered in rising order. */
 static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows *out)
 {
     if (!xsmi_reserve(w->context, &w->offsets, &w->capacity.offsets, (uint64_t)r->count + 1, sizeof *w->offsets) ||
@@ -87,7 +87,7 @@ static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows
     return true;
 }
 
-/* The dataset's own rows. */
+/* Uses the dataset's rows in place. */
 static void use_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows *out)
 {
     const xsm_dataset *d = r->data;
@@ -135,7 +135,7 @@ static bool gather_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_ro
     return true;
 }
 
-/* Which of a group's children each row is positive for. */
+/* Marks the children of a group for which each row is positive. */
 static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t group)
 {
     memset(w->positive, 0, r->count * sizeof *w->positive);
@@ -156,7 +156,7 @@ static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t g
 
 /* -- weights ------------------------------------------------------------------------------------------------------- */
 
-/* Finds the limit of each child: the weights that are kept are those of at least least[child]. */
+/* Finds the least absolute weight of each child that is kept: least[child]. */
 static bool find_limits(xsmi_node_work *w, const xsmi_node_settings *settings, uint32_t width, uint32_t children,
                         float *least)
 {
@@ -223,7 +223,7 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
 
 /* -- scores for calibration ---------------------------------------------------------------------------------------- */
 
-/* Whether a row is among the node's samples: by a hash of both. */
+/* Whether a row is among the node's samples, by a hash of row and node. */
 static inline bool is_sample(const xsmi_node_work *w, const xsmi_node_rows *r, uint32_t i)
 {
     if (!w->under[i] || !(xsmi_dataset_whole_weight(r->data, r->rows[i]) > 0)) {
@@ -249,8 +249,8 @@ static float weight_of(const xsmi_dual_rows *rows, uint32_t i)
     return rows->weight ? rows->weight[i] : 1.0f;
 }
 
-/* What a row adds to the Hessian is curvature() times curvature_unit() x x^T: its weight times the second derivative of
- * the loss, for the squared hinge 2 C where it is not zero, for the logistic loss C sigma(z) sigma(-z). */
+/* A row adds curvature() * curvature_unit() * x x^T to the Hessian: its weight times the second derivative of the loss,
+ * which is 2 C or 0 for the squared hinge, and C sigma(z) sigma(-z) for the logistic loss. */
 static float curvature(const xsmi_dual_settings *s, float alpha, float weight)
 {
     if (s->loss == XSMI_DUAL_SQUARED_HINGE || !(alpha > 0.0f)) {
@@ -265,8 +265,8 @@ static float curvature_unit(const xsmi_dual_settings *s)
     return (float)(s->loss == XSMI_DUAL_LOGISTIC ? s->cost : 2 * s->cost);
 }
 
-/* Adds up, for each feature and lane, the squares of the feature's values in the rows times their curvatures; for the
- * bias, these alone. */
+/* Sums, for each feature and lane, the squares of the feature's values times the rows' curvatures; for the bias, the
+ * curvatures. */
 static void sum_squares(xsmi_node_work *w, const xsmi_dual_settings *settings, const xsmi_dual_rows *rows,
                         const xsmi_dual_group *g, float bias[LANES])
 {
@@ -333,7 +333,7 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
     if (!part->score || !part->sample_positive || !part->sample_weight) {
         return false;
     }
-    /* A child that no other row is positive for is left out: without the row nothing would be known of it. */
+    /* A child for which no other row is positive is left out: without the row it could not be trained. */
     uint32_t positives[LANES] = {0};
     for (uint32_t i = 0; i < r->count; i++) {
         for (size_t l = 0; l < LANES; l++) {
@@ -417,7 +417,7 @@ bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, cons
     if (!gather_rows(w, r, &rows)) {
         return false;
     }
-    /* Children without any row, of classes that do not occur, have arrays, too: there is then no case of its own. */
+    /* Nodes without rows get arrays, too, so that they are no special case. */
     const uint64_t all = XSMI_MAX(r->count, 1), width = XSMI_MAX(rows.width, 1);
     if (!xsmi_reserve(ctx, &w->positive, &w->capacity.positive, all, sizeof *w->positive) ||
         !xsmi_reserve(ctx, &w->under, &w->capacity.under, all, sizeof *w->under) ||

@@ -1,6 +1,6 @@
 /*
- * The classifiers of a node's children: gathers the node's rows, numbers their features anew where they are few, trains
- * one against the rest for groups of children, and keeps the weights that are not too small.
+ * The classifiers of a node's children: gathers the node's rows, renumbers their features if they are few, trains one
+ * child against the rest for groups of children, and keeps the weights that are not too small.
  */
 #ifndef XSMI_LABEL_NODE_H
 #define XSMI_LABEL_NODE_H
@@ -14,7 +14,7 @@ typedef struct xsmi_node_settings {
     double threshold; /* smaller weights are dropped */
     uint32_t keep;    /* the most weights of a child; 0 = all */
     uint64_t seed;
-    uint64_t position; /* of the tree's first random stream; each group has that of its first child */
+    uint64_t position; /* of the tree's first random stream; each group uses that of its first child */
 } xsmi_node_settings;
 
 /* The rows of a node, and which children they are positive for. */
@@ -24,11 +24,12 @@ typedef struct xsmi_node_rows {
     const uint32_t *rows;     /* [count] rising */
     uint32_t count;
     uint64_t entries;         /* of these rows */
-    const uint32_t *place;    /* [classes] of a label in the layout's order */
-    uint32_t start, end;      /* the places of the node's labels */
-    const uint32_t *child_at; /* [places] the child that a place is under */
+    const uint32_t *place;    /* [classes] position of a label in the layout's order */
+    uint32_t start, end;      /* the positions of the node's labels */
+    const uint32_t *child_at; /* [positions] the child that a position is under */
     uint32_t first_child, children;
-    const float *score; /* [count] of the path to the node, -INFINITY: the row is not in the beam; NULL: none is */
+    const float *score; /* [count] of the path to the node, -INFINITY: the node is not in the row's beam; NULL: no
+                           beam */
     uint64_t sampled;   /* the share of the rows whose scores are kept for calibration, times 2^32 */
 } xsmi_node_rows;
 
@@ -41,11 +42,11 @@ typedef struct xsmi_node_part {
     uint8_t *child;    /* [entries] rising within a column */
     float bias[XSMI_DUAL_LANES];
     uint32_t samples;          /* rows whose scores are kept, the same in all groups of a node */
-    float *score;              /* [samples][XSMI_DUAL_LANES] with the weights that are kept, without the row's share;
-                                  NaN: not to be used */
+    float *score;              /* [samples][XSMI_DUAL_LANES] scores with the weights that are kept, as if the row had
+                                  not been trained on; NaN: not to be used */
     uint16_t *sample_positive; /* [samples] */
     float *sample_weight;      /* [samples] of the rows */
-    uint32_t beam_rows;        /* rows whose children are scored for the beam: those with a score */
+    uint32_t beam_rows;        /* rows for which the children are scored for the beam: those with a score */
     float *beam;               /* [beam_rows][XSMI_DUAL_LANES] */
     bool overflown;            /* a weight is not finite */
 } xsmi_node_part;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define LANES XSMI_DUAL_LANES
-/* Arrays of a part. */
+/* The number of arrays of a part. */
 enum { ARRAYS = 8 };
 
 /* A part without its arrays. */
@@ -21,7 +21,7 @@ static part_head head_of(const xsmi_node_part *p)
     return h;
 }
 
-/* Makes another rank's part, its arrays not filled yet. False when there is no memory. */
+/* Makes the part of another process, with arrays that are not filled yet. False when there is no memory. */
 static bool make_part(xsm_context *ctx, const part_head *h, xsmi_node_part *p)
 {
     *p = (xsmi_node_part){.children = h->children,
@@ -55,7 +55,8 @@ static void list_arrays(const xsmi_node_part *p, uint32_t owner, xsmi_shared out
     out[7] = (xsmi_shared){p->beam, (size_t)p->beam_rows * LANES * sizeof *p->beam, owner};
 }
 
-/* The parts of all ranks, which know their own; `heads` [count] and `arrays` [count][ARRAYS] are scratch. */
+/* Exchanges the parts: each process has its own and gets the others. `heads` [count] and `arrays` [count][ARRAYS] are
+ * scratch. */
 static xsm_status share(xsm_context *ctx, xsmi_node_part *parts, const uint32_t *owner, size_t count, part_head *heads,
                         xsmi_shared *arrays, xsm_error *err)
 {

@@ -1,5 +1,6 @@
 /*
- * The largest of some numbers, as keys: the number's bits above, what names it below, so that no two are equal.
+ * Selects the largest of some numbers, which are stored as keys: the number in the high bits, its index in the low
+ * bits, so that no two are equal.
  */
 #ifndef XSMI_LABEL_SELECT_H
 #define XSMI_LABEL_SELECT_H
@@ -8,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The bits of a number, such that larger numbers have larger bits. */
+/* Returns the bits of a float as an integer that rises with the float. */
 static inline uint32_t xsmi_sortable(float a)
 {
     uint32_t bits;

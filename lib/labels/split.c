@@ -17,7 +17,7 @@
 #define SCORE_LABELS 1024
 #define SUM_JOBS 16
 
-/* The work on one split: a copy of the vectors whose features are numbered anew, or the vectors themselves. */
+/* The work on one split: a copy of the vectors with renumbered features, or the vectors themselves. */
 typedef struct split_work {
     const xsmi_label_vectors *v;
     const xsmi_kernels *kernels;
@@ -28,13 +28,13 @@ typedef struct split_work {
     uint32_t *index;
     float *value;
     float *sum;            /* [parts][width] if balanced, else [width][stride] */
-    float *centre;         /* [width], the difference of both; else [width][stride] */
+    float *centre;         /* if balanced [width], the difference of both centres; else [width][stride] */
     size_t stride;         /* of clusters */
-    float *score;          /* [count] of the first of both parts */
+    float *score;          /* [count] scores with the first of the two parts */
     uint64_t *key;         /* [count] */
     uint32_t *part, *last; /* [count] of each label, now and in the last iteration */
     double *norm;          /* [parts] of the sums */
-    bool fresh;            /* the sums start anew */
+    bool fresh;            /* the sums are computed from scratch */
     uint32_t *order;       /* [count] */
     xsmi_numbering features;
     struct {
@@ -185,7 +185,7 @@ static double norm_of(const float *sum, size_t width)
     return sqrt(square);
 }
 
-/* Sums up one half: all of it, or what has come and gone. */
+/* Sums the vectors of one half, or adds and subtracts those that have moved. */
 static void sum_half(void *state, size_t index, uint32_t thread)
 {
     split_work *w = state;
@@ -231,7 +231,7 @@ static void nearest_clusters(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Sums up some of the clusters. */
+/* Sums the vectors of some of the clusters. */
 static void sum_clusters(void *state, size_t index, uint32_t thread)
 {
     split_work *w = state;
@@ -367,7 +367,7 @@ static void cluster(split_work *w, const xsmi_split_settings *settings, xsmi_str
 
 /* -- all ----------------------------------------------------------------------------------------------------------- */
 
-/* Sorts the labels by their part; empty clusters are left out. Where all are in one part, halves are cut. */
+/* Sorts the labels by their part and leaves empty clusters out. If all are in one part, cuts it into halves. */
 static void place_labels(split_work *w)
 {
     xsmi_split *split = w->split;
@@ -436,7 +436,7 @@ static void split_small(void *state, size_t index, uint32_t thread)
     xsmi_advance(job->v->context, split->count);
 }
 
-/* The splits of this rank: all without `owner`. */
+/* Does the splits of this process; all of them if `owner` is NULL. */
 static xsm_status split_own(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
                             size_t count, const uint32_t *owner, xsm_error *err)
 {
@@ -476,8 +476,8 @@ static xsm_status split_own(const xsmi_label_vectors *v, const xsmi_split_settin
     return status;
 }
 
-/* Divides the splits among the ranks by their entries, and lists what each rank makes of its own. Returns how many
- * arrays there are, at most 3 of each split, or 0 when there is no memory. */
+/* Divides the splits among the processes by their entries, and lists the arrays that each process fills. Returns the
+ * number of arrays, at most 3 for each split, or 0 when there is no memory. */
 static size_t divide_splits(const xsmi_label_vectors *v, const xsmi_split *splits, size_t count, uint64_t *work,
                             uint32_t *owner, xsmi_shared *arrays)
 {
@@ -491,7 +491,7 @@ static size_t divide_splits(const xsmi_label_vectors *v, const xsmi_split *split
     for (size_t s = 0; s < count; s++) {
         const xsmi_split *split = &splits[s];
         arrays[n++] = (xsmi_shared){split->labels, split->count * sizeof *split->labels, owner[s]};
-        if (!split->balanced) { /* fewer parts may come out than there is room for */
+        if (!split->balanced) { /* there may be fewer parts than there is room for */
             const size_t bytes = ((size_t)split->parts + 1) * sizeof *split->first;
             memset(split->first, 0, bytes);
             arrays[n++] = (xsmi_shared){(void *)(uintptr_t)&split->parts, sizeof split->parts, owner[s]};
@@ -501,7 +501,7 @@ static size_t divide_splits(const xsmi_label_vectors *v, const xsmi_split *split
     return n;
 }
 
-/* Each rank does some of the splits; all get the results. */
+/* Each process does some of the splits; all get the results. */
 static xsm_status split_divided(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
                                 size_t count, xsm_error *err)
 {

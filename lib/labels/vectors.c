@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What a thread sums up in. */
+/* The scratch in which a thread sums. */
 typedef struct vector_scratch {
     float *sum;      /* [features] zeros between labels */
     uint32_t *found; /* [features] */
@@ -59,7 +59,7 @@ static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, 
         b->value = value ? value : b->value;
         enough = value != NULL;
         if (index && !value) {
-            /* Back to the old size, so that one capacity holds for both. */
+            /* Shrinks it again, so that both arrays have the same capacity. */
             index = xsmi_reallocate(ctx, b->index, more, b->capacity, sizeof *index);
             b->index = index ? index : b->index;
         }
@@ -111,7 +111,7 @@ static void free_scratch(vector_scratch *s, xsm_context *ctx, uint32_t features)
     xsmi_marks_free(&s->marks, ctx);
 }
 
-/* The rows of each label, in rising order. */
+/* Lists the rows of each label, in rising order. */
 static void list_rows(const xsm_dataset *data, const uint32_t *number, uint64_t *first, uint32_t *rows)
 {
     for (uint64_t r = 0; r < data->rows; r++) {
@@ -122,7 +122,7 @@ static void list_rows(const xsm_dataset *data, const uint32_t *number, uint64_t 
                 rows[first[number[labels[k]]]++] = (uint32_t)r;
             }
         }
-        xsmi_dataset_look(data, r);
+        xsmi_dataset_poll(data, r);
     }
 }
 
@@ -197,7 +197,7 @@ xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, cons
                                                 : xsmi_fail_memory(err, pairs * sizeof *rows, "the rows of each label");
     if (status == XSM_OK) {
         list_rows(data, number, first, rows);
-        /* Filling moved each beginning to the next one's. */
+        /* Filling has moved each beginning to the next one's. */
         memmove(first + 1, first, v->count * sizeof *first);
         first[0] = 0;
         status = sum_up(v, data, first, rows, err);

@@ -21,9 +21,9 @@ typedef struct xsmi_label_vectors {
     uint32_t features;
     uint32_t classes;
     uint32_t count;   /* classes that have rows */
-    uint32_t *label;  /* [classes] these, rising, then the others */
+    uint32_t *label;  /* [classes] the classes with rows, rising, then the others */
     uint32_t *length; /* [count] entries */
-    size_t *start;    /* [count] the first in its block */
+    size_t *start;    /* [count] the first entry, in its block */
     xsmi_vector_block *block;
     uint32_t blocks;
 } xsmi_label_vectors;

@@ -60,7 +60,7 @@ static double cross_entropy_lipschitz(double positives, double negatives)
 {
     (void)positives;
     (void)negatives;
-    return 2; /* |p - target|_1, as both are distributions */
+    return 2; /* |p - target|_1 is at most 2, as both are distributions */
 }
 
 static double nca_lipschitz(double positives, double negatives)

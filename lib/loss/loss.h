@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The known scores. Besides those in the lists, `missing` classes of N have the score 0. */
+/* The known scores: those in the lists, and a score of 0 for `missing` further classes of N. */
 typedef struct xsmi_loss_scores {
     const double *positive; /* [positives] of P, finite */
     const double *negative; /* [negatives] of classes of N, finite */
@@ -39,8 +39,8 @@ typedef struct xsmi_loss_scores {
 /* dL/dz of the same entries. */
 typedef struct xsmi_loss_gradient {
     double *positive, *negative;
-    double missing; /* of each of the missing classes */
-    double log_sum; /* log of the sum of e^z over all these classes, of losses that have it */
+    double missing; /* derivative of each missing class */
+    double log_sum; /* log of the sum of e^z over all these classes, if the loss has one */
 } xsmi_loss_gradient;
 
 typedef struct xsmi_loss {
@@ -56,11 +56,11 @@ typedef struct xsmi_loss {
     /* A threshold: classes of N with scores at or below it contribute nothing to L and its gradient, given the least
      * score of P and the largest of N. NULL = every class contributes. */
     double (*least)(double mu, double least_positive, double largest_negative);
-    /* The threshold of least(), or a higher one, given also the best score in each of several ranges of the classes
-     * of N. 3 doubles of scratch a range. NULL = least(). */
+    /* As least(), but perhaps higher, given also the best score in each of several ranges of the classes of N. 3
+     * doubles of scratch a range. NULL = least(). */
     double (*bar)(double mu, double least_positive, double largest_negative, const float *best, size_t ranges,
                   double *scratch);
-    bool sums_all;    /* classes of the score 0 make up most of L, so that they count by default */
+    bool sums_all;    /* classes of score 0 make up most of L, so that missing classes count by default */
     bool has_log_sum; /* L is a factor times log sum_j e^z_j, less a sum over P */
 } xsmi_loss;
 

@@ -117,7 +117,7 @@ double xsmi_margin_bar(double mu, double least_positive, double largest_negative
         double among = largest_negative + mu * xsmi_simplex_threshold(&points, scratch + ranges);
         bar = XSMI_MAX(among, bar);
     }
-    return bar - 1e-12 * fabs(bar); /* less rounding errors */
+    return bar - 1e-12 * fabs(bar); /* lowered by more than rounding errors */
 }
 
 const xsmi_loss xsmi_loss_margin = {

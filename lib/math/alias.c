@@ -83,7 +83,8 @@ void xsmi_alias_draws(const xsmi_alias *table, xsmi_stream *stream, uint32_t cou
         }
         for (uint32_t j = 0; j < n; j++) {
             const xsmi_alias_column c = table->columns[drawn[j]];
-            const uint32_t own = (uint32_t)0 - (words[j] < c.threshold); /* no branch: it would be guessed wrong */
+            const uint32_t own = (uint32_t)0 - (words[j] < c.threshold); /* no branch: the processor could not predict
+                                                                            it */
             drawn[j] = (drawn[j] & own) | (c.alias & ~own);
         }
     }

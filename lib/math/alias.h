@@ -8,8 +8,9 @@
 #include "base/base.h"
 #include "base/random.h"
 
-/* A column: itself where 32 random bits are below `threshold`, else its alias. So each outcome's probability is right
- * to 2^-32 of a column's probability. */
+/* A column of the table. A draw of it returns the column's own number if 32 random bits are below `threshold`, else its
+ * alias. Rounding to 32 bits changes an outcome's probability by at most 2^-32 of a column's for each column that leads
+ * to it. */
 typedef struct xsmi_alias_column {
     uint32_t threshold, alias;
 } xsmi_alias_column;

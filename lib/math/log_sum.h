@@ -9,13 +9,13 @@
 
 #include <math.h>
 
-/* The sum of e^z is e^max sum. */
+/* A sum of e^z, which is e^max * sum. */
 typedef struct xsmi_log_sum {
     float max;
     double sum;
 } xsmi_log_sum;
 
-/* Of no score. */
+/* The sum over no score. */
 #define XSMI_LOG_SUM_INIT                                                                                              \
     {                                                                                                                  \
         -INFINITY, 0                                                                                                   \

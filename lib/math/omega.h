@@ -59,7 +59,7 @@ static inline double xsmi_softplus_add(xsmi_softplus_sum *s, double t)
         s->product = 1;
         s->terms = 0;
     }
-    return XSMI_MAX(e, (double)(t > 0)) / (1 + e); /* 1 or e, without a jump that nobody can predict */
+    return XSMI_MAX(e, (double)(t > 0)) / (1 + e); /* 1 or e, without a branch, which could not be predicted */
 }
 
 static inline double xsmi_softplus_total(const xsmi_softplus_sum *s)

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The fall of the log-loss, relative to it, that is worth no other pass: float32 scores have larger errors. */
+/* The fit ends when a step lowers the log-loss by less than this share of it: the errors of float32 scores are
+ * larger. */
 #define LEAST_GAIN 1e-9
 /* The shortest part of a step that is tried. */
 #define LEAST_LENGTH 1e-6

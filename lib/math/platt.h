@@ -12,7 +12,7 @@
 /* A log-loss and its derivatives by scale and shift. */
 enum { XSMI_LOSS, XSMI_BY_SCALE, XSMI_BY_SHIFT, XSMI_SCALE_SCALE, XSMI_SCALE_SHIFT, XSMI_SHIFT_SHIFT, XSMI_PLATT_SUMS };
 
-/* Fills the sums at a scale and a shift, which it may round. */
+/* Fills the sums at at[0], the scale, and at[1], the shift; it may round both. */
 typedef xsm_status (*xsmi_platt_pass)(void *state, double at[2], double sums[XSMI_PLATT_SUMS], xsm_error *err);
 
 typedef struct xsmi_platt {
@@ -22,8 +22,8 @@ typedef struct xsmi_platt {
     uint32_t passes;    /* at most */
 } xsmi_platt;
 
-/* Adds a class that gets a score z, for which p = sigma(s), s = scale z + shift, is `right`, 1 - p is `left`, and
- * log(1 + e^s) is `loss`: the terms of a class that is no label. */
+/* Adds the terms of a class that is no label and has the score z. With s = scale z + shift, `right` is sigma(s), `left`
+ * is 1 - sigma(s) and `loss` is log(1 + e^s). */
 static inline void xsmi_platt_add(double sums[XSMI_PLATT_SUMS], double z, double right, double left, double loss)
 {
     const double w = right * left;
@@ -35,14 +35,14 @@ static inline void xsmi_platt_add(double sums[XSMI_PLATT_SUMS], double z, double
     sums[XSMI_SHIFT_SHIFT] += w;
 }
 
-/* The same by s alone. */
+/* The same, which computes right, left and loss from s. */
 static inline void xsmi_platt_add_score(double sums[XSMI_PLATT_SUMS], double z, double s)
 {
     const double e = exp(-fabs(s)), large = 1 / (1 + e), small = e * large;
     xsmi_platt_add(sums, z, s >= 0 ? large : small, s >= 0 ? small : large, fmax(s, 0) + log1p(e));
 }
 
-/* Adds that `labels` classes are labels, or that share of one: z and s are the sums of theirs. */
+/* Adds the terms of labels: `labels` is their number, or the share of one; z and s are the sums over them. */
 static inline void xsmi_platt_add_labels(double sums[XSMI_PLATT_SUMS], double labels, double z, double s)
 {
     sums[XSMI_LOSS] -= s;

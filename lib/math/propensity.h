@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Puts the defaults of a struct, A and B, in place of XSM_DEFAULT, and refuses numbers out of range. */
+/* Replaces XSM_DEFAULT by the default of A or B; XSM_ERROR_RANGE for numbers out of range. */
 static inline xsm_status xsmi_propensity_options(double *a, double *b, double default_a, double default_b,
                                                  xsm_error *err)
 {

@@ -79,7 +79,8 @@ static size_t poll_end(xsmi_proximal_batch *p, size_t i)
     return p->stopped ? i : XSMI_MIN(p->examples, i + POLL_WORK / (p->classes * (p->rank + 1)) + 1);
 }
 
-/* The end of the examples from i on that come before the next poll; i: there are no more, or the call ends. */
+/* Returns the end of the run of examples from i on that is worked on before the next poll; i if there are no more, or
+ * if the call was cancelled. */
 static inline size_t end_at(xsmi_proximal_batch *p, size_t i)
 {
     return p->context ? poll_end(p, i) : p->examples;
@@ -295,7 +296,7 @@ static void curvature(problem *s, const double *d, double *out)
     }
 }
 
-/* Newton's method; conjugate gradients solve its systems as precisely as pays off. */
+/* Newton's method; conjugate gradients solve its systems, only as precisely as a step needs. */
 static void finish(problem *s, double *point, double *vectors)
 {
     size_t n = s->count, pitch = padded(s->p->classes * (s->p->rank + 1));

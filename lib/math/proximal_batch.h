@@ -33,8 +33,8 @@ typedef struct xsmi_proximal_batch {
     double *work;               /* xsmi_proximal_batch_work() doubles, aligned to 64 */
     double gap;                 /* result: |p - M'c| / |M'c|, how far the solution is from stationary */
     const double *weight;       /* [n] v_i, at least 0; NULL = 1 each */
-    const xsm_context *context; /* asked whether the call goes on, shielded or not; NULL = none */
-    bool stopped;               /* result: it does not, and the results are undefined */
+    const xsm_context *context; /* polled by xsmi_would_stop(); NULL = the call cannot be cancelled */
+    bool stopped;               /* result: the call was cancelled, and the other results are undefined */
 } xsmi_proximal_batch;
 
 /* Size of the workspace in doubles; SIZE_MAX when it cannot be addressed. */

@@ -53,7 +53,7 @@ void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors)
         vectors[i] = i % (n + 1) == 0;
         scale = XSMI_MAX(fabs(a[i]), scale);
     }
-    /* Convergence is quadratic, so that the limit is never reached. */
+    /* Convergence is quadratic: this limit is never reached. */
     for (int sweep = 0; sweep < 60; sweep++) {
         bool rotated = false;
         for (size_t p = 0; p + 1 < n; p++) {

@@ -14,7 +14,7 @@
 void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors);
 
 /* Makes vectors v [count][d] orthonormal in their order by Gram-Schmidt, twice for each. A vector that depends on those
- * before it becomes zero. Leaves off when goes_on(state), asked before each, is false. O(count^2 d). */
+ * before it becomes zero. Calls goes_on(state) before each vector, and stops when that returns false. O(count^2 d). */
 void xsmi_orthonormalise(double *v, size_t count, size_t d, bool (*goes_on)(void *), void *state);
 
 /* Sum of a[i]*b[i], in eight partial sums. */

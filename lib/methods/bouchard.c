@@ -21,7 +21,7 @@
  * of the interval that moves less than MOVE_HALVING. */
 #define MOVE_NEWTON 1e-5
 #define MOVE_HALVING 1e-9
-/* The largest error by which the logarithm of a sum of exponentials in float is too small. */
+/* By at most so much the logarithm of a sum of exponentials in float is too small. */
 #define SUM_ERROR 1e-5
 
 /* Adds the sigma(z_k - shift) of n <= TOGETHER classes to rest[], and their derivatives to slope[]. */
@@ -61,7 +61,7 @@ static uint64_t run_end(const scores *s, uint64_t run)
     return XSMI_MIN(s->count - run, XSMI_RUN_CLASSES) + run;
 }
 
-/* The top class if the run has it, otherwise the run's end. */
+/* Returns the top class if the run has it, otherwise the run's end. */
 static uint64_t top_in(const scores *s, uint64_t run)
 {
     const uint64_t end = run_end(s, run);

@@ -73,8 +73,7 @@ static terms sum_terms(const float *z, uint32_t length, float *g, bool whole)
     return t;
 }
 
-/* The same for one other class. Either its term or e^-most is 1: this takes one exponential, and no jump that a
- * processor cannot predict. */
+/* The same for one other class. Either its term or e^-most is 1, so that one exponential and no branch are needed. */
 static terms sum_one(const float *z, float *g)
 {
     const double difference = (double)z[1] - (double)z[0], e = exp(-fabs(difference));
@@ -98,7 +97,7 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
         }
         double scale = s->weight * exp(t.most - u), decline = exp(-u), sum = scale * t.rest;
         if (!(sum < XSMI_STEP_LIMIT)) {
-            g[0] = -INFINITY; /* zero times infinity would be NaN */
+            g[0] = -INFINITY; /* otherwise zero times infinity would give NaN */
             for (uint32_t j = 1; j < length; j++) {
                 g[j] = INFINITY;
             }

@@ -58,7 +58,7 @@ int32_t xsmi_double_sum_tensor(void *state, uint32_t index, xsm_state_tensor *te
  * change u. */
 void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most);
 
-/* Sets a row's u to `next` if a step may reach that number. */
+/* Sets a row's u to `next`, unless that number is beyond the limit of a step. */
 static inline void xsmi_double_sum_move(xsmi_double_sum *s, uint64_t row, double next)
 {
     if (next > -XSMI_STEP_LIMIT && next < XSMI_STEP_LIMIT) {

@@ -110,7 +110,7 @@ static void copy_lane(const lanes *e, size_t from, size_t to)
     }
 }
 
-/* Writes the equation of example i into a lane. The example's lists have e->count classes and the label. */
+/* Writes the equation of example i to a lane. The example's lists have e->count classes and the label. */
 static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
     const size_t stride = XSMI_SOLVE_LANES;
@@ -150,7 +150,8 @@ static void read_solution(xsmi_implicit *s, const xsm_score_block *block, uint64
     }
     g[0] = (float)(-sum / block->eta);
     s->sum.u[block->examples[i].row] = u;
-    /* f at the new point, less 1. That (u - u_old)/eta = e^-u - 1 + C/eta there would lose digits as eta falls. */
+    /* f at the new point, less 1. Computing it by (u - u_old)/eta = e^-u - 1 + C/eta would lose digits for small
+     * eta. */
     block->losses[i] = u + expm1(-u) + sum / block->eta;
 }
 
@@ -185,7 +186,7 @@ static void gradient(void *state, const xsm_score_block *block)
             }
         }
         for (size_t l = (size_t)(end - first); l < lanes_most; l++) {
-            copy_lane(&e, 0, l); /* unused, but of a valid equation */
+            copy_lane(&e, 0, l); /* not used, but must be a valid equation */
         }
         xsmi_equations equations = {(size_t)(end - first),
                                     e.count,

@@ -43,7 +43,7 @@ uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch)
     return XSMI_MIN(most, s->sum.classes);
 }
 
-/* The class of rank `rank` among the classes that are not in labels[0..count), which is in rising order. */
+/* Returns the class with rank `rank`, from 0, among the classes that are not in labels[0..count), which rises. */
 static uint32_t class_beside(const uint32_t *labels, uint32_t count, uint32_t rank)
 {
     /* labels[i] - i classes before label i are not labels: labels for which that is at most `rank` come before the
@@ -88,7 +88,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
     if (drawn > 0) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, s->sum.seed, XSMI_STREAM_NEGATIVES, examples[0].position);
-        /* Draws from one number more than there are, and excludes that number. */
+        /* The function excludes one number: it gets one number more than there are, and that is the one. */
         xsmi_stream_others(&stream, beside + 1, beside, drawn, classes + labels);
         for (uint32_t j = labels; j < labels + drawn; j++) {
             classes[j] = class_beside(classes, labels, classes[j]);
@@ -158,7 +158,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
         return xsmi_fail_memory(err, 16 * classes * (rank + 1) * sizeof(double), "the step of a batch");
     }
     if (p.stopped) {
-        return xsmi_fail_cancelled(s->sum.context, err); /* the u_i are the old ones */
+        return xsmi_fail_cancelled(s->sum.context, err); /* the u_i have not changed */
     }
     if (!(p.gap <= GAP_MOST)) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -171,7 +171,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
         double others = 0;
         /* The share of one example's gradient, which the library weighs afterwards. */
         const double share = block->eta / (double)n * weight_of[i];
-        if (weight_of[i] == 0) { /* it pulls at nothing */
+        if (weight_of[i] == 0) { /* it changes nothing */
             memset(g, 0, classes * sizeof *g);
             s->sum.u[block->examples[i].row] = u[i];
             block->losses[i] = 0;

@@ -63,7 +63,7 @@ static double all_logistic(const xsmi_kernels *kernels, const float *z, size_t c
     return loss;
 }
 
-/* Adds what the score of a label changes in the loss. */
+/* Changes the loss by what a label's term differs from another class's. */
 static void add_label(double score, double weight, double *loss)
 {
     *loss -= weight * score;
@@ -86,7 +86,7 @@ static void gradient(void *state, const xsm_score_block *block)
         float *g = block->coefficients + i * block->width;
         double loss = 0;
         for (uint64_t j = 0; j < example->label_count; j++) {
-            /* Before writing g, which may be the same memory. */
+            /* Read before g is written, which may be the same memory. */
             add_label((double)z[example->labels[j]], xsmi_label_weight(weights, j), &loss);
         }
         loss += all_logistic(kernels, z, (size_t)block->width, g);

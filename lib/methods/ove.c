@@ -27,7 +27,7 @@ typedef struct ove_state {
     uint32_t inside_count;
     uint32_t classes, negatives;
     uint64_t seed;
-    bool all; /* nothing is drawn */
+    bool all; /* all other classes are used: nothing is drawn */
 } ove_state;
 
 static const char *const all_word[] = {"all", NULL};
@@ -108,7 +108,7 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
     return XSM_OK;
 }
 
-/* The number of classes of C below k. */
+/* Returns the number of classes of C below k. */
 static uint32_t inside_below(const ove_state *s, uint32_t k)
 {
     uint32_t low = 0, high = s->inside_count;
@@ -129,7 +129,7 @@ static bool is_inside(const ove_state *s, uint32_t k)
     return position < s->inside_count && s->inside[position] == k;
 }
 
-/* The class of that rank among those outside of C. */
+/* Returns the class with rank `rank`, from 0, among those outside of C. */
 static uint32_t outside_at(const ove_state *s, uint32_t rank)
 {
     uint32_t low = 0, high = s->inside_count;
@@ -202,7 +202,7 @@ static void select(const void *state, const xsm_example *examples, uint64_t coun
             }
         }
         if (drawn > 0) {
-            /* Ranks are those of classes outside of C; the label has a rank if it is not in C. */
+            /* Draws ranks among the classes outside of C; the label has a rank unless it is in C. */
             xsmi_stream stream;
             xsmi_stream_start(&stream, s->seed, XSMI_STREAM_NEGATIVES, examples[i].position);
             xsmi_stream_others(&stream, others + 1, inside ? outside : y - below, drawn, of + length);
@@ -257,8 +257,8 @@ static double sum_inside(const ove_state *s, const float *z, double most)
 /* The gradient of the classes other than y, summed by class runs (XSMI_RUN_CLASSES). */
 typedef struct full_sums {
     double own;       /* z_y */
-    uint32_t y, next; /* the first of C that is not done */
-    double loss, out; /* of the classes outside of C: their terms, and the sum of their coefficients */
+    uint32_t y, next; /* the next class of C, by its position in `inside` */
+    double loss, out; /* over the classes outside of C: the sums of terms, and of coefficients */
 } full_sums;
 
 /* The classes first..end, whose scores and coefficients are z and g. Classes of C keep their scores in g. */
@@ -280,14 +280,14 @@ static void add_run(const ove_state *s, full_sums *o, uint32_t first, uint32_t e
     o->out += out;
 }
 
-/* What all classes say of an example. */
+/* Sums over all classes for an example. */
 typedef struct whole {
     double own, most; /* z_y; the largest score of C and y */
     double sum;       /* of e^(z_k - most) over C and y */
     double loss, out; /* as those of full_sums */
 } whole;
 
-/* Adds y to the sum over C, if it is not there; returns e^(z_y - most). */
+/* Adds y to the sum over C unless it is in C; returns e^(z_y - most). */
 static double add_own(whole *w, bool inside)
 {
     const double rest = exp(w->own - w->most);
@@ -295,7 +295,7 @@ static double add_own(whole *w, bool inside)
     return rest;
 }
 
-/* The coefficients of y and of the classes of C among first..end, whose scores are in g. Returns the loss. */
+/* Computes the coefficients of y and of the classes of C among first..end, whose scores are in g. Returns the loss. */
 static double finish(const ove_state *s, const xsm_example *example, whole *w, uint32_t first, uint32_t end, float *g)
 {
     const uint32_t y = example->labels[0];
@@ -310,7 +310,7 @@ static double finish(const ove_state *s, const xsm_example *example, whole *w, u
     return (s->inside_count > 0 ? w->most + log(w->sum) - w->own : 0) + w->loss;
 }
 
-/* g may be z. */
+/* Computes loss and gradient over all classes; g may be z. */
 static double full_gradient(const ove_state *s, const xsm_example *example, const float *z, float *g)
 {
     const uint32_t y = example->labels[0];
@@ -330,7 +330,7 @@ static double full_gradient(const ove_state *s, const xsm_example *example, cons
     return finish(s, example, &w, 0, s->classes, g);
 }
 
-/* Some of the classes: the sums are those of e^(z - most) over C, and loss and out of full_sums. */
+/* Sums over some of the classes: of e^(z - most) over C, and the `loss` and `out` of full_sums. */
 enum { SUM_INSIDE, SUM_LOSS, SUM_OUT, SUMS };
 
 static void part_most(const void *state, const xsm_class_block *block)

@@ -51,7 +51,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     /* A label among the candidates leaves K - Q classes outside. */
     XSMI_TRY(xsmi_negatives("ove-searched", s->negatives_option, s->classes - s->candidates + 1, &s->negatives, err));
     if (s->negatives_option < 0) {
-        s->negatives = s->classes; /* more classes are outside if a search lists fewer than Q */
+        s->negatives = s->classes; /* all: more classes are outside if a search lists fewer than Q */
     }
     return XSM_OK;
 }

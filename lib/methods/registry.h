@@ -4,8 +4,8 @@
 
 #include "estimator/estimator.h"
 
-/* Refuses a bound estimator whose gradient over all rows is not the gradient of the whole objective, and names those
- * whose is. */
+/* Refuses a bound estimator whose gradient over all rows is not the gradient of the whole objective; the message names
+ * estimators for which it is. */
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
 
 #endif

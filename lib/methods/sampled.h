@@ -17,8 +17,8 @@ typedef struct xsmi_draws {
     XSMI_OPTION_INT("negatives", xsmi_draws, negatives, "5", 1, XSM_CLASSES_MAX,                                       \
                     "classes that are drawn for each example, m")
 
-/* plan() of estimators that use all m draws, labels included; of those that also need the labels' probabilities; and of
- * those that use only draws of the other classes. */
+/* plan() functions: for estimators that use all m draws, labels included; for those that also need the labels'
+ * probabilities; and for those that use only draws of other classes. */
 void xsmi_plan_any(const void *state, xsm_draw_plan *p);
 void xsmi_plan_probabilities(const void *state, xsm_draw_plan *p);
 void xsmi_plan_others(const void *state, xsm_draw_plan *p);

@@ -272,7 +272,8 @@ static double compute_block(const xsmi_search *s, const scratch_arrays *p, const
 
 /* -- messages ------------------------------------------------------------------------------------------------------ */
 
-/* The paper's scores of the classes from slot `first` on: scores in the lists, 0 if a block did not list the class. */
+/* Sets v of the slots from `first` on to the paper's scores: those in the lists, 0 if a block did not list the
+ * class. */
 static void keep_found(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block, uint64_t example,
                        uint32_t first)
 {
@@ -341,7 +342,7 @@ static void pass_messages(const xsmi_search *s, scratch_arrays *p, const xsm_sea
     }
 }
 
-/* Begins with the labels alone. */
+/* Adds the slots of the labels, the first ones. */
 static void add_labels(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
 {
     const xsm_example *of = &block->examples[example];
@@ -454,8 +455,8 @@ static bool extend(const xsmi_search *s, const scratch_arrays *p, const xsm_sear
     return length > before;
 }
 
-/* Messages between blocks change Z. Where the lists no longer suffice, the example is computed again with longer ones,
- * so that they suffice in the end. */
+/* Computes an example with lists that grow. Messages between blocks change Z; if the lists no longer suffice then, the
+ * example is computed again with longer ones. */
 static void retrieve_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
 {
     add_labels(s, p, block, example);
@@ -526,7 +527,7 @@ void xsmi_search_gradient(void *state, const xsm_score_block *block)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 
-/* Options that 'error' needs, and that it leaves without a meaning. */
+/* Refuses options without which `error` cannot work, and those that have no meaning with it. */
 static xsm_status check_error(const xsmi_search *s, const xsmi_search_options *o, const char *estimator, xsm_error *err)
 {
     if (!(o->error > 0)) {

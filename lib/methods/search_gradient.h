@@ -31,7 +31,8 @@ typedef struct xsmi_search {
     uint64_t seed;
     double mu, least;
     double threshold; /* tau_2 */
-    double error;     /* above 0: lists grow until the sum over all other classes is at most that part of theirs */
+    double error;     /* above 0: lists grow until the sum over all other classes is at most this share of the sum over
+                         their classes */
     uint32_t classes, blocks, rounds, candidates;
     uint32_t longest; /* of the lists: Q, or with `error` the limit */
     uint32_t most_labels;

@@ -9,13 +9,14 @@
 
 #include <math.h>
 
-/* What all classes say of an example: the largest score, and the sum of e^(z_j - max). */
+/* Sums over all classes for an example: the largest score, and the sum of e^(z_j - max). */
 typedef struct whole {
     float max;
     double sum;
 } whole;
 
-/* The loss; `share` is 1/|P|, `all` the labels' weights times it, `target` the labels' scores times their weights. */
+/* Returns the loss. `share` is 1/|P|; `all` is the sum of the labels' weights times `share`; `target` is the sum of the
+ * labels' scores times their weights. */
 static double loss_of(const whole *w, double all, double target, double share)
 {
     return all * ((double)w->max + log(w->sum)) - target * share;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Names between two looks whether to go on. */
+/* Names between two polls. */
 #define NAMES_TOGETHER 4096
 
 static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)

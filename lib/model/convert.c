@@ -14,7 +14,7 @@
 
 #include <xsoftmax/stored_weights.h>
 
-/* Floats that are converted between two looks whether to go on, more if a row is longer. */
+/* Floats that are converted between two polls, more if a row is longer. */
 #define FLOATS_TOGETHER ((size_t)1 << 18)
 
 /* -- one row ------------------------------------------------------------------------------------------------------- */

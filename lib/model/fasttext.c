@@ -38,7 +38,7 @@
 #define CENTROIDS 256
 /* No count of fastText's own trees is as large. */
 #define COUNTS_MOST INT64_C(1000000000000000)
-/* Vectors copied between two looks whether to go on. */
+/* Vectors copied between two polls. */
 #define VECTORS_TOGETHER 256
 
 enum { LOSS_HS = 1, LOSS_NS, LOSS_SOFTMAX, LOSS_OVA };

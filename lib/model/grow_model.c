@@ -88,7 +88,7 @@ static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t cla
     return XSM_OK;
 }
 
-/* Weights copied between two looks whether to go on. */
+/* Weights copied between two polls. */
 #define WEIGHTS_TOGETHER ((size_t)1 << 16)
 
 /* Looks whether to go on if so many more weights are due. */

@@ -22,7 +22,7 @@ void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *ar
     s->chosen = xsmi_arena_take(arena, s->beam.trees->widest, sizeof *s->chosen);
 }
 
-/* log(p / (1 - p)) by log p, or the score of a squared hinge. */
+/* Returns log(p / (1 - p)) from log p; for a squared hinge the score itself. */
 static float odds_of(const xsmi_label_trees *l, float score)
 {
     if (l->link == XSMI_LINK_SQUARED_HINGE || score < LEAST_CORRECTED) {
@@ -45,8 +45,7 @@ static float score_of(const xsmi_label_beam *b, uint32_t class)
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-/* The logarithm of what the classes that were found leave of the total, which is 1 for trees whose probabilities sum
- * to one. */
+/* Returns the logarithm of 1 less the probabilities of the classes found, for trees whose probabilities sum to one. */
 static double log_rest(const xsmi_label_scores *s)
 {
     const double log_total = xsmi_label_beam_log_total(&s->beam);

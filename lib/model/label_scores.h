@@ -1,18 +1,18 @@
 /*
  * The classes that a beam search finds for a row in label trees, their probabilities and the row's log-loss.
  *
- * A score is the logarithm of a probability p of the tree, but for the squared hinge's link, which ranks only. For
- * XSMI_LINK_NORMALISED p must still be divided by the total of the search (xsmi_label_beam_log_total()), without which
- * it is a probability of each class by itself.
+ * A score is the logarithm of a probability p of the tree, except for the link of the squared hinge, whose scores only
+ * order the classes. For XSMI_LINK_NORMALISED p must still be divided by the total of the search
+ * (xsmi_label_beam_log_total()), without which it is a probability of each class by itself.
  *
- * With a temperature, for trees whose probabilities sum to one (p is the divided one), that of a class that was found
- * is p^scale / Z with Z = sum of p^scale over those that were found + rest^scale, where rest is what their
- * probabilities leave of 1. The other classes share rest^scale / Z in proportion to p. So all sum to one, the order of
- * those that were found stays, and a scale of 1 changes nothing; no other class is scored.
+ * With a temperature, for trees whose probabilities sum to one (p is the divided one), a class that was found has the
+ * probability p^scale / Z, with Z = sum of p^scale over those that were found + rest^scale, where rest is 1 less the
+ * sum of their p. The other classes share rest^scale / Z in proportion to p. So all sum to one, the order of those that
+ * were found stays, and a scale of 1 changes nothing; no other class is scored.
  *
- * With XSM_CALIBRATION_LABELS it is sigma(scale z + shift), z = log(p / (1 - p)), or the score of a squared hinge. So a
- * scale of 1 and a shift of 0 change nothing. The log-loss is the sum over those that were found and the row's labels:
- * the others are left out, as their probabilities are near 0.
+ * With XSM_CALIBRATION_LABELS the probability is sigma(scale z + shift), z = log(p / (1 - p)), or the score of a
+ * squared hinge. So a scale of 1 and a shift of 0 change nothing. The log-loss is the sum over those that were found
+ * and the row's labels: the others are left out, as their probabilities are near 0.
  */
 #ifndef XSMI_LABEL_SCORES_H
 #define XSMI_LABEL_SCORES_H
@@ -34,16 +34,16 @@ typedef struct xsmi_label_scores {
 typedef struct xsmi_label_target {
     size_t known;
     double found;  /* sum of the scores of labels that were found */
-    double missed; /* the same of the others */
-    double rests;  /* the logarithm of rest, or of the label's p if it is larger, for each of the others */
+    double missed; /* sum of the scores of the other labels */
+    double rests;  /* sum over those others of the logarithm of rest, or of the label's p if that is larger */
 } xsmi_label_target;
 
 /* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */
 void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s);
 
-/* What follows is of the row that was searched last. */
+/* The functions below are for the row that was searched last. */
 
-/* The log of Z, for a temperature, of scores that are not divided yet. */
+/* Returns log Z for a temperature, from scores that are not divided by the total yet. */
 double xsmi_label_log_partition(const xsmi_label_scores *s, double scale);
 /* Finds the row's labels. */
 xsmi_label_target xsmi_label_find(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels,
@@ -58,17 +58,19 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
 
 /* Whether a model's probabilities are relative to all of the classes that a search in label trees finds. */
 bool xsmi_label_is_relative(const xsm_model *m);
-/* A class's probability with a calibration; of label trees log_partition only where it is relative. */
+/* Returns a class's probability with a calibration. For label trees log_partition is only used if
+ * xsmi_label_is_relative(). */
 double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
 /* Whether a model's rows have a log-loss: probabilities must have been fitted. */
 bool xsmi_label_has_loss(const xsm_model *m);
 
 /* -- of the row that was searched last ----------------------------------------------------------------------------- */
 
-/* The log of Z with the model's calibration, without one that of the search's total: 0 unless it is relative. */
+/* Returns log Z with the model's calibration, or without one the logarithm of the search's total; 0 unless
+ * xsmi_label_is_relative(). */
 double xsmi_label_log_sum(const xsmi_label_scores *s);
-/* The row's log-loss with the model's calibration, of which xsmi_label_log_sum() gave log_sum, and how many labels are
- * known; NaN if a score is not finite. */
+/* Returns the row's log-loss with the model's calibration; log_sum is from xsmi_label_log_sum(). *known gets the number
+ * of known labels. NaN if a score is not finite. */
 double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
                        double log_sum, size_t *known);
 

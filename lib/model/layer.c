@@ -18,7 +18,7 @@ const char *const xsmi_pool_names[] = {"sum", "mean", "weighted-mean", NULL};
 #define GROUP 64
 /* Vectors that one job initialises. */
 #define PASS_VECTORS 1024
-/* Vectors copied between two looks whether to go on. */
+/* Vectors copied between two polls. */
 #define VECTORS_TOGETHER 256
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */

@@ -99,7 +99,7 @@ void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w)
 #define TRANSPOSE_SIDE 32
 /* Rows of the result of one job. */
 #define TRANSPOSE_ROWS 64
-/* Rows of the source, of which TRANSPOSE_SIDE columns are transposed, between two looks whether to go on. */
+/* Rows of the source, of which TRANSPOSE_SIDE columns are transposed, between two polls. */
 #define TRANSPOSE_POLL (TRANSPOSE_SIDE * 64)
 /* Floats of the source of one job that copies them as they are. */
 #define COPY_FLOATS ((size_t)1 << 20)

@@ -7,7 +7,7 @@
 
 /* The factor of p(k|j) / (K p(k)). */
 #define RATIO_FACTOR 4.0
-/* Rows or labels, and values of rows, between two looks whether to go on. */
+/* Rows or labels, and values of rows, between two polls. */
 #define ROWS_TOGETHER 4096
 #define VALUES_TOGETHER 4096
 
@@ -120,7 +120,7 @@ static xsm_status tally_rows(xsm_context *ctx, const xsm_dataset *d, const by_cl
         t->counts[j] = 0;
         t->all[j] = 0;
     }
-    size_t values = 0; /* since the latest look whether to go on */
+    size_t values = 0; /* since the latest poll */
     for (uint32_t k = 0; k < by->classes; k++) {
         for (uint64_t i = by->start[k]; i < by->start[k + 1]; i++) {
             xsmi_features x = xsmi_dataset_features(d, by->row[i]);

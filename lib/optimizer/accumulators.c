@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Numbers that are filled between two looks whether to go on. */
+/* Numbers that are filled between two polls. */
 #define FILL_NUMBERS ((size_t)1 << 20)
 
 static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float value, xsm_error *err)
@@ -19,7 +19,7 @@ static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float va
     return XSM_OK;
 }
 
-/* Numbers for a matrix of that layout and shape. */
+/* Allocates the numbers of a matrix with that layout and number of rows, and sets each to `initial`. */
 static xsm_status new_numbers(const xsm_optimizer *o, int32_t layout, uint32_t rows, float initial, const char *what,
                               xsmi_weights *w, xsm_error *err)
 {
@@ -92,7 +92,7 @@ void xsmi_accumulators_free(xsm_optimizer *o)
     }
 }
 
-/* Whether the model has other vectors now. */
+/* Whether the model's vectors have another shape than the accumulator's. */
 static bool has_other_vectors(const xsm_model *m, const xsmi_accumulator *accumulator)
 {
     return accumulator->vectors.weight_count > 0 && accumulator->vectors.rows != m->layer->features;

@@ -48,7 +48,7 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
     }
     if (!m->w.row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
-        m->w.unscaled = true; /* until shrink_row() changes one */
+        m->w.unscaled = true; /* until a step changes one */
     }
     return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
 }
@@ -214,7 +214,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
     }
     for (uint32_t k = first; k < first + count; k++) {
         if ((k - first) % POLL_CLASSES == POLL_CLASSES - 1) {
-            (void)xsmi_poll(s->optimizer->context); /* for the hook: a step is not left half taken */
+            (void)xsmi_poll(s->optimizer->context); /* for the hook alone: a step must be completed */
         }
         xsmi_rule_class(s, k, NULL, (size_t)s->batch->count, thread);
     }
@@ -256,7 +256,7 @@ static xsm_status fail_classes(const xsm_gradient *g, const xsm_model *m, xsm_er
                      g->model_classes, m->classes);
 }
 
-/* The optimizer can take the gradient's step on the batch. */
+/* Refuses a step that the optimizer cannot take, of a gradient on a batch. */
 static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                              xsm_error *err)
 {
@@ -290,18 +290,18 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
     return XSM_OK;
 }
 
-/* The output layer's rows: the hidden vectors of the gradient. */
+/* Sets `batch` to the output layer's rows: the hidden vectors of the gradient. */
 static void use_hidden(xsm_batch *batch, const xsm_batch *rows, const xsm_model *m, const xsmi_layer_gradient *layer)
 {
     *batch = *rows;
     batch->values = layer->hidden;
     batch->stride = layer->stride;
     batch->features = m->features;
-    batch->offsets = NULL; /* dense, whatever form the rows have */
+    batch->offsets = NULL; /* hidden vectors are dense */
     batch->index = NULL;
 }
 
-/* Whether the classes that the examples share are stepped by groups. */
+/* Whether the step on the classes that the examples share goes by groups (groups.c). */
 static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
@@ -309,7 +309,7 @@ static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
            m->score == XSM_GEOMETRY_LINEAR && !m->row_length;
 }
 
-/* The floats that each thread sums in. */
+/* Returns the floats of sums that each thread needs. */
 static size_t sums_of(const xsmi_step *s, bool product)
 {
     const xsm_optimizer *o = s->optimizer;
@@ -334,11 +334,10 @@ static void apply_one(const xsmi_step *s)
     xsmi_optimizer_step(s->optimizer, &one);
 }
 
-/* A dense gradient with at most one non-zero coefficient in so many, such as the margin's, is applied class by
- * class. */
+/* A dense gradient, such as the margin's, is applied class by class if at most one coefficient in so many is not 0. */
 #define SPARSE_PART 16
 
-/* The step of the output layer. */
+/* Takes the step of the output layer. */
 static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
 {
     const xsm_gradient *g = s->g;
@@ -359,7 +358,7 @@ static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
     return apply_listed(s, product, err);
 }
 
-/* `rows` are the batch's before a first layer. */
+/* Takes a step. `rows` is the batch before a first layer. */
 static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
@@ -393,7 +392,8 @@ static void take_head(xsm_model *m, const xsm_gradient *g)
     }
 }
 
-/* After check_step(). `whole` has the gradient of a first layer: g, or what g is a part of. */
+/* Applies a gradient after check_step(). `whole` has the gradient of a first layer: it is g, or the gradient that g is
+ * a part of. */
 static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, const xsm_gradient *whole,
                         double eta, xsm_error *err)
 {
@@ -418,7 +418,7 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     s.undoes = large && s.every && xsmi_undo_begin(&s);
     xsmi_activity shield;
     if (large && !s.undoes) {
-        xsmi_shield(&shield, o->context); /* it is not left half taken */
+        xsmi_shield(&shield, o->context); /* a step must be completed */
     }
     const xsm_status status = take_step(&s, batch, err);
     if (large && !s.undoes) {
@@ -427,15 +427,15 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     return status;
 }
 
-/* Takes the step of this rank's part of a divided model (a gradient of every class may have this part alone); it is not
- * cancelled. If `begun` is not NULL, all ranks first agree that each can take theirs, and *begun says so; otherwise a
- * rank without memory fails alone. */
+/* Takes the step of this process's part of a divided model; it cannot be cancelled. A dense gradient may have only this
+ * part. If `begun` is not NULL, all processes first agree that each can take its step, and *begun becomes true;
+ * otherwise a process without memory fails alone. */
 static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, bool *begun,
                              xsm_error *err)
 {
     const xsm_model *whole = o->whole;
     const xsm_gradient *part = g;
-    xsmi_head *head = NULL; /* a new one of the part */
+    xsmi_head *head = NULL; /* the part's new head */
     xsm_status status = XSM_OK;
     if (g->head && g->head != whole->head) {
         status = xsmi_correction_of_part(g->head, whole->part.first, o->model->classes, &head, err);
@@ -448,7 +448,7 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
     }
     const bool made = status == XSM_OK;
     status = made ? check_step(o, batch, part, eta, err) : status;
-    if (begun || (made && status != XSM_OK)) { /* all ranks whose part is made refuse the step, or none */
+    if (begun || (made && status != XSM_OK)) { /* all processes that have a part refuse the step, or none does */
         status = xsmi_together(whole, status, err);
     }
     if (begun) {
@@ -486,8 +486,8 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
     return status;
 }
 
-/* Does as xsmi_optimizer_apply() for a divided model: a step that fails on one rank, for lack of memory say, fails on
- * all, although the others have taken theirs. */
+/* As xsmi_optimizer_apply(), for a divided model: if the step fails in one process, for lack of memory say, the call
+ * fails in all, although the others have taken theirs. */
 static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                xsm_error *err)
 {

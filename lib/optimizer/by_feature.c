@@ -65,7 +65,7 @@ static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
     return (width + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE;
 }
 
-/* Whether stepping example by example through a batch of several examples would be as fast. */
+/* Whether steps example by example are as fast for the batch. */
 static bool alone(const xsm_optimizer *o)
 {
     const xsmi_feature_list *list = &o->features;
@@ -77,7 +77,8 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
     xsm_optimizer *o = s->optimizer;
     const xsm_model *m = o->model;
     const uint64_t examples = s->g->examples;
-    const uint32_t all = xsmi_optimizer_model(o)->classes; /* the choice is that of one process */
+    const uint32_t all = xsmi_optimizer_model(o)->classes; /* all classes, so that divided models choose as one process
+                                                              does */
     *done = false;
     if (m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || (o->linear && (examples == 1 || all < CLASSES_LEAST))) {
         return XSM_OK;

@@ -6,8 +6,8 @@
 
 #include "data/batch.h"
 
-/* Initialise with zeros. The examples that have feature found[f] are examples[starts[f]] to examples[starts[f + 1]],
- * and values[] has their values of the feature. */
+/* Starts as zeros. The examples that have feature found[f] are examples[starts[f]] to examples[starts[f + 1]], and
+ * values[] has their values of the feature. */
 typedef struct xsmi_feature_list {
     uint32_t *found; /* [founds] mostly rising, for sequential memory access; each once */
     size_t *starts;  /* [founds + 1] */

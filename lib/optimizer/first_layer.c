@@ -89,8 +89,8 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
     }
 }
 
-/* The layer's alpha before the step. That of tied vectors is the output layer's, whose step is taken already: its decay
- * is of both steps. */
+/* Returns the layer's alpha before the step. Tied vectors have the output layer's, whose step was already taken: one
+ * decay serves both steps. */
 static double alpha_of(const xsmi_step *s)
 {
     xsm_model *m = s->optimizer->model;
@@ -109,7 +109,7 @@ xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, x
     if (o->linear) {
         return XSM_OK;
     }
-    xsmi_layer_fold(o->model); /* earlier steps with an L2 penalty can have left a scale */
+    xsmi_layer_fold(o->model); /* earlier steps with an L2 penalty may have left a scale */
     return xsmi_feature_list_fill(o->context, &o->rows, o->model->layer->features, rows, err);
 }
 

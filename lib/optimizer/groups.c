@@ -17,7 +17,8 @@ typedef struct group_job {
     size_t stride, each; /* floats of a class's gradient; groups of a job */
 } group_job;
 
-/* The floats at the start of a thread's scratch that stay zeros, for steps of other kinds; a group's sums follow. */
+/* Returns the floats at the start of a thread's scratch that steps of other kinds expect to be zeros; a group's sums
+ * follow them. */
 static size_t zeros_of(const xsm_model *m)
 {
     return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
@@ -36,7 +37,7 @@ static uint32_t class_at(const xsmi_class_matrix *matrix, size_t i)
     return matrix->classes ? matrix->classes[i] : (uint32_t)i;
 }
 
-/* The rows that a group's step changes. */
+/* Lists the rows that a group's step changes, to be prefetched. */
 static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t classes, const float **rows)
 {
     const xsm_optimizer *o = job->step->optimizer;
@@ -67,7 +68,7 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     }
     m->kernels->rank_packed(false, sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,
                             xsmi_pitch(job->step), (size_t)examples, m->features, &queue);
-    xsmi_prefetch_queued(&queue, SIZE_MAX); /* what few examples left no time for */
+    xsmi_prefetch_queued(&queue, SIZE_MAX); /* with few examples the sums leave no time for all prefetches */
 }
 
 static void run_group(const group_job *job, size_t first, float *sums)

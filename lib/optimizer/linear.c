@@ -36,8 +36,8 @@ static void shrink_row(xsm_model *m, uint32_t k, double shrink)
 
 /*
  * Updates the lengths of rows for w + a x by ||w + a x||^2 = ||w||^2 + 2 a w.x + a^2 ||x||^2, before the rows change.
- * The accumulated rounding error stays below float32's own accuracy, because each length is recomputed now and then, or
- * when most of it is gone.
+ * The accumulated rounding error stays below float32's own accuracy, because each length is recomputed after some
+ * updates, or when most of it has cancelled.
  */
 static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *rows,
                           const float *amounts)
@@ -183,7 +183,7 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
  * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
-/* Polls are for the hook: a step is not left half taken, unless it can be undone (undo.c). */
+/* Polls only call the hook: a step must be completed, unless it can be undone (undo.c). */
 #define POLL_WORK 16384    /* features of all examples, below which a product does not poll */
 #define POLL_EXAMPLES 4096 /* between two polls of a product, for each range of classes */
 #define POLL_ROWS 64       /* between two polls of another step: examples */

@@ -121,7 +121,7 @@ static void unbind(xsm_optimizer *o)
         o->ops.unbind(o->state);
     }
     xsmi_accumulators_free(o);
-    /* Releases the sums, as it depends on the model where their zeros end. */
+    /* Releases the sums: how many of them must be zeros depends on the model. */
     xsmi_release(o->context, o->sums, o->sums_capacity, sizeof *o->sums);
     o->sums = NULL;
     o->sums_each = o->sums_capacity = 0;
@@ -174,7 +174,7 @@ XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 
-/* Binds to a model, or to this rank's part of `whole`. */
+/* Binds to a model, or to this process's part of `whole`. */
 static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_dense(model, "an optimizer", err));
@@ -187,11 +187,11 @@ static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm
     XSMI_TRY(xsmi_model_own(model, err));
     xsmi_model_drop_calibration(whole ? whole : model);
     if (model->score != XSM_GEOMETRY_LINEAR) {
-        XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
+        XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have changed weights */
     }
     xsm_model *kept = xsmi_model_retain(model),
               *divided = whole ? xsmi_model_retain(whole)
-                               : NULL; /* before the earlier one, which may be the same, is given up */
+                               : NULL; /* taken before the earlier reference, perhaps to the same model, is given up */
     unbind(o);
     o->model = kept;
     o->whole = divided;

@@ -21,7 +21,7 @@ typedef struct xsmi_accumulator {
     char *bias_name, *layer_name; /* in checkpoints */
 } xsmi_accumulator;
 
-/* Steps on fewer rows are taken as a whole: a copy of the weights would take longer than a tenth of the step. */
+/* Steps on fewer rows cannot be cancelled: copying the weights would take more than a tenth of their time. */
 #define XSMI_UNDO_ROWS 128
 
 /* The weights before the current step, of those classes that it has changed (undo.c). */
@@ -38,9 +38,9 @@ struct xsm_optimizer {
     xsm_optimizer_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
     bool linear;        /* the step is weights - eta*sum */
-    xsm_model *model;   /* a reference; NULL = not bound. Of a divided model the part of this rank. */
+    xsm_model *model;   /* a reference; NULL = not bound. Of a divided model this process's part. */
     xsm_model *whole;   /* the divided model, a reference, or NULL */
-    xsm_gradient *part; /* with it: of a step's gradient, the entries of this rank's classes */
+    xsm_gradient *part; /* with `whole`: the entries of this process's classes in a step's gradient */
     uint64_t shape;     /* of the model when it was bound */
     uint64_t steps;     /* taken since then */
     xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];
@@ -92,22 +92,23 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
 /* Returns the alpha after a decay; first multiplies scales that have become small into the rows, which changes
  * m->w.alpha. The caller sets m->w.alpha to the result after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err);
-/* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. A step on
- * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. Of a divided
- * model, a step for which a rank lacks memory fails on this rank alone, whose model is then apart, and which takes part
- * in the others' next agreement. */
+/* As xsm_optimizer_apply(), for a batch and a rate that have been checked already, for example when the gradient was
+ * computed. A step on XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller
+ * ones. On a divided model, a process without memory for the step fails alone: its model then differs from the others'
+ * (xsm_model::apart), and it takes part in their next agreement. */
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err);
 /* Takes an example's step, after xsmi_optimizer_prepare(): on a class-major model, on any thread. */
 void xsmi_optimizer_step(xsm_optimizer *o, const xsmi_example_step *s);
-/* Prefetches the memory that such a step reads besides weights and features. */
+/* Prefetches what xsmi_optimizer_step() reads besides weights and features. */
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes);
 
-/* What is in an accumulator's tensor. */
+/* The form of an accumulator's tensor. */
 typedef struct xsmi_accumulator_kind {
     bool negative; /* the numbers may be below 0 */
-    bool classes;  /* each line is a class's: of a divided model, the tensor has this rank's */
-    bool columns;  /* the same of the columns, after which there may be others */
+    bool classes;  /* each line belongs to a class: on a divided model, the tensor has the lines of this process's
+                      classes */
+    bool columns;  /* the same for columns, which further columns may follow */
 } xsmi_accumulator_kind;
 /* The accumulators, as described for xsm_estimator_ops::state_tensor(). */
 bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,

@@ -111,7 +111,7 @@ void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
     xsm_scaled_gradient g = {sizeof g, s->x->values, s->x->index, s->x->count, 0, 0};
     for (uint32_t j = 0; j < list->count; j++) {
         xsmi_row_of_class(o, list->classes[j], &row);
-        if (row.stride == 1 && o->ops.scaled) { /* the inner loop of single steps */
+        if (row.stride == 1 && o->ops.scaled) { /* the most frequent case of single steps */
             g.factor = list->coefficients[j];
             o->ops.scaled(o->state, row.weights, row.accumulators, &g, &s->step);
         } else {
@@ -129,8 +129,8 @@ static uint64_t entry_at(const xsm_gradient *g, uint32_t class, const uint64_t *
     return entries ? entries[j] : xsmi_gradient_entry(g, j, class);
 }
 
-/* Applies sums over features in any order, which are zeros before and afterwards. A feature of several examples is
- * taken at its first example; its sum is 0 at the others. */
+/* Applies a rule to a class's sums over features; sums[] is zero before and afterwards. A feature of several examples
+ * is taken at its first example; its sum is 0 at the others. */
 static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class, const uint64_t *entries, size_t count,
                         float *sums)
 {

@@ -38,7 +38,7 @@ xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
     const size_t rows = (size_t)s->batch->count, lanes = ((size_t)o->model->features + XSMI_LANES - 1) / XSMI_LANES;
-    const size_t pieces = XSMI_MAX(lanes, (size_t)1); /* not NULL without features */
+    const size_t pieces = XSMI_MAX(lanes, (size_t)1); /* so that the memory is not NULL without features */
     size_t count;
     if (!xsmi_multiply(xsmi_pitch(s), pieces, &count) ||
         !xsmi_reserve(o->context, &o->packed, &o->packed_capacity, count, sizeof *o->packed)) {

@@ -11,7 +11,7 @@ typedef struct xsmi_step {
     const xsm_gradient *g;
     const xsmi_layer_gradient *layer; /* of a model with a first layer */
     double alpha, next_alpha;         /* the model's before and after the step */
-    size_t listed;                    /* of a dense gradient: coefficients that are not 0, unless `every` */
+    size_t listed;                    /* of a dense gradient, unless `every`: its coefficients that are not 0 */
     bool every;                       /* all classes are stepped alike, whether a coefficient is 0 or not */
     bool undoes;                      /* it may be cancelled: classes are saved before they change */
     xsm_step step;
@@ -27,11 +27,12 @@ static inline bool xsmi_step_is_product(const xsmi_step *s)
 
 /* The number of multiplications that make a job worth its start, about. */
 #define XSMI_JOB_WORK 2e4
-/* The jobs of a step. On ranks a host's runner cannot fail them, as others have taken their part of the step. */
+/* Runs the jobs of a step. On a divided model a host's runner cannot make it fail, because the other processes have
+ * taken their part. */
 xsm_status xsmi_run_step(const xsmi_step *s, xsm_job job, void *state, size_t count, xsm_error *err);
-/* The same for jobs of so many multiplications in all: threads are not woken for little work. */
+/* As xsmi_run_step(), for jobs of `work` multiplications in all: uses no other threads if that is little. */
 xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err);
-/* Packs the batch's rows, which are dense, for the kernel of products; pieces are xsmi_pitch() floats apart. */
+/* Packs the batch's dense rows for the kernel of products; pieces are xsmi_pitch() floats apart. */
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err);
 static inline size_t xsmi_pitch(const xsmi_step *s)
 {
@@ -77,9 +78,10 @@ xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_
 
 /* -- cancelling (undo.c) ------------------------------------------------------------------------------------------- */
 
-/* Whether the step, on every class, may be cancelled; makes the memory for it. */
+/* Returns whether the step, on every class, may be cancelled; allocates the memory that undoing needs. */
 bool xsmi_undo_begin(const xsmi_step *s);
-/* Saves the classes first..first+count, which are going to change. False when the call was cancelled: they must not. */
+/* Saves the classes first..first+count before they change. Returns false if the call was cancelled: they must not
+ * change then. */
 bool xsmi_undo_save(const xsmi_step *s, uint32_t first, size_t count);
 /* Puts back what was saved. */
 void xsmi_undo_step(const xsmi_step *s);
@@ -92,9 +94,9 @@ void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s);
 void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count);
 /* Applies a gradient that is summed already. */
 void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float bias);
-/* The classes first..first+count of a gradient that has every class. */
+/* Applies a dense gradient to the classes first..first+count. */
 void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint32_t thread);
-/* The floats that each thread needs for it. */
+/* Returns the floats of sums that each thread needs for xsmi_linear_range(). */
 size_t xsmi_linear_sums(const xsmi_step *s);
 void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile);
 
@@ -144,7 +146,7 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
 /* The rule for the biases first + index[i], or first + i, with the gradients of x. */
 void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step);
 void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s);
-/* Does as xsmi_linear_class(); entries NULL: the entry of the class in each of `count` examples. */
+/* As xsmi_linear_class(), by the table's rule; entries NULL: the class's entry in each of `count` examples. */
 void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count, uint32_t thread);
 void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t thread);
 

@@ -2,8 +2,8 @@
  * Large steps that can be cancelled. The weights of some classes are copied before they change, while they are in the
  * cache for the step, and copied back when the call is cancelled before the step has ended: the model is as before.
  *
- * That is for the steps that take long: dense gradients of many dense rows, a product of matrices. The copy costs a
- * part of their time that falls with the number of rows.
+ * Only steps that take long can be undone: dense gradients of many dense rows, which are products of matrices. The copy
+ * costs a part of their time that falls with the number of rows.
  */
 #include "base/activity.h"
 #include "base/context.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Multiplications a second: steps that end before the hook is called once are not cancelled. */
+/* Multiplications a second. Steps that end before the hook would be called need not be undone. */
 #define FAST 2e10
 
 /* Arrays of the shape of the weights that a step changes. */

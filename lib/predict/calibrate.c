@@ -15,18 +15,18 @@
 #include <math.h>
 #include <string.h>
 
-/* Binary logarithms of the ratio of neighbours in the first pass and in the last: the polynomial through five points so
- * close has the minimum to about five digits. */
+/* Binary logarithms of the ratio of neighbouring factors in the first pass and in the last, after which the polynomial
+ * through five points gives the minimum to about five digits. */
 #define FIRST_RATIO 1.0
 #define LAST_RATIO 0.0625
 /* A log-loss that float32 scores cannot tell from zero. */
 #define LOSS_LEAST 1e-7
-/* Halvings of golden sections, after which nothing is left to find. */
+/* Golden sections, which reach the precision of a double. */
 enum { SECTIONS = 40 };
 /* Newton's method: passes at most. */
 enum { NEWTON_PASSES = 60 };
 
-/* Scores all rows at the job's points; the means over the rows are in *out. */
+/* Scores all rows at the job's points and sets *out to the means over the rows. */
 static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_error *err)
 {
     XSMI_TRY(xsmi_run(job->context, job->way->run, job, job->jobs, err));
@@ -73,7 +73,7 @@ static xsm_status fail_unbounded(xsm_error *err, double scale)
                      scale);
 }
 
-/* The best point; of equal ones that nearest to the middle. */
+/* Returns the best point; of equal ones that nearest to the middle. */
 static int best_of(const double *f)
 {
     int best = XSMI_STEPS;
@@ -84,7 +84,7 @@ static int best_of(const double *f)
     return best;
 }
 
-/* The polynomial through five values at 0, 1, ..., 4 (Newton's forward differences). */
+/* Returns the value at x of the polynomial through five values at 0, 1, ..., 4 (Newton's forward differences). */
 static double polynomial(const double *f, double x)
 {
     double differences[5], sum = 0, product = 1;
@@ -99,7 +99,8 @@ static double polynomial(const double *f, double x)
     return sum;
 }
 
-/* The least value of that polynomial between the neighbours of a point, by golden sections. */
+/* Returns where that polynomial is least between the neighbours of a point, by golden sections; *least gets the
+ * value. */
 static double interpolate(const double *f, int point, double *least)
 {
     const double share = (sqrt(5) - 1) / 2;
@@ -117,8 +118,8 @@ static double interpolate(const double *f, int point, double *least)
     return first + (low + high) / 2;
 }
 
-/* The minimum of the log-loss over the logarithm of the factor, which has one: it is brought between two neighbours of
- * ever finer grids, and then to that of a polynomial through the points about it. */
+/* Finds the minimum of the log-loss, which has a single one, over the logarithm of the factor: it is bracketed between
+ * neighbours in ever finer grids, then taken from the polynomial through the points around it. */
 static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *r, xsm_error *err)
 {
     job->pass = XSMI_PASS_FACTORS;
@@ -150,12 +151,12 @@ static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibr
             ratio /= XSMI_STEPS;
             continue;
         }
-        /* At an end there is nothing to interpolate, nor where the scores of a row are all the same. */
+        /* There is nothing to interpolate at an end, or if all scores of each row are equal. */
         const bool flat = best == 0 || best == XSMI_POINTS - 1 || (f[best - 1] == f[best] && f[best + 1] == f[best]);
         const double at = flat ? best : interpolate(f, best, &r->log_loss);
         r->log_loss = flat ? f[best] : r->log_loss;
         r->scale = (double)(float)exp2(middle + (at - best) * ratio);
-        const int start = flat ? best : XSMI_CLAMP(best - 2, 0, XSMI_POINTS - 5); /* as interpolate() has it */
+        const int start = flat ? best : XSMI_CLAMP(best - 2, 0, XSMI_POINTS - 5); /* as in interpolate() */
         for (uint64_t i = 0; job->each && i < job->rows; i++) {
             const double *losses = job->losses[i] + start;
             job->each[i].log_loss = flat ? *losses : polynomial(losses, at - start);
@@ -208,8 +209,8 @@ static double calibration_error(const xsmi_calibrate_sums *s, int point)
     return sum / s->labelled;
 }
 
-/* Goes from no calibration to the fitted numbers as far as the calibration error of the best class is no larger than
- * before: the log-loss, which falls all the way, is not decided by that class alone, nor by rows of unknown labels. */
+/* Goes from no calibration towards the fitted numbers only as far as the calibration error of the best class does not
+ * rise. The log-loss falls all the way, but other classes take part in it, and rows of unknown labels do not. */
 static xsm_status stop_where_worse(xsmi_calibrate_job *job, xsm_calibrate_result *r, xsm_error *err)
 {
     const bool factor = job->method == XSM_CALIBRATION_TEMPERATURE;

@@ -9,10 +9,10 @@
 
 #include <xsoftmax/calibrate.h>
 
-/* Fits a calibration to at most `most` rows (0 = all) and leaves the model as it is; a calibration that it has is not
- * looked at. `once`: the temperature is found in a single pass, to a hundredth, from a quarter to four. `each`, [rows],
- * gets the log-losses of all rows, which have a known label, after calibration, and their precision: only for a
- * temperature, of a model in one process that is no label tree; else NULL. */
+/* Fits a calibration to at most `most` rows (0 = all). The model does not change, and a calibration that it has is
+ * ignored. `once`: the temperature is found in a single pass, to a hundredth, between a quarter and four. `each`,
+ * [rows], or NULL, gets the log-loss after calibration and the precision of each row, all of which must have a known
+ * label: only for a temperature of a model that is in one process and no label tree. */
 xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_dataset *rows, int32_t method,
                           uint64_t most, bool once, xsmi_row_outcome *each, xsm_calibrate_result *r, xsm_error *err);
 

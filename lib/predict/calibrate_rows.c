@@ -9,16 +9,16 @@
 
 #include <math.h>
 
-/* One thread's scratch, and what the tiles of a job are added to. */
+/* One thread's scratch, and the sums of a job. */
 typedef struct job_sums {
     const xsmi_calibrate_job *job;
     const xsm_model *model;
     size_t numbers;          /* xsmi_calibrate_numbers() */
     xsmi_features *features; /* [XSMI_CALIBRATE_ROWS] */
     size_t counts[XSMI_TILE_BLOCKS];
-    float *max;          /* [numbers][XSMI_CALIBRATE_ROWS] of the class run */
+    float *max;          /* [numbers][XSMI_CALIBRATE_ROWS] of the current class run */
     double *sum;         /* the same */
-    xsmi_log_sum *total; /* [numbers][XSMI_CALIBRATE_ROWS] of the class runs before */
+    xsmi_log_sum *total; /* [numbers][XSMI_CALIBRATE_ROWS] of the class runs before it */
     float *scaled;       /* tiles */
     float *best;         /* [XSMI_CALIBRATE_ROWS] the largest score so far, and its class, if outcomes are wanted */
     uint32_t *best_class;
@@ -52,7 +52,7 @@ static void start_run(job_sums *s, size_t at)
     s->sum[at] = 0;
 }
 
-/* Ends the runs of some rows, and starts the next ones. */
+/* Ends the class runs of some rows, and starts the next ones. */
 static void end_runs(job_sums *s, size_t position, size_t rows)
 {
     for (size_t n = 0; n < s->numbers; n++) {
@@ -171,7 +171,7 @@ static void score_rows(job_sums *s, uint64_t first, size_t rows)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* The sum of the scores of a row's known labels, and their number. */
+/* Sums the scores of a row's known labels; returns their number. */
 static size_t sum_labels(const job_sums *s, uint64_t row, const xsmi_features *x, double *sum)
 {
     const xsm_model *m = s->model;
@@ -192,8 +192,8 @@ static size_t sum_labels(const job_sums *s, uint64_t row, const xsmi_features *x
     return known;
 }
 
-/* Adds row `row` of the data to sums that began with failed = UINT64_MAX: its joined sums, [numbers], the sum of the
- * scores of its known labels, and their number. */
+/* Adds row `row` of the data to p, in which failed was UINT64_MAX at first. The row has the joined sums `sums`
+ * [numbers], and `known` known labels whose scores sum to `target`. */
 static void add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_sum *sums, double target, size_t known,
                     xsmi_calibrate_sums *p)
 {

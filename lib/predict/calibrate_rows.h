@@ -1,7 +1,7 @@
 /*
- * One pass over the rows of a calibration: what it needs of the scores is computed at once, as they are never stored:
- * the log-losses at several factors, or the derivatives by both numbers. Jobs have fixed rows, and their sums are added
- * in the order of the rows, so that the result does not depend on the threads.
+ * One pass over the rows of a calibration. It computes all that is needed from the scores, which are not stored: the
+ * log-losses at several factors, or the derivatives by both numbers. Jobs have fixed rows, and their sums are added in
+ * the order of the rows, so that the result does not depend on the threads.
  */
 #ifndef XSMI_CALIBRATE_ROWS_H
 #define XSMI_CALIBRATE_ROWS_H
@@ -17,8 +17,8 @@
 
 /* Rows of a job. */
 #define XSMI_CALIBRATE_ROWS XSMI_TILE_ROWS
-/* Factors of a pass: one in the middle, and XSMI_STEPS on each side, which reach the neighbours of the best one before.
- */
+/* Factors of a pass: one in the middle, and XSMI_STEPS on each side, up to the neighbours of the best one in the pass
+ * before. */
 enum { XSMI_STEPS = 4, XSMI_POINTS = 2 * XSMI_STEPS + 1 };
 
 /* What a pass computes. */
@@ -29,12 +29,13 @@ enum {
 };
 
 typedef struct xsmi_calibrate_sums {
-    double sums[XSMI_POINTS]; /* of these XSMI_PLATT_SUMS for branches; each row as often as its weight says */
+    double sums[XSMI_POINTS]; /* the first XSMI_PLATT_SUMS for XSMI_PASS_BRANCHES; each row is multiplied by its
+                                 weight */
     double weight;            /* of the rows with a known label */
     uint64_t rows;            /* their number */
     uint64_t failed;          /* first row whose scores are not finite, or UINT64_MAX */
-    /* Label trees: over rows with any label, by point and bin, the sum of the best classes' probabilities, less one for
-     * each that is a label. */
+    /* Label trees: over rows with any label, by point and bin, the sum of the best class's probability less 1 if it is
+     * a label. */
     double gap[XSMI_POINTS][XSMI_BINS];
     double labelled; /* the weight of these rows */
 } xsmi_calibrate_sums;
@@ -59,10 +60,10 @@ struct xsmi_calibrate_job {
     int32_t method;
     int32_t pass;                  /* XSMI_PASS_* */
     float points[XSMI_POINTS];     /* factors */
-    float shifts[XSMI_POINTS];     /* the same of XSM_CALIBRATION_LABELS */
+    float shifts[XSMI_POINTS];     /* shifts, for XSM_CALIBRATION_LABELS */
     xsmi_row_outcome *each;        /* [rows] gets outcomes; NULL: they are not needed */
     double (*losses)[XSMI_POINTS]; /* [rows] log-losses at all factors, with `each` */
-    uint64_t labelled;             /* rows that count, of the last pass over branches */
+    uint64_t labelled;             /* rows with a known label, in the last XSMI_PASS_BRANCHES */
     size_t jobs;
     xsmi_calibrate_sums *partials; /* [jobs] */
     unsigned char *scratch;        /* [threads][scratch_each] */
@@ -74,7 +75,7 @@ static inline uint64_t xsmi_calibrate_row(const xsmi_calibrate_job *job, uint64_
     return xsmi_sample_row(job->dataset->rows, job->rows, i);
 }
 
-/* Sums over all classes that a pass makes for each row. */
+/* Returns the number of sums over all classes that a pass makes for each row. */
 static inline size_t xsmi_calibrate_numbers(const xsmi_calibrate_job *job)
 {
     return job->method == XSM_CALIBRATION_LABELS ? (size_t)XSMI_PLATT_SUMS : XSMI_POINTS;

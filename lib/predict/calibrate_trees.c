@@ -1,4 +1,4 @@
-/* A pass over the classes that a beam search finds in label trees: what is fitted is what prediction reports. */
+/* A pass over the classes that a beam search finds in label trees, as prediction finds them. */
 #include "predict/calibrate_rows.h"
 
 #include "base/activity.h"
@@ -21,7 +21,7 @@ static size_t scratch_bytes(const xsmi_calibrate_job *job)
     return counted.used;
 }
 
-/* The log-losses at all points, and the gaps of the best class, whose score is `best`. */
+/* Computes the log-losses at all points, and adds the gaps of the best class, whose score is `best`. */
 static void judge(const xsmi_calibrate_job *job, const xsmi_label_scores *s, const xsmi_features *x,
                   const uint32_t *labels, size_t count, float best, double right, double times, xsmi_calibrate_sums *p,
                   double *losses)

@@ -20,8 +20,8 @@
 
 #include <math.h>
 
-/* If seconds are limited: the rows of the first sample; how many times larger the next one is at most; the share of the
- * time left that it is expected to take. */
+/* If seconds are limited: the rows of the first sample; how many times larger the next one is at most; and the share of
+ * the remaining time that it is expected to take. */
 enum { FIRST_SAMPLE = 128, SAMPLE_GROWTH = 8 };
 #define SAMPLE_SHARE 0.8
 /* Arrays of an xsm_metrics. */
@@ -69,7 +69,7 @@ static void write_measures(const xsmi_evaluate_job *job, const total *sum, const
     const uint32_t top = job->top;
     const struct {
         double *to;
-        int sum, by; /* 0: the weight of the rows */
+        int sum, by; /* the measure by whose sum it is divided; 0: the weight of the rows */
     } means[] = {
         {m->precision, XSMI_PRECISION, 0},          {m->ndcg, XSMI_NDCG, 0},     {m->psp, XSMI_PSP, XSMI_PSP_BEST},
         {m->psndcg, XSMI_PSNDCG, XSMI_PSNDCG_BEST}, {m->recall, XSMI_RECALL, 0}, {m->hits, XSMI_HITS, 0},
@@ -115,7 +115,7 @@ static xsm_status finish(const xsmi_evaluate_job *job, const total *sum, xsm_met
     return XSM_OK;
 }
 
-/* 1/propensity of every class, and of a class without training rows. */
+/* Fills weights[] with 1/propensity of every class, then of a class without training rows. */
 static void fill_weights(const xsm_model *m, double a, double b, double *weights)
 {
     for (uint32_t k = 0; k <= m->classes; k++) {
@@ -303,7 +303,7 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     return status;
 }
 
-/* Compares what is wanted. */
+/* Compares the requests of all processes. */
 static xsm_status agree_options(const xsm_model *model, const xsm_evaluate_options *o, const xsm_metrics *m,
                                 xsm_error *err)
 {

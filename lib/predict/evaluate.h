@@ -21,23 +21,24 @@ typedef struct xsmi_evaluate_scratch {
     size_t capacity;
 } xsmi_evaluate_scratch;
 
-/* What a row says of a model. */
+/* The measures of one row. */
 typedef struct xsmi_row_outcome {
-    double log_loss; /* of its known labels; 0 without any */
-    double first;    /* whether the best class is one of its labels: precision@1 */
-    /* @xsm_metrics.top; 0 where no measure of a ranking is wanted */
+    double log_loss; /* over its known labels; 0 without any */
+    double first;    /* precision@1: 1 if the best class is one of its labels, else 0 */
+    /* at k = xsm_metrics.top; 0 if no measure of rankings is wanted */
     double precision, ndcg, hits, reciprocal_rank;
 } xsmi_row_outcome;
 
-/* xsm_evaluate() with that memory. `each`, [rows], gets the outcomes of the rows, which all have a label; NULL: they
- * are not wanted. */
+/* xsm_evaluate() with that memory. `each`, [rows], gets the measures of each row, all of which must have a label; NULL:
+ * not wanted. */
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
                          xsmi_evaluate_scratch *kept, xsmi_row_outcome *each, xsm_metrics *metrics, xsm_error *err);
-/* Evaluates training rows during training, `how` an XSM_EVALUATE_* value, XSM_EVALUATE_NONE excepted. `seconds` are
- * those of training so far; *sample are the rows of the first evaluation, which this sets, and 0 before. */
+/* Evaluates training rows during training. `how` is an XSM_EVALUATE_* value other than XSM_EVALUATE_NONE. `seconds` is
+ * the time of training so far. *sample is 0 before the first evaluation, which sets it to the number of rows to
+ * evaluate. */
 xsm_status xsmi_evaluate_train(xsm_context *ctx, const xsm_model *model, const xsm_dataset *train, int32_t how,
                                double seconds, uint64_t *sample, xsm_metrics *metrics, xsm_error *err);
-/* Refuses what is none of these values. */
+/* Refuses a value that is not an XSM_EVALUATE_* value. */
 xsm_status xsmi_check_evaluate_train(int32_t how, xsm_error *err);
 /* Releases the memory. */
 void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s);

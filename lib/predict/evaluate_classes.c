@@ -1,9 +1,10 @@
 /*
- * Evaluation class by class: what is predicted for a row, as a set, and its labels (metrics.h has the formulas).
+ * Evaluation class by class: compares the set of classes predicted for a row with its labels (metrics.h has the
+ * formulas).
  *
  * Predictors, one a thread, list what is predicted for some rows, which are then counted in their order, so that the
- * result does not depend on the threads. Where a row may have more classes than its list is long, all lists become
- * longer and the rows are predicted again.
+ * result does not depend on the threads. If a row may have more classes than fit into its list, all lists become longer
+ * and the rows are predicted again.
  */
 #include "predict/predict.h"
 
@@ -28,17 +29,17 @@ typedef struct classes_job {
     const xsm_dataset *dataset;
     double threshold;
     uint32_t top, beam;
-    size_t threads;             /* that may predict at a time */
+    size_t threads;             /* most that predict at a time */
     uint64_t first;             /* row of the round */
     xsm_predictor **predictors; /* [threads] */
     uint32_t *classes;          /* [threads][JOB_ROWS][top] */
     uint32_t *lengths;          /* [threads][JOB_ROWS] */
     xsm_error *errors;          /* [threads] */
-    /* What was counted, by weight. */
+    /* The counts, by weight. */
     double *labels, *predicted, *right; /* [K] */
-    double label_sum, weight;           /* of labels, unseen ones too; of rows */
+    double label_sum, weight;           /* label_sum: of labels, unseen ones included; weight: of rows */
     uint64_t rows;
-    bool confused; /* pairs are wanted */
+    bool confused; /* pairs of classes that are confused are wanted */
     xsm_confusion *pairs;
     size_t pair_count, pair_room;
 } classes_job;
@@ -57,7 +58,7 @@ static int by_rows(const void *a, const void *b)
     return p->rows != q->rows ? XSMI_COMPARE(q->rows, p->rows) : by_classes(a, b);
 }
 
-/* Makes one pair of equal ones. */
+/* Merges equal pairs. */
 static xsm_status merge_pairs(classes_job *job, xsm_error *err)
 {
     if (!xsmi_heap_sort_polled(job->context, job->pairs, job->pair_count, sizeof *job->pairs, by_classes)) {
@@ -119,7 +120,7 @@ static xsm_status add_row(classes_job *job, uint64_t row, const uint32_t *classe
     return XSM_OK;
 }
 
-/* The rows of job `index` of the round; none beyond the last. */
+/* Returns the rows of job `index` of the round; no rows after the last. */
 static xsm_batch batch_of(const classes_job *job, size_t index)
 {
     const uint64_t first = XSMI_MIN(job->first + (uint64_t)index * JOB_ROWS, job->dataset->rows);
@@ -152,7 +153,7 @@ static void free_predictors(classes_job *job)
     job->classes = NULL;
 }
 
-/* Makes predictors of `top` classes a row in place of those that there are. */
+/* Replaces the predictors by ones of `top` classes a row. */
 static xsm_status make_predictors(classes_job *job, uint32_t top, xsm_error *err)
 {
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
@@ -222,7 +223,8 @@ static xsm_status run_rows(classes_job *job, xsm_error *err)
 
 /* -- results ------------------------------------------------------------------------------------------------------- */
 
-/* Labels that the model lacks are classes with an F1 of 0. Rows from memory do not say which of them are the same. */
+/* Returns the number of classes that the model lacks, each with an F1 of 0. Rows from memory do not tell which unseen
+ * labels are equal. */
 static uint32_t unseen_classes(const xsm_dataset *d)
 {
     return (uint32_t)XSMI_MIN(d->counted.unseen_labels, d->unseen_classes);
@@ -342,7 +344,7 @@ static xsm_status choose_threshold(const xsm_model *model, const xsm_dataset *da
     return XSM_OK;
 }
 
-/* Reads what the caller gives, and checks it. */
+/* Reads and checks the caller's structs. */
 static xsm_status read_request(const xsm_model *model, const xsm_dataset *dataset,
                                const xsm_class_metrics_options *options, const xsm_class_metrics *metrics,
                                xsm_class_metrics_options *o, xsm_class_metrics *m, xsm_error *err)
@@ -372,7 +374,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     return choose_threshold(model, dataset, &o->threshold, err);
 }
 
-/* Compares what is wanted. */
+/* Compares the requests of all processes. */
 static xsm_status agree_options(const xsm_model *model, const xsm_class_metrics_options *o, const xsm_class_metrics *m,
                                 xsm_error *err)
 {

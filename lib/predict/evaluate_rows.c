@@ -30,7 +30,7 @@ typedef struct scratch {
     float *hidden;           /* for the model's first layer */
     float *label_scores;     /* of every row with several labels, one row after another; NULL: not computed yet */
     void *model;             /* of the model; NULL: label trees are searched */
-    xsmi_label_scores trees; /* where label trees are searched */
+    xsmi_label_scores trees; /* for searches in label trees */
 } scratch;
 
 static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
@@ -49,7 +49,7 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
         xsmi_label_scores_divide(job->model, XSMI_MAX(job->beam, top), arena, &p.trees);
         return p;
     }
-    uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
+    uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* a few rows need less memory */
     blocks = XSMI_MIN(blocks, XSMI_TILE_BLOCKS);
     size_t bytes = xsmi_together_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
@@ -88,7 +88,7 @@ static uint32_t best_weights(const xsmi_evaluate_job *job, const uint32_t *label
     return kept;
 }
 
-/* Adds the measures of a row's ranking, so many times, to the sums of a job of the round, and fills the row's own. */
+/* Adds the measures of a row's ranking, times `times`, to the sums of a job of the round, and fills the row's own. */
 static void add_measures(const xsmi_evaluate_job *job, size_t index, double times, const uint32_t *labels, size_t count,
                          const uint32_t *top_class, double *best, xsmi_row_outcome *out)
 {
@@ -128,8 +128,8 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, double time
     out->reciprocal_rank = first;
 }
 
-/* The log-loss of a row by the sum of the calibrated scores of its labels. It is not negative, but the scores may have
- * been added in another order. */
+/* Returns the log-loss of a row from the sum of its labels' calibrated scores. It is limited to 0, because rounding may
+ * make it negative. */
 static double loss_of(const xsmi_calibration *c, double log_sum_exp, double target, double known)
 {
     const double loss = log_sum_exp - (c->method == XSM_CALIBRATION_LABELS ? target : target / known);
@@ -166,7 +166,7 @@ static void add_labels(const xsmi_evaluate_job *job, size_t i, const uint32_t *l
     r->loss[i] = r->known[i] > 0 ? loss_of(&m->calibration, r->log_sum_exp[i], target, (double)r->known[i]) : 0;
 }
 
-/* Adds row i of a job of the round, which was scored. */
+/* Adds row i, which was scored, of a job of the round. */
 static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratch *here)
 {
     xsmi_evaluated *p = &job->partials[index];
@@ -201,7 +201,7 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     const bool right = top_class[0] != XSMI_NO_CLASS && xsmi_contains(labels, count, top_class[0]);
     const float best = here->top_score[i * job->top];
     const double sure = xsmi_class_probability(m, &m->calibration, best, log_sum_exp);
-    if (!isfinite(sure)) { /* scores so large that the best one and their sum are rounded apart */
+    if (!isfinite(sure)) { /* scores are so large that rounding separates the best one from their log-sum */
         p->failed = XSMI_MIN(row, p->failed);
         return;
     }
@@ -218,7 +218,7 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     }
 }
 
-/* What is computed of all classes for a job's rows. */
+/* Says what is to be computed over all classes for a job's rows. */
 static xsmi_score_all all_scores(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
 {
     const job_rows *r = here->rows;
@@ -287,7 +287,7 @@ static void list_rows(const xsmi_evaluate_job *job, uint64_t first, size_t rows,
     }
 }
 
-/* Adds up what the scores of a job's rows say. */
+/* Adds the measures of a job's rows. */
 static void add_rows(const xsmi_evaluate_job *job, size_t index, uint64_t first, size_t rows, scratch *here)
 {
     memset(&job->partials[index], 0, sizeof job->partials[index]);
@@ -303,7 +303,7 @@ static void add_rows(const xsmi_evaluate_job *job, size_t index, uint64_t first,
     xsmi_advance(job->context, rows);
 }
 
-/* The first row of a job of the round, and the number of its rows. */
+/* Sets *first to the first row of a job of the round, and returns the number of its rows. */
 static size_t rows_of(const xsmi_evaluate_job *job, size_t index, uint64_t *first)
 {
     *first = (uint64_t)(job->first + index) * XSMI_EVALUATE_ROWS;

@@ -1,5 +1,5 @@
 /*
- * The rows of an evaluation: a job scores some of them, and adds up their measures.
+ * The rows of an evaluation: a job scores some of them and adds their measures.
  */
 #ifndef XSMI_EVALUATE_ROWS_H
 #define XSMI_EVALUATE_ROWS_H
@@ -11,10 +11,10 @@
 /* Rows of a job. */
 #define XSMI_EVALUATE_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
 
-/* Sums over the rows of one job; all but the numbers of rows and labels count each row as often as its weight says. */
+/* Sums over the rows of one job. All but the numbers of rows and labels multiply each row by its weight. */
 typedef struct xsmi_evaluated {
     double log_loss;
-    /* Sums by bin: the probabilities of the best classes, and how many of these are labels. */
+    /* Sums by bin: the probabilities of the best classes, and the weight of those that are labels. */
     double sure[XSMI_BINS], right[XSMI_BINS];
     double weight, known_weight, wrong; /* weights of rows: of those with a label, with a known one, of wrong ones */
     uint64_t rows, known_rows, unlabelled, unseen_labels;
@@ -43,12 +43,12 @@ typedef struct xsmi_evaluate_job {
     bool ranked;              /* measures are wanted */
     uint64_t rows;            /* to evaluate, of the dataset's */
     uint32_t beam;            /* width of searches in label trees */
-    bool lossless;            /* there is no log-loss */
+    bool lossless;            /* the model has no log-loss */
     uint64_t most;            /* rows with scratch, at most those of a job */
     size_t jobs, round;       /* all jobs; the most in a round */
     size_t first;             /* first job of the round */
     xsmi_evaluated *partials; /* [jobs of a round] */
-    double *measures;         /* [jobs of a round][XSMI_MEASURES][top] where they are wanted */
+    double *measures;         /* [jobs of a round][XSMI_MEASURES][top] if `ranked` */
     size_t weight_count;      /* K+1, or 0 */
     double *weights;          /* [weight_count] 1/propensity of each class, then of an unseen one; NULL = unknown */
     double *discounts;        /* [top] 1/log2(j + 2) */
@@ -59,7 +59,7 @@ typedef struct xsmi_evaluate_job {
 
 /* Bytes of a thread's scratch. */
 size_t xsmi_evaluate_scratch_bytes(const xsmi_evaluate_job *job);
-/* Evaluates the rows of a job of the round, as xsmi_run() calls it with the xsmi_evaluate_job. */
+/* Evaluates the rows of a job of the round, for xsmi_run() with an xsmi_evaluate_job. */
 void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread);
 /* The same for a model that all processes score together, on the context's threads: one job after another. */
 xsm_status xsmi_evaluate_rows_together(const xsmi_evaluate_job *job, size_t index, xsm_error *err);

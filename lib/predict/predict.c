@@ -49,7 +49,7 @@ static size_t all_scratch(const xsm_predictor *p)
 static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
-/* How classes are found: bytes of scratch, and the prediction of a batch that was read. */
+/* A way to find classes: the bytes of scratch that it needs, and its function that predicts a batch. */
 typedef struct way {
     size_t (*scratch)(const xsm_predictor *p);
     xsm_status (*run)(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
@@ -83,8 +83,8 @@ xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *i
     return XSM_OK;
 }
 
-/* Checks that model and index have not changed since the predictor was made, except for weights and data that follows
- * from their order: another layout, or a rebuilt index, may need more scratch. */
+/* Checks that model and index have not changed since the predictor was made. Weights may change, and so may their
+ * layout and a rebuilt index, which may need more scratch. */
 static xsm_status check_model(xsm_predictor *p, xsm_error *err)
 {
     const xsm_model *m = p->model;
@@ -184,7 +184,7 @@ static xsm_status run_piece(xsm_predictor *p, const xsm_batch *batch, size_t fir
     return xsmi_together_score_rows(p->model, &wanted, NULL, p->scratch, p->context, XSM_OK, err);
 }
 
-/* A row of a model with a hierarchy, whose scores are already log-probabilities. */
+/* Searches the best classes of a row in a hierarchy, whose scores are already log-probabilities. */
 static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
                              const xsmi_top *list, double *probabilities)
 {
@@ -205,8 +205,8 @@ static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_
     return xsmi_predict_rows(p, to, search_hierarchy, &own, err);
 }
 
-/* Whether the scores of chosen classes are to the bit those of all, and the rows of a piece need those of few. A row
- * against single classes takes as long as some 24 of a block against all that are left, by the classes. */
+/* Whether the rows of a piece need the scores of few classes, and scores of chosen classes have the same bits as scores
+ * of all. Per class, scoring single classes takes some 24 times as long as scoring all in tiles. */
 static bool needs_few(const xsm_predictor *p, const xsm_prediction *to, const xsmi_row_filter *filters, size_t rows)
 {
     uint64_t left = 0;
@@ -217,7 +217,7 @@ static bool needs_few(const xsm_predictor *p, const xsm_prediction *to, const xs
            32 * left <= (uint64_t)p->classes * (24 + rows);
 }
 
-/* Screens a single row of which no sum over all classes is needed. False if its classes are yet to be scored. */
+/* Screens a single row that needs no sum over all classes. False if its classes still have to be scored. */
 static bool screen_row(xsm_predictor *p, const xsm_prediction *to, size_t row)
 {
     if (xsmi_predict_sums(p, to) || !xsmi_model_screens(p->model, xsmi_batch_sparse(to->batch), p->top)) {
@@ -237,7 +237,7 @@ static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, doub
     }
 }
 
-/* A piece of rows whose classes are all scored, or those that are left. */
+/* Predicts a piece of rows by scoring all classes, or all that the filter leaves. */
 static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t first, size_t rows, xsm_error *err)
 {
     const xsm_batch *batch = to->batch;

@@ -1,8 +1,8 @@
 /*
  * The internal interface of predictors: one thread's scratch, for all classes or a hierarchy (predict.c), an index
  * (predict_index.c), a beam in the model's tree (predict_beam.c) or in label trees (predict_labels.c), or a shortlist
- * (predict_shortlist.c); and what rows may get (predict_filter.c).
- * xsm_predict() divides rows among threads (predict_workers.c).
+ * (predict_shortlist.c); and filters, which say which classes a row may get (predict_filter.c). xsm_predict() divides
+ * rows among threads (predict_workers.c).
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
@@ -19,33 +19,33 @@
 /* Rows scored together against all classes. */
 #define XSMI_PIECE (XSMI_LANES * XSMI_TILE_BLOCKS)
 
-/* Classes of a shortlist that are scored, where nobody says. */
+/* The default number of classes of a shortlist that are scored. */
 
 /* A label tree that finds classes for the model. */
 typedef struct xsmi_shortlist {
     const xsm_model *model;        /* a reference, or NULL */
     const xsmi_label_trees *trees; /* the model's */
-    uint32_t *match;               /* [classes] which class of the model each of the tree is */
+    uint32_t *match;               /* [classes] the class of the model that each class of the tree is */
     uint32_t candidates;           /* most classes that are scored for a row */
 } xsmi_shortlist;
 
-/* What filtered rows need; allocated with the first filter, and again where another layout of the model needs more. */
+/* Memory for filtered rows, allocated with the first filter, and again if another layout of the model needs more. */
 typedef struct xsmi_filtered {
     void *memory;
     size_t size;
     xsmi_row_filter *filters; /* [XSMI_PIECE] */
-    uint32_t *classes;        /* some that are scored together */
-    float *scores;            /* theirs */
+    uint32_t *classes;        /* classes that are scored together */
+    float *scores;            /* their scores */
     float *hidden;            /* for a first layer */
     float *chosen;            /* for xsmi_model_chosen_scores() */
     void *listed;             /* for xsmi_model_score_listed() */
-    bool sums;                /* the call wants probabilities relative to what a beam finds */
+    bool sums;                /* the call wants probabilities that are relative to the classes that a beam finds */
 } xsmi_filtered;
 
 /* A thread's predictor (predict_workers.c). */
 typedef struct xsmi_worker {
     xsm_predictor *predictor;
-    /* Its first job that failed, in a run: */
+    /* Its first job that failed in a run: */
     size_t failed; /* SIZE_MAX = none */
     xsm_status status;
     xsm_error err;
@@ -69,12 +69,13 @@ struct xsm_predictor {
     uint32_t classes, width; /* of the output layer */
     const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */
-    uint32_t reach;          /* the widest beam that there is scratch for: `beam`, or that of a filter */
+    uint32_t reach;          /* the widest beam that the scratch is for: `beam`, or a filter's */
     xsmi_filtered own;
     bool tree_alone;
     xsmi_shortlist shortlist;
     uint64_t probed;
-    xsmi_worker *workers; /* [worker_count], 0 unless rows are divided among threads: then they do the work */
+    xsmi_worker *workers; /* [worker_count], which is 0 unless rows are divided among threads: then the workers
+                             predict */
     uint32_t worker_count;
 };
 
@@ -84,13 +85,13 @@ static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
     return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
 }
 
-/* Whether an index is of the model as it is; NULL is accepted. */
+/* Refuses an index that was not built over the model as it is; NULL is accepted. */
 xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err);
-/* xsm_predictor_new() for options that were read and checked; `top` classes a row, and a beam of that width. Its memory
- * is the context's. */
+/* As xsm_predictor_new(), for options that were read and checked, with `top` classes a row and a beam of width `beam`.
+ * The memory is the context's. */
 xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
                                uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err);
-/* Memory for a prediction that was checked; and the prediction. */
+/* Reserves memory for a prediction that was checked; and runs it. */
 xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
@@ -101,8 +102,8 @@ xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, u
 /* The prediction by the workers. */
 xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
-/* Searches the best classes of a row, of those that the filter leaves (NULL = all): fills the list, best first, and the
- * probabilities [top] unless NULL. `own` is the search's scratch. False if a score is not finite. */
+/* Searches the best classes of a row among those that the filter leaves (NULL = all). Fills the list, best first, and
+ * probabilities [top] unless that is NULL. `own` is the search's scratch. False if a score is not finite. */
 typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
                                 const void *own, const xsmi_top *list, double *probabilities);
 /* Searches for each row of the batch `to` (predict_rows.c). */
@@ -114,17 +115,18 @@ xsm_status xsmi_predict_fail(const xsm_predictor *p, const xsm_batch *batch, siz
  * filter, too few were found. */
 bool xsmi_predict_best(const xsm_predictor *p, const uint32_t *classes, const float *scores, uint32_t found,
                        const xsmi_row_filter *filter, const xsmi_top *list);
-/* The probability of each class by itself, with the model's calibration, unless `probabilities` is NULL. */
+/* Computes the probability of each class by itself, with the model's calibration. Does nothing if `probabilities` is
+ * NULL. */
 void xsmi_predict_each(const xsm_predictor *p, const float *scores, size_t count, double *probabilities);
 
 /* -- what rows may get (predict_filter.c) -------------------------------------------------------------------------- */
 
 /* Checks filters and thresholds of a prediction. */
 xsm_status xsmi_filter_check(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
-/* Memory for filters, and the reach that they need; for a prediction that was checked. */
+/* Reserves memory for the filters of a checked prediction, and sets the reach that they need. */
 xsm_status xsmi_filter_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 void xsmi_filter_release(xsm_predictor *p);
-/* The filter of row i, in place `at` of XSMI_PIECE; NULL = the prediction has none. */
+/* Makes the filter of row i, at position `at` of XSMI_PIECE; NULL = the prediction has no filters. */
 const xsmi_row_filter *xsmi_filter_of(xsm_predictor *p, const xsm_prediction *to, size_t i, size_t at);
 /* Whether probabilities are wanted, and whether they need the scores of all classes, or of all that a search finds. */
 static inline bool xsmi_predict_wants(const xsm_prediction *to)
@@ -135,26 +137,27 @@ static inline bool xsmi_predict_sums(const xsm_predictor *p, const xsm_predictio
 {
     return xsmi_predict_wants(to) && !p->tree_alone && p->model->calibration.method != XSM_CALIBRATION_LABELS;
 }
-/* Whether scoring the classes that are left costs less than a search that finds `width` of all. */
+/* Whether scoring the classes that the filter leaves costs less than a search that finds `width` of all. */
 bool xsmi_filter_leaves_few(const xsm_predictor *p, const xsmi_row_filter *f, uint32_t width);
-/* The width of a beam that finds as many classes that are left as one of p->beam does of all; 0 = score them all. */
+/* Returns the width of a beam that finds as many of the classes that are left as one of width p->beam finds of all; 0 =
+ * score all that are left. */
 uint32_t xsmi_filter_width(const xsm_predictor *p, const xsmi_row_filter *f);
-/* Scores all classes that are left, and fills the list, best first: with the bits of xsm_model_scores(), or, `as_all`,
- * of scoring every class. False if a score is not finite. */
+/* Scores all classes that are left and fills the list, best first. Scores have the bits of xsm_model_scores(), or if
+ * `as_all` those of scoring every class. False if a score is not finite. */
 bool xsmi_filter_score(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, bool as_all,
                        const xsmi_top *list);
-/* How many classes a list must have at least. */
+/* Returns the least number of classes that a list must have. */
 static inline uint32_t xsmi_filter_least(const xsm_predictor *p, const xsmi_row_filter *f)
 {
     return f && f->most < p->top ? f->most : p->top;
 }
-/* Whether a search found fewer classes than that, so that all that are left are to be scored. */
+/* Whether a search found fewer classes than that: then all that are left must be scored. */
 static inline bool xsmi_filter_misses(const xsm_predictor *p, const xsmi_row_filter *f, const xsmi_top *found)
 {
     return f && found->class_of[xsmi_filter_least(p, f) - 1] == XSMI_NO_CLASS;
 }
 
-/* Returns where a row's probabilities go before they are put; NULL: nobody needs them. */
+/* Returns memory for a row's probabilities until xsmi_predict_put(); NULL: they are not needed. */
 double *xsmi_predict_space(const xsm_predictor *p, const xsm_prediction *to);
 /* Writes a row's classes, above the thresholds. */
 void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list);
@@ -162,7 +165,7 @@ void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t r
 /* The width of the beam in the options, 0 for none. Checks these options. */
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err);
-/* Bytes of scratch for a beam, SIZE_MAX = too many; and the prediction of a batch that was read. */
+/* The bytes of scratch for a beam, SIZE_MAX = too many; and the prediction of a batch by it. */
 size_t xsmi_beam_scratch(const xsm_predictor *p);
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 /* The same for an index (predict_index.c). */
@@ -174,9 +177,9 @@ xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_prediction *to, xsm_error
 /* The same for a shortlist (predict_shortlist.c). */
 size_t xsmi_shortlist_scratch(const xsm_predictor *p);
 xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
-/* Whether the model takes the options' shortlist, if any. */
+/* Refuses a shortlist in the options that does not suit the model. */
 xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options *o, xsm_error *err);
-/* The shortlist of a predictor whose other members are set. On failure, too, the predictor is to be freed. */
+/* Makes the shortlist of a predictor whose other members are set. The caller frees the predictor, also on failure. */
 xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);
 void xsmi_shortlist_free(xsm_predictor *p);
 

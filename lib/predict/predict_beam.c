@@ -65,7 +65,7 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
                          top);
     }
     if (beam >= m->classes) {
-        beam = o->tree_alone ? m->classes : 0; /* every class would be scored: no need for the tree */
+        beam = o->tree_alone ? m->classes : 0; /* every class would be scored, without the tree */
     }
     *width = beam;
     return XSM_OK;

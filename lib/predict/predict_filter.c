@@ -1,5 +1,5 @@
 /*
- * Filtered prediction: what each row may get, scoring the few classes that are left, and writing a row's classes.
+ * Filtered prediction: which classes each row may get, scoring them if they are few, and writing a row's classes.
  */
 #include "predict/predict.h"
 
@@ -12,7 +12,7 @@
 
 /* -- what the caller gave ------------------------------------------------------------------------------------------ */
 
-/* Lists of rows. */
+/* Checks lists of classes, one for each row. */
 static xsm_status check_lists(const xsm_prediction *to, const uint64_t *offsets, const uint32_t *list, const char *name,
                               uint32_t classes, xsm_error *err)
 {
@@ -147,7 +147,7 @@ xsm_status xsmi_filter_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_e
     divide(p, &arena);
     p->own.sums = xsmi_predict_wants(to) && xsmi_label_is_relative(p->model);
     if (p->own.sums) {
-        p->reach = p->classes; /* nothing else than a beam finds classes */
+        p->reach = p->classes; /* only the beam finds classes, so that it may have to reach all */
     }
     for (size_t i = 0; p->beam > 0 && i < to->batch->count; i++) {
         const xsmi_row_filter f = filter_of(p, to, i);
@@ -166,7 +166,7 @@ void xsmi_filter_release(xsm_predictor *p)
 
 bool xsmi_filter_leaves_few(const xsm_predictor *p, const xsmi_row_filter *f, uint32_t width)
 {
-    /* A search that finds `width` classes of all must look at so many times more as it is left a part of them. */
+    /* If one class in n is left, a search must look at n times as many classes to find `width` of them. */
     return f && (uint64_t)f->most * f->most <= (uint64_t)width * p->classes;
 }
 
@@ -175,7 +175,7 @@ uint32_t xsmi_filter_width(const xsm_predictor *p, const xsmi_row_filter *f)
     if (!f) {
         return p->beam;
     }
-    /* What a beam finds in a label tree is also what its probabilities are relative to. */
+    /* With own.sums, probabilities in a label tree are relative to what the beam finds, so that it must run. */
     if (f->most == 0 || (!p->own.sums && xsmi_filter_leaves_few(p, f, p->beam))) {
         return 0;
     }

@@ -1,6 +1,7 @@
 /*
- * Prediction by a search index: it finds classes, which are scored again. For a row with a filter the index lists rows
- * in falling order until it has scored as many that are left as it would of all, or the rest is scored.
+ * Prediction by a search index: it finds classes, which are scored again. For a row with a filter, the index lists rows
+ * in falling order until it has scored as many of the classes that are left as it would of all classes; or all that are
+ * left are scored.
  */
 #include "predict/predict.h"
 
@@ -10,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows that are listed at a time for a filter, at most. */
+/* The most rows that are listed at a time for a filter. */
 #define PORTION 4096
-/* Rows that a table scores for each that it lists, at most: as `spherical` does. */
+/* The most rows that a table is assumed to score for each that it lists, as `spherical` does. */
 #define TIMES 4
-/* Classes that a search looks at for each one that is wanted, at least. */
+/* The least classes that a search scores for each one wanted. */
 #define SEARCHED 8
 
 typedef struct index_scratch {
@@ -95,14 +96,14 @@ static bool score_again(const xsm_predictor *p, xsmi_features x, const float *qu
     return finite;
 }
 
-/* Writes what was found of a row, with probabilities where they are wanted. */
+/* Writes the classes found for a row, with probabilities if they are wanted. */
 static void put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list)
 {
     xsmi_predict_each(p, list->score, p->top, xsmi_predict_space(p, to));
     xsmi_predict_put(p, to, row, list);
 }
 
-/* Queries as the library keeps them, for lists of `top` classes with nothing between them. */
+/* Makes a block of queries in the library's layout, with lists of `top` classes, one after another. */
 static xsm_index_block block_of(const xsm_predictor *p, const float *queries, uint32_t count, uint32_t top,
                                 uint32_t *classes, float *scores)
 {
@@ -151,13 +152,13 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t
 
 /* A search in falling order: what was listed so far. */
 typedef struct falling {
-    uint64_t probed, first; /* rows scored, and those of the first portion */
-    uint64_t listed, found; /* rows listed, and those of them that are left */
+    uint64_t probed, first; /* rows scored so far, and by the first portion */
+    uint64_t listed, found; /* rows listed, and those of them that the filter leaves */
     bool begun;
-    bool ended; /* no row is left that the index finds */
+    bool ended; /* the index has listed all that it can find */
 } falling;
 
-/* Lists a portion of rows, and offers those that are left. */
+/* Lists a portion of rows, and offers those that the filter leaves to the list. */
 static xsm_status list_portion(xsm_predictor *p, const index_scratch *own, const xsmi_row_filter *filter, uint32_t rows,
                                const xsmi_top *list, falling *f, xsm_error *err)
 {
@@ -188,8 +189,8 @@ static xsm_status list_portion(xsm_predictor *p, const index_scratch *own, const
     return XSM_OK;
 }
 
-/* Rows that are to be scored: as many that are left as would be of all without a filter. A table that does not count
- * its rows scores 0. */
+/* Returns the rows to be scored: enough that as many of the classes that are left are scored as of all classes without
+ * a filter. A table that does not count its rows reports 0. */
 static uint64_t rows_wanted(const xsm_predictor *p, const xsmi_row_filter *filter, const falling *f)
 {
     const uint64_t wanted = f->first * p->classes / filter->most;
@@ -201,16 +202,17 @@ static bool suffices(const xsm_predictor *p, const xsmi_row_filter *filter, cons
     return f->found >= p->top && (f->ended || f->probed >= rows_wanted(p, filter, f));
 }
 
-/* A row that is listed takes as long as so many that are scored. */
+/* Listing a row takes as long as scoring so many. */
 #define LISTING 8
 
-/* Whether scoring what is left takes less time than going on, or than what was done so far. */
+/* Whether scoring all that is left takes less time than continuing, or than what was done so far. */
 static bool leaves_less(const xsm_predictor *p, const xsmi_row_filter *filter, const falling *f)
 {
     return f->ended || f->listed * LISTING >= filter->most || rows_wanted(p, filter, f) >= f->probed + filter->most;
 }
 
-/* Rows to list next. Tables score some times as many as they list, so that a portion reaches what is to be scored. */
+/* Returns the rows to list next. Tables score several rows for each that they list, so that a portion is a part of the
+ * rows still to be scored. */
 static uint32_t next_portion(const xsm_predictor *p, const index_scratch *own, const xsmi_row_filter *filter,
                              const falling *f)
 {
@@ -220,7 +222,7 @@ static uint32_t next_portion(const xsm_predictor *p, const index_scratch *own, c
     return (uint32_t)XSMI_MIN(more, own->portion);
 }
 
-/* Finds a row's classes; *enough is false where those that are left are better all scored. */
+/* Finds a row's classes; *enough becomes false if all that are left should be scored instead. */
 static xsm_status search_left(xsm_predictor *p, const index_scratch *own, const xsmi_row_filter *filter,
                               const xsmi_top *list, bool *enough, xsm_error *err)
 {

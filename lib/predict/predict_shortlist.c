@@ -41,7 +41,8 @@ static const char *transform_of(const xsm_model *m)
     return m->transform ? xsmi_transform_description(m->transform) : "";
 }
 
-/* Which class of the model each class of the tree is, [classes of the model]: the tree must have as many. */
+/* Fills match[classes] with the class of the model that each class of the tree is. Tree and model must have as many
+ * classes. */
 static xsm_status match_classes(const xsm_model *m, const xsm_model *tree, uint32_t *match, xsm_error *err)
 {
     xsm_class_map from = XSM_CLASS_MAP_INIT, to = XSM_CLASS_MAP_INIT;
@@ -118,7 +119,8 @@ void xsmi_shortlist_free(xsm_predictor *p)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Lists the tree's best candidates, of those that are left, in b->classes: their number, or NOT_FINITE. */
+/* Lists in b->classes the tree's best candidates among the classes that are left. Returns their number, or
+ * NOT_FINITE. */
 static uint32_t find_candidates(const xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
                                 uint32_t width, const shortlist_scratch *b)
 {
@@ -142,7 +144,7 @@ static uint32_t find_candidates(const xsm_predictor *p, const xsmi_features *x, 
     return found;
 }
 
-/* The width of a row's search; 0: all classes that are left are candidates. */
+/* Returns the width of a row's search; 0: all classes that are left are candidates. */
 static uint32_t width_of(const xsm_predictor *p, const xsmi_row_filter *filter)
 {
     return filter && filter->most <= p->shortlist.candidates ? 0 : xsmi_filter_width(p, filter);

@@ -17,7 +17,7 @@ xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, u
     return XSM_OK;
 }
 
-/* The rows first..first+count of a prediction; `batch` gets those of its batch. */
+/* Returns the rows first..first+count of a prediction; `batch` gets that part of its batch. */
 static xsm_prediction slice_of(const xsm_prediction *to, size_t first, size_t count, uint32_t top, xsm_batch *batch)
 {
     xsm_prediction slice = *to;

@@ -6,7 +6,7 @@
 #include "base/order.h"
 #include "model/together.h"
 
-/* A predictor without workers. On failure, too, *out is to be freed. */
+/* Makes a predictor without workers. The caller frees *out, also on failure. */
 static xsm_status new_predictor(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
                                 xsm_predictor_options *o, xsm_predictor **out, xsm_error *err)
 {
@@ -115,7 +115,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     return xsmi_end(&activity, status, err);
 }
 
-/* The rows of one process, on the threads of the predictor's context: at most one a row. */
+/* Predicts rows in one process, on the threads of a context, at most one for each row. */
 static xsm_status predict_rows(xsm_predictor *p, const xsm_predictor_options *o, const xsm_prediction *prediction,
                                xsm_error *err)
 {

@@ -50,7 +50,7 @@ static bool same(const xsmi_features *a, const xsmi_features *b)
            (!a->index || memcmp(a->index, b->index, a->count * sizeof *a->index) == 0);
 }
 
-/* The dataset of a row's number, and the row's number in it. */
+/* Returns the dataset that has row `number` of all datasets, and sets *row to its number there. */
 static const xsm_dataset *find_row(const known_rows *k, uint64_t number, uint64_t *row)
 {
     size_t d = 0;
@@ -139,7 +139,8 @@ static int compare_listed(const void *a, const void *b)
     return x->class != y->class ? XSMI_COMPARE(x->class, y->class) : (int)y->own - (int)x->own;
 }
 
-/* Lists row `row`'s classes in rising order, each once; of equal classes its own label is listed. */
+/* Lists the classes of row `row` in rising order, each once; a class that is also the row's own label is listed as
+ * that. */
 static xsm_status list_row(list *l, const known_rows *k, const xsm_dataset *data, uint64_t row, xsm_error *err)
 {
     const size_t first = l->count;
@@ -173,11 +174,11 @@ static xsm_status list_row(list *l, const known_rows *k, const xsm_dataset *data
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-/* What a job adds up, each row as often as its weight says: the labels that the model has, the others, 1/rank, rank,
- * and from HITS on, by k, the labels whose rank, rounded up, is k + 1. */
+/* The sums of a job, each row multiplied by its weight: the labels that the model has, the others, 1/rank, rank, and
+ * from HITS on, by k, the labels whose rank, rounded up, is k + 1. */
 enum { RANKED, UNSEEN, RECIPROCAL, RANK, HITS };
 
-/* What is counted: each row once. */
+/* Counts without weights. */
 typedef struct partial {
     uint64_t ranked, unseen;
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
@@ -251,7 +252,7 @@ static void read_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-/* Adds the ranks of a row's labels, so many times: 1 plus the number of higher classes, plus half of those with the
+/* Adds the ranks of a row's labels, times `times`: 1 plus the number of higher classes, plus half of those with the
  * same score, without the classes that are known to be right. */
 static void add_ranks(const ranks_job *job, const list *l, size_t row, double times, partial *p, double *numbers)
 {
@@ -283,7 +284,7 @@ static size_t rows_of(const ranks_job *job, size_t index, uint64_t *first)
     return (size_t)XSMI_MIN(job->data->rows - *first, JOB_ROWS);
 }
 
-/* Lists the classes of the rows of job `index`, of all; false without memory. */
+/* Lists the classes of the rows of job `index`; false without memory. */
 static bool list_rows(ranks_job *job, size_t index, double *numbers, list *l)
 {
     const xsm_dataset *data = job->data;
@@ -405,7 +406,7 @@ static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_erro
     return XSM_OK;
 }
 
-/* Shares of the labels. */
+/* Writes Hits@k: shares of the labels. */
 static void write_hits(const ranks_job *job, const xsm_ranks *r)
 {
     const double *sums = job->rounds.sums;

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-/* Numbers that are kept before they are added, so that many of a job need no memory for each job: 64 MiB. */
+/* The most numbers that are stored before they are added, 64 MiB, so that not every job needs memory. */
 #define XSMI_ROUND_NUMBERS ((size_t)1 << 23)
 /* Jobs of a round, at least. */
 #define XSMI_ROUND_JOBS ((size_t)16)
@@ -17,14 +17,14 @@ typedef struct xsmi_rounds {
     size_t each;     /* numbers of a job; likewise */
     size_t round;    /* the most jobs in a round */
     size_t first;    /* first job of the present round */
-    double *numbers; /* [round][each] zero when a round begins */
+    double *numbers; /* [round][each] set to zero when a round begins */
     double *sums;    /* [each] of all rounds so far */
 } xsmi_rounds;
 
 /* Allocates; releases what xsmi_rounds_start() allocated, even where it failed. */
 xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err);
 void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r);
-/* Runs all jobs. The job's index is that within the round: it is job r->first + index. */
+/* Runs all jobs. The index that a job gets is that within the round: it is job r->first + index. */
 xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Which rows of a dataset a sample of them takes: one of each of equal parts, at a place that a hash says, so that the
- * sample does not follow a period of the rows.
+ * Chooses the rows of a sample: one of each of equal parts, at a position given by a hash, so that periods in the order
+ * of the rows do not matter.
  */
 #ifndef XSMI_SAMPLE_H
 #define XSMI_SAMPLE_H

@@ -17,8 +17,8 @@ typedef struct pair {
     uint32_t *want, *have; /* [JOB_ROWS][top] */
 } pair;
 
-/* What a job adds up, each row as often as its weight says: the rows, those with a label, and from MEASURES on by k, of
- * the k best classes the number among the k best found, then the labels among the k best found. */
+/* The sums of a job, each row multiplied by its weight: the rows, those with a label, and from MEASURES on, by k, the
+ * number of the k best classes that are among the k best found, then the labels among the k best found. */
 enum { ROWS, LABELLED, MEASURES };
 
 typedef struct search_job {
@@ -47,7 +47,7 @@ static bool compare_row(const search_job *job, double *numbers, const pair *p, u
     numbers[ROWS] += times;
     numbers[LABELLED] += count > 0 ? times : 0;
     for (uint32_t k = 0; k < job->top; k++) {
-        /* The number that the k-th of each list adds to the previous ones. */
+        /* What the k-th of each list adds to the number for k - 1. */
         both += xsmi_contains(have, k, want[k]) + xsmi_contains(want, k, have[k]) + (want[k] == have[k]);
         right += xsmi_contains(labels, count, have[k]);
         hits[k] += times * (double)both;
@@ -120,7 +120,8 @@ static void write_means(const search_job *job, const xsm_search_metrics *m)
 static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 {
     xsm_predictor_options all = XSM_PREDICTOR_OPTIONS_INIT;
-    all.beam = xsmi_model_trees(job->model) ? job->model->classes : 0; /* so that label trees score all classes, too */
+    all.beam = xsmi_model_trees(job->model) ? job->model->classes : 0; /* in label trees this width scores all
+                                                                          classes */
     all.top = job->top;
     XSMI_TRY(xsm_predictor_new(job->model, &all, &p->full, err));
     XSMI_TRY(xsm_predictor_new(job->model, job->options, &p->searching, err));
@@ -129,7 +130,7 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
     return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)job->top * 8, "an evaluation");
 }
 
-/* Allocates and runs a job of which context, model, options, dataset and top are set. `m` is what was read of `out`. */
+/* Allocates and runs a job whose context, model, options, dataset and top are set. `m` is the copy of `out`. */
 static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics *out, xsm_error *err)
 {
     xsm_context *ctx = job.context;

@@ -14,9 +14,9 @@
  *     vocabulary    U8 [bytes]       or feature_names, what features are: schema_file.c
  *
  * and metadata `dataset` = "1", `features`, `classes`, `index_base`, `source_format`, `dropped_features` and the counts
- * of special rows. Reading believes none of it: offsets, indexes, labels and values are checked, and rows and labels
- * counted anew, in one pass, whether or not the checksum is. `transformed` = "1": a
- * transform has changed the rows.
+ * of special rows. Reading trusts none of it: in one pass, whether or not the checksum is compared, offsets, indexes,
+ * labels and values are checked, and rows and labels are counted again. `transformed` = "1": a transform has changed
+ * the rows.
  */
 #include "read/foreign.h"
 #include "read/format.h"
@@ -175,7 +175,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */
 
-/* The header's length ends in zero bytes for every header that can be read. */
+/* A safetensors file: the length of every header that is accepted ends in zero bytes. */
 static xsmi_match begins(const unsigned char *start, size_t size)
 {
     return xsmi_is_safetensors(start, size) ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
@@ -192,7 +192,7 @@ typedef struct cache {
 #define FAIL(c, err, ...) FAIL_TEXT(c, err, __VA_ARGS__)
 #define FAIL_TEXT(c, err, format, ...) xsmi_fail(err, XSM_ERROR_FORMAT, "%s: " format, (c)->path, __VA_ARGS__)
 
-/* A required tensor, with the given number of elements (UINT64_MAX: any number). */
+/* Finds a required tensor with the given number of elements (UINT64_MAX: any number). */
 static xsm_status find(const cache *c, const char *name, xsmi_dtype dtype, uint64_t count, const xsmi_tensor **out,
                        xsm_error *err)
 {
@@ -234,11 +234,11 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Offsets checked, and bytes of rows, between two looks whether to go on. */
+/* Offsets checked, and bytes of rows, between two polls. */
 #define OFFSETS_TOGETHER (1 << 16)
 #define BYTES_TOGETHER ((size_t)256 << 10)
 
-/* Checks that offsets go from 0 to `total` and never fall, so that rows lie within their arrays. */
+/* Checks that offsets rise from 0 to `total`, so that rows lie within their arrays. */
 static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_t rows, uint64_t total,
                                 const char *what, xsm_error *err)
 {
@@ -311,7 +311,7 @@ static xsm_status read_weights(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Names are terminated in the file; `names` gets pointers to them. */
+/* Sets names[] to the names in the file, where each is terminated. */
 static xsm_status find_names(const cache *c, const xsmi_tensor *t, const char **names, uint32_t classes, xsm_error *err)
 {
     const char *p = (const char *)t->data;
@@ -333,8 +333,8 @@ static xsm_status read_classes(cache *c, xsm_error *err)
     uint32_t classes = (uint32_t)c->numbers[CLASSES];
     const int64_t *labels = NULL;
     const xsmi_tensor *t = NULL;
-    XSMI_TRY(
-        find(c, "class_counts", XSMI_DTYPE_I64, classes, &c->counts, err)); /* before there is memory for so many */
+    XSMI_TRY(find(c, "class_counts", XSMI_DTYPE_I64, classes, &c->counts, err)); /* checked before memory for so many
+                                                                                    classes is allocated */
     if (xsmi_container_tensor(c->file, "class_labels")) {
         XSMI_TRY(find(c, "class_labels", XSMI_DTYPE_I64, classes, &t, err));
         labels = (const int64_t *)(const void *)t->data;

@@ -1,5 +1,5 @@
-/* Weights of labels by their classes: made from how often these occur, or read from a file with a label and its weight
- * a line. */
+/* Weights of labels by their classes: computed from how often the classes occur, or read from a file with a label and
+ * its weight in each line. */
 #include "base/activity.h"
 #include "base/entry.h"
 #include "data/dictionary.h"
@@ -53,7 +53,7 @@ static xsm_status fail_line(const weight_file *f, const char *text, size_t lengt
                         what);
 }
 
-/* Classes are called by names where they have no numbers (data/match.c). */
+/* Whether the labels of classes are words (data/match.c). */
 static bool are_words(const xsm_dataset *d)
 {
     return d->map.names && !d->map.labels;
@@ -190,7 +190,7 @@ static xsm_status read_options(const xsm_class_weights *given, xsm_class_weights
     return XSM_OK;
 }
 
-/* Labels between two looks whether to go on. */
+/* Labels between two polls. */
 enum { LABELS_TOGETHER = 1 << 16 };
 
 /* Multiplies the weights of all labels by those of their classes. */
@@ -210,7 +210,7 @@ static xsm_status multiply(xsm_dataset *d, const float *by_class, xsm_error *err
     }
     status = xsmi_go_on(d->context, err);
     status = status == XSM_OK ? xsmi_check_weights(weights, labels, "labels", err) : status;
-    if (status != XSM_OK) { /* a product that is too large, or cancelled */
+    if (status != XSM_OK) { /* a product is too large, or the call was cancelled */
         xsmi_release(d->context, weights, capacity, sizeof *weights);
         return status;
     }

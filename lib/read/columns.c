@@ -67,16 +67,17 @@ bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number)
 
 typedef struct split {
     char separator;
-    size_t fields, numbers, words; /* words: neither numbers nor empty */
-    size_t mixed;                  /* of the words, numbers with semicolons between, such as 5;2 */
+    size_t fields, numbers, words; /* words: fields that are neither numbers nor empty */
+    size_t mixed;                  /* words that are numbers with semicolons between, such as 5;2 */
     size_t first;                  /* bytes of the first field */
-    bool named;                    /* a field is the name of a column that is known */
-    bool broken;                   /* no separator is behind a closing quote */
+    bool named;                    /* a field is the name of a known column */
+    bool broken;                   /* a closing quote is not followed by a separator */
 } split;
 
 static bool is_mixed(const char *text, size_t length)
 {
-    return memchr(text, ';', length) && strspn(text, "0123456789.,;+-") >= length; /* a line end is behind the line */
+    return memchr(text, ';', length) && strspn(text, "0123456789.,;+-") >= length; /* the line is followed by a line
+                                                                                      end */
 }
 
 static size_t skip_blanks(const char *line, size_t at, size_t length)
@@ -120,7 +121,7 @@ bool xsmi_columns_next(const char *line, size_t length, char separator, size_t *
     return true;
 }
 
-/* Whether a first line's field is the name of a column that the options or the class map know. */
+/* Whether a field of a first line is the name of a column that the options or the class map name. */
 static bool is_known(const xsmi_reader *r, const xsmi_part *part)
 {
     const char *const known[] = {xsmi_reader_label_column(r), r->options.text_column,
@@ -133,13 +134,13 @@ static bool is_known(const xsmi_reader *r, const xsmi_part *part)
     return false;
 }
 
-/* How many features the caller or the class map has, also where the file may have new ones. */
+/* Returns the number of features that the caller or the class map says, even if the file may have new ones. */
 static uint32_t known_features(const xsmi_reader *r)
 {
     return r->options.features ? r->options.features : r->map.features;
 }
 
-/* How many columns the table of the class map had, if it had the columns of the options and labels. */
+/* Returns the number of columns of the class map's table, if it had the columns that options name, and labels. */
 static size_t all_columns(const xsmi_reader *r)
 {
     const xsm_read_options *o = &r->options;
@@ -182,9 +183,9 @@ static const char *given_separator(const xsmi_reader *r)
     return xsmi_reader_recalled(r, XSM_RECALLED_SEPARATOR) ? NULL : r->options.separator;
 }
 
-/* Ranks a split without regard to the number of fields: by known names, by the class map's table, and by where quotes
- * end. What divides labels may divide columns, too, if nothing else does, as fields in quotes may hold it. */
-static int rank(const xsm_read_options *o, const split *s)
+/* Scores a split without regard to the number of fields: by known names, by the class map's table, and by where quotes
+ * end. The separator of labels is taken for that of columns only if no other splits the line. */
+static int quality_of(const xsm_read_options *o, const split *s)
 {
     return 8 * s->named + 4 * (o->separator && s->separator == o->separator[0]) + 2 * !s->broken +
            !(o->label_separator && s->separator == o->label_separator[0]);
@@ -206,7 +207,7 @@ static split best_split(const xsmi_reader *r, int32_t format, const char *line, 
         if (s.fields == 1 || (p > candidates && *p == *candidates)) {
             continue;
         }
-        const int now = rank(o, &s);
+        const int now = quality_of(o, &s);
         const bool better = now > reached || (now == reached && s.fields > best.fields);
         if (better || (now == reached && (s.fields == best.fields || best.mixed > 0))) {
             *other = better ? (split){.fields = 0} : s;
@@ -249,7 +250,7 @@ xsm_status xsmi_columns_check_separator(const xsmi_reader *r, uint64_t line_numb
                                   other.fields, between(other.separator), xsmi_quote(second, line, other.first));
 }
 
-/* Whether a line without separators is one of a table with a class map's only feature: its name, or a number. */
+/* Whether a line without separators is one of a table of the class map's only feature: its name, or a number. */
 static xsmi_table_match match_only_column(const xsmi_reader *r, const char *line, size_t length)
 {
     bool drops;
@@ -276,7 +277,7 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
     }
     const bool known = o->separator && s.separator == o->separator[0];
     if (s.separator == '\0' || (!known && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
-        return XSMI_TABLE_NO; /* commas between words, where tabs divide columns */
+        return XSMI_TABLE_NO; /* the line has commas between words, but the columns are divided by tabs */
     }
     const size_t all = all_columns(r);
     if (s.named || xsmi_columns_asked_for(o) ||
@@ -352,11 +353,11 @@ size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bo
         return !label && count != known_features(r) ? place(count, number) : NO_COLUMN;
     }
     const size_t found = place(whole, number), skipped = place(whole, of_labels);
-    return found == NO_COLUMN || found < skipped ? found : found - 1; /* the number is that of a table with labels */
+    return found == NO_COLUMN || found < skipped ? found : found - 1; /* the number counts the column of labels */
 }
 
-/* Whether the first column names rows: pandas and R write their numbers or names into a column without a name, which
- * pandas then calls so. */
+/* Whether the first column names rows: pandas and R write the rows' numbers or names into a column without a name,
+ * which pandas reads as "Unnamed: 0". */
 static bool names_rows(const xsmi_record *c)
 {
     size_t length;
@@ -364,8 +365,8 @@ static bool names_rows(const xsmi_record *c)
     return length == 0 || is(name, length, "Unnamed: 0");
 }
 
-/* Whether that number is another column in the class map's table: it has fewer columns or more, or the column there is
- * a feature. */
+/* Whether column number `column` of the file is another column than in the class map's table: that table has fewer
+ * columns or more, or its column is a feature. */
 static bool is_elsewhere(const xsmi_record *c, const xsmi_columns *k, size_t column)
 {
     size_t length;
@@ -385,12 +386,12 @@ static bool is_elsewhere(const xsmi_record *c, const xsmi_columns *k, size_t col
 /* A column that an option names. */
 typedef struct special {
     xsmi_role role;
-    int32_t recalled; /* XSM_RECALLED_*: the bit of the option, without which the file must have it; labels need not be
-                         there */
+    int32_t recalled; /* XSM_RECALLED_*, the option's bit: unless it is set, the file must have the column; labels may
+                         be missing */
     const char *option, *what;
 } special;
 
-/* The column that an option names: by its name, else by its number. NO_COLUMN: there is none. */
+/* Finds the column that an option names, by its name or else by its number. NO_COLUMN: there is none. */
 static xsm_status find_column(const xsmi_record *c, const xsmi_columns *k, const char *wanted, size_t size,
                               const special *s, size_t *column, xsm_error *err)
 {
@@ -439,7 +440,7 @@ static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *w
     }
     const unsigned char role = k->roles[column];
     if (role != XSMI_COLUMN_FEATURE && xsmi_reader_recalled(c->r, s->recalled)) {
-        return XSM_OK; /* what the caller names counts */
+        return XSM_OK; /* a column that the caller names keeps its role */
     }
     if (role != XSMI_COLUMN_FEATURE &&
         !xsmi_reader_recalled(c->r, role == XSMI_COLUMN_LABEL    ? XSM_RECALLED_LABEL_COLUMN
@@ -482,7 +483,7 @@ static xsm_status give_roles(const xsmi_record *c, xsmi_columns *k, xsm_error *e
 
 /* -- the header ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the fields are 0, 1, 2, ... or the like: names that a program has made up, or a row. */
+/* Whether the fields are 0, 1, 2, ... or the like: such fields may be names that a program made up, or a row. */
 static bool counts_up(const xsmi_record *c, const xsmi_columns *k)
 {
     int64_t before = 0, step = 0;
@@ -647,7 +648,7 @@ bool xsmi_columns_is_name(const xsmi_record *c, const xsmi_columns *k, const xsm
     return false;
 }
 
-/* Keeps all names as they are in the file, to recognise a repeated first line. */
+/* Keeps the text of all names, to recognise a repeated first line. */
 static xsm_status keep_head(xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
     const size_t size = c->length + 1;

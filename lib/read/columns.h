@@ -18,13 +18,13 @@ typedef struct xsmi_columns {
     unsigned char *roles; /* [count] XSMI_COLUMN_* */
     size_t capacity;
     bool header;     /* the first record has their names */
-    bool trying;     /* they are looked for, and need not be there */
-    size_t features; /* columns of them */
+    bool trying;     /* the columns are only looked for, and may be missing */
+    size_t features; /* number of columns of features */
     char *text;      /* with a header: their names, each terminated */
     size_t text_size, text_capacity;
     char *head; /* with a header: the text of the first record, in which its fields stay */
     size_t head_capacity;
-    const char *reason; /* why the first record has names or not, if its fields alone decide */
+    const char *reason; /* why the first record has names or not, if only its fields decided that */
     char found[160];    /* all names, for messages */
 } xsmi_columns;
 
@@ -32,20 +32,20 @@ typedef struct xsmi_columns {
 typedef struct xsmi_part {
     const char *text;
     size_t length;
-    size_t end;  /* place of the separator behind it, or of the line's end */
+    size_t end;  /* position of the separator after it, or of the line's end */
     bool spaced; /* blanks are before it */
     bool quoted;
     bool open;   /* its closing quote is in another line */
-    bool broken; /* neither a separator nor the line's end is behind its closing quote */
+    bool broken; /* its closing quote is followed by neither a separator nor the line's end */
 } xsmi_part;
 
-/* Finds the next field from *at on, which is moved behind its separator; false: none is left. */
+/* Finds the next field from *at on and moves *at behind its separator; false if none is left. */
 bool xsmi_columns_next(const char *line, size_t length, char separator, size_t *at, xsmi_part *part);
 /* Whether options are set that only tables have, so that the file must be one. */
 bool xsmi_columns_asked_for(const xsm_read_options *o);
-/* The separator of the options, or the one that splits a first line best; '\0' if none does. */
+/* Returns the separator of the options, or the one that splits a first line best; '\0' if none does. */
 char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *line, size_t length);
-/* Fails where another separator splits a first line without known names as well: `1.234,5;2`. */
+/* Fails if another separator splits a first line without known names equally well: `1.234,5;2`. */
 xsm_status xsmi_columns_check_separator(const xsmi_reader *r, uint64_t line_number, const char *line, size_t length,
                                         xsm_error *err);
 /* How surely a first line is that of a table: SURE if it has the label column's name, or if the options ask for a
@@ -56,10 +56,11 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
 bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t length);
 /* Whether a field is a whole number, perhaps negative, and nothing else. */
 bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number);
-/* Returns the place of the column with that number among `count` columns without names; SIZE_MAX: there is none. Rows
- * may lack the labels (`label` is their column), or all but the features, of the table that the class map recalls. */
+/* Returns the position of column `number` among `count` columns without names; SIZE_MAX: there is none. The number
+ * counts the columns of the class map's table; the rows may lack its labels, or all but its features. `label`: the
+ * column is that of labels. */
 size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bool label);
-/* Leaves out the blanks around a field. */
+/* Removes the blanks around a field. */
 void xsmi_columns_trim(const char **text, size_t *length);
 /* Whether a field stands for a missing value. */
 bool xsmi_columns_is_missing(const char *text, size_t length);

@@ -12,14 +12,14 @@
 
 #include <string.h>
 
-/* Numbers stay as they are if D is at most the first, or so many times the numbers in use. */
+/* Numbers remain features themselves if D is at most PLAIN_FEATURES, or at most so many times the numbers in use. */
 #define PLAIN_FEATURES (UINT64_C(1) << 20)
 #define PLAIN_TIMES 16
 
 typedef struct compaction {
     xsmi_sparse *s;
-    xsmi_dictionary numbers; /* of the features, in their order */
-    bool closed;             /* there are no others */
+    xsmi_dictionary numbers; /* the number of each feature */
+    bool closed;             /* no further numbers become features */
     uint64_t *used;          /* a bit for each number below 2^31 that is in use */
     size_t words;
 } compaction;
@@ -29,7 +29,7 @@ static int64_t number_of(const xsmi_sparse *s, uint32_t code)
     return code < XSMI_SPARSE_WIDE ? (int64_t)code + s->base : xsmi_dictionary_label(&s->wide, code - XSMI_SPARSE_WIDE);
 }
 
-/* Values between two looks whether to go on. */
+/* Values between two polls. */
 #define VALUES_TOGETHER ((size_t)1 << 18)
 
 static uint32_t largest_code(const xsmi_reader *r)
@@ -42,7 +42,7 @@ static uint32_t largest_code(const xsmi_reader *r)
     return largest;
 }
 
-/* Marks the numbers below 2^31 that are in use. *count: how many, or more than `most`. */
+/* Marks the numbers below 2^31 that are in use. *count gets how many; it may stop at a count above `most`. */
 static xsm_status mark(compaction *c, uint64_t most, uint64_t *count, xsm_error *err)
 {
     const xsmi_reader *r = c->s->r;
@@ -87,7 +87,7 @@ static xsm_status add_wide(compaction *c, xsm_error *err)
     return xsmi_go_on(r->context, err);
 }
 
-/* Adds all numbers in use behind those that there are. */
+/* Appends all numbers in use. */
 static xsm_status add_used(compaction *c, xsm_error *err)
 {
     for (size_t w = 0; w < c->words; w++) {
@@ -117,7 +117,7 @@ static xsm_status sort_row(xsmi_sparse *s, size_t start, size_t end, xsm_error *
     return xsmi_sort_entries(s->r->context, &s->sort, e->index + start, e->values + start, end - start, err);
 }
 
-/* Makes features of a row's codes, from `next` on; drops and counts those of no feature. */
+/* Replaces a row's codes by features, which it stores from *next on; drops and counts codes without a feature. */
 static xsm_status place_row(xsmi_sparse *s, const xsmi_dictionary *numbers, size_t start, size_t end, size_t *next,
                             xsm_error *err)
 {
@@ -151,7 +151,7 @@ xsm_status xsmi_sparse_place_row(xsmi_sparse *s, const xsmi_dictionary *numbers,
     return XSM_OK;
 }
 
-/* Rows between two looks whether to go on. */
+/* Rows between two polls. */
 #define ROWS_TOGETHER 1024
 
 static xsm_status place_rows(compaction *c, xsm_error *err)
@@ -170,12 +170,12 @@ static xsm_status place_rows(compaction *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Whether numbers become features, all of which are then in c->numbers. */
+/* Decides whether numbers are replaced by features; if so, c->numbers gets all of them. */
 static xsm_status decide(compaction *c, bool *compacts, xsm_error *err)
 {
     const xsmi_sparse *s = c->s;
     const xsmi_reader *r = s->r;
-    const uint64_t features = s->largest - (s->base_open && s->largest > 0); /* without an index 0 the base is 1 */
+    const uint64_t features = s->largest - (s->base_open && s->largest > 0); /* if no index is 0, the base is 1 */
     *compacts = r->has_map && r->map.feature_numbers;
     c->closed = *compacts && !r->options.new_features;
     if (*compacts) {
@@ -199,7 +199,7 @@ static xsm_status decide(compaction *c, bool *compacts, xsm_error *err)
     return add_used(c, err);
 }
 
-/* Says what the features are. */
+/* Gives the reader the schema of these features. */
 static xsm_status keep_numbers(const compaction *c, xsm_error *err)
 {
     xsmi_reader *r = c->s->r;

@@ -12,11 +12,11 @@
 typedef struct archive {
     xsmi_source *file;
     xsmi_zip *zip;
-    xsm_error failure; /* of the zip, behind an array's source */
+    xsm_error failure; /* of the archive, which an array's source cannot return */
     xsmi_csr *m;
-    bool has_shape, has_blocks; /* blocks: `data` is no vector, as in other formats than csr */
+    bool has_shape, has_blocks; /* has_blocks: `data` is no vector, so that the format is not csr */
     char format[16];
-    char names[120]; /* of other arrays, for messages */
+    char names[120]; /* names of other arrays, for messages */
 } archive;
 
 static int64_t read_entry(void *user, void *buffer, size_t size)
@@ -31,7 +31,7 @@ static xsm_status fail(const archive *a, const char *what, xsm_error *err)
     return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s", a->file->name, what);
 }
 
-/* Gives number i of an array to the matrix. */
+/* Stores number i of an array in the matrix. */
 typedef xsm_status (*taker)(archive *a, const xsmi_npy *n, const unsigned char *p, uint64_t i, xsm_error *err);
 
 static xsm_status take_value(archive *a, const xsmi_npy *n, const unsigned char *p, uint64_t i, xsm_error *err)
@@ -111,7 +111,7 @@ static xsm_status read_numbers(archive *a, xsmi_source *s, const xsmi_npy *n, ta
     unsigned char piece[4096];
     const size_t together = n->size > sizeof piece ? 0 : sizeof piece / n->size;
     if (take == take_value && n->rank > 1) {
-        a->has_blocks = true; /* `format` may come later, and the rest is skipped */
+        a->has_blocks = true; /* the array `format` may come later; the rest of this one is skipped */
         return XSM_OK;
     }
     if (n->rank > 1 || together == 0 || (take != take_format && (n->kind == 'U' || n->kind == 'S'))) {

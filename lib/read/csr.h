@@ -14,7 +14,7 @@ typedef struct xsmi_csr {
     size_t index_count, index_capacity;
     uint64_t *offsets; /* [rows+1] */
     size_t offset_count, offset_capacity;
-    xsmi_rounding rounding; /* of the values, where their columns come before them */
+    xsmi_rounding rounding; /* notes on the values, if the columns precede them in the file */
 } xsmi_csr;
 
 /* Reads a matrix; the caller releases it with xsmi_csr_end(), after a failure too. Rows may be unsorted, and name a

@@ -46,13 +46,15 @@ static xsmi_match match_tsv(const xsmi_reader *r, const xsmi_early_line *line)
 
 typedef struct table {
     xsmi_columns k;
-    xsmi_feature_map map;        /* of a class map with names: where it has them; else the columns keep their order */
-    xsmi_text text;              /* with a column of text */
-    xsmi_field words;            /* of it */
-    uint64_t commas, comma_line; /* labels with a comma in them, and the first of them */
-    uint64_t lists, list_line;   /* fields of labels in brackets */
-    bool watched;                /* numbers of a column may be too close together */
-    uint64_t missing, missing_line; /* labels that stand for a missing one elsewhere */
+    xsmi_feature_map map;           /* with a class map with names: the feature of each column; otherwise columns keep
+                                       their order */
+    xsmi_text text;                 /* with a column of text */
+    xsmi_field words;               /* the field of the column of text */
+    uint64_t commas, comma_line;    /* number of labels with a comma, and the line of the first */
+    uint64_t lists, list_line;      /* number of label fields in brackets, and the line of the first */
+    bool watched;                   /* some column's numbers may still be too close together for float32 */
+    uint64_t missing, missing_line; /* number of labels such as NA, which elsewhere mean a missing one, and the line of
+                                       the first */
 } table;
 
 /* Finds the columns of a class map that names them. */
@@ -176,7 +178,7 @@ static xsm_status read_weight(const xsmi_record *c, const table *t, size_t colum
     return XSM_OK;
 }
 
-/* Cuts 1.0 to 1, a class of a map of numbers, even if other labels of the file are words. */
+/* Cuts 1.0 to 1 if the class map has numbers, even if other labels of the file are words. */
 static void cut_zeros(const xsmi_reader *r, const char *word, size_t *length)
 {
     size_t end = *length;
@@ -237,7 +239,7 @@ static xsm_status read_labels(const xsmi_record *c, const xsmi_field *f, char se
     return XSM_OK;
 }
 
-/* Leaves out the spaces around a whole number. */
+/* Removes the spaces around a whole number. */
 static void trim_number(const char **word, size_t *length)
 {
     const char *first = *word, *last = *word + *length;
@@ -280,7 +282,7 @@ static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f
     return add_label(c->r, f, word, length, (size_t)(word - start), err);
 }
 
-/* Checks a field that numbers or names its row and says nothing about it; a fraction does neither. */
+/* Checks a field that numbers or names its row: a fraction does neither and is refused. */
 static xsm_status check_row_name(const xsmi_record *c, const xsmi_field *f, xsm_error *err)
 {
     const char *text = c->text + f->start, *after;
@@ -299,7 +301,7 @@ static inline xsm_status read_feature(const xsmi_record *c, const table *t, size
     xsmi_reader *r = c->r;
     const uint32_t place = t->map.to ? t->map.to[next] : next;
     if (place == XSMI_NO_FEATURE) {
-        return XSM_OK; /* a column that is left out may hold anything */
+        return XSM_OK; /* a column that is ignored may contain anything */
     }
     float value;
     XSMI_TRY(read_value(c, t, column, f, &value, err));
@@ -355,7 +357,8 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     const uint64_t line = c->line;
     XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
     t->watched = r->rounding.open > 0;
-    float *row = r->stride > 0 ? r->entries.values + r->entries.count : NULL; /* none in a table of text */
+    float *row = r->stride > 0 ? r->entries.values + r->entries.count : NULL; /* a table with a column of text has no
+                                                                                 dense row */
     uint32_t next = 0;
     size_t names = 0;
     for (size_t i = 0; i < k->count; i++) {
@@ -385,8 +388,7 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     return end_record(c, t, err);
 }
 
-/* Reads an empty line of rows that are read against a class map: a row of zeros without a label, as each line gets an
- * answer. */
+/* Reads an empty line with a class map: a row of zeros without a label, so that each line gets a prediction. */
 static xsm_status read_nothing(const xsmi_record *c, table *t, xsm_error *err)
 {
     xsmi_reader *r = c->r;
@@ -430,7 +432,7 @@ static xsm_status read_records(xsmi_record *c, table *t, xsm_error *err)
             break;
         }
         if (length == 0 && !(have_columns && r->has_map)) {
-            continue; /* as every reader of CSV does */
+            continue; /* empty lines are skipped, as by other readers of CSV */
         }
         if (length == 0) {
             XSMI_TRY(read_nothing(c, t, err));

@@ -1,5 +1,5 @@
-/* Writing CSV and TSV: the columns of features by their names or words, or f0, f1, ... (or their numbers), the weight
- * where it has a column and, last, the label. */
+/* Writing CSV and TSV: columns of features, named by their names, words or numbers, or f0, f1, ...; then the weight, if
+ * it has a column; last the label. */
 #include "read/dense.h"
 #include "base/utf8.h"
 #include "data/dictionary.h"
@@ -11,7 +11,7 @@
 
 #include <xsoftmax/vocabulary.h>
 
-/* Writes a field of text, in quotes if it needs them or if blanks at its ends would be left out without them. */
+/* Writes a field of text, in quotes if it needs them or has blanks at its ends, which a reader would remove. */
 static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)
 {
     char special[] = {'"', '\n', '\r', separator, '\0'};
@@ -47,7 +47,8 @@ static const xsm_vocabulary *words_of(const xsm_dataset *d)
     return v && xsmi_vocabulary_features(v) == d->features ? v : NULL;
 }
 
-/* Names a bucket by what decides which n-grams it has; no word has a blank. */
+/* Writes a feature's word, or for a bucket a name such as `bucket 3 of 1000`, which no word equals, as words have no
+ * blanks. */
 static xsm_status write_word(xsmi_output *o, const xsm_vocabulary *v, uint32_t feature, char separator, xsm_error *err)
 {
     const uint32_t first = xsmi_vocabulary_first_words(v), buckets = xsmi_vocabulary_buckets(v);
@@ -59,7 +60,7 @@ static xsm_status write_word(xsmi_output *o, const xsm_vocabulary *v, uint32_t f
     return xsmi_output_bytes(o, name, (size_t)length, err);
 }
 
-/* Refuses a column besides the features that has the name of one. */
+/* Refuses a column of labels or weights that has a feature's name. */
 static xsm_status check_name(const xsm_dataset *d, const char *member, const char *name, xsm_error *err)
 {
     const char *const *names = names_of(d);
@@ -138,7 +139,7 @@ xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
         } else if (count > 0) {
             XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[0]), err));
         } else if (d->features == 0 && !o->options->weights_column) {
-            XSMI_TRY(xsmi_output_bytes(o, "\"\"", 2, err)); /* an empty line would be no row */
+            XSMI_TRY(xsmi_output_bytes(o, "\"\"", 2, err)); /* an empty line would not be read as a row */
         }
         XSMI_TRY(xsmi_output_char(o, '\n', err));
         xsmi_output_passed(o, i);

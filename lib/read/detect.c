@@ -1,4 +1,4 @@
-/* Detects a file's format by its first bytes, or by the first line that allows it. The rule is documented at
+/* Detects a file's format by its first bytes, or by the first line that shows one. The rule is documented at
  * XSM_FORMAT_AUTO. */
 #include "read/format.h"
 #include "base/utf8.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* At most this many lines are read to find one that allows it. */
+/* At most so many bytes of lines are read to find one that shows a format. */
 #define DETECT_BYTES ((size_t)1 << 20)
 
 xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_error *err)
@@ -35,7 +35,7 @@ xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_err
     }
 }
 
-/* The format that a line shows best, and how surely, among those with all options of `accepts`. */
+/* Returns the format that a line shows best, and how surely, among those that accept all options of `accepts`. */
 static const xsmi_format *best_with(const xsmi_reader *r, const xsmi_early_line *line, unsigned accepts,
                                     xsmi_match *best)
 {
@@ -54,7 +54,7 @@ static const xsmi_format *best_with(const xsmi_reader *r, const xsmi_early_line 
     return format;
 }
 
-/* The same among all formats; tables come first where the options ask for one. */
+/* The same among all formats, but tables first if the options need one. */
 static const xsmi_format *best_of(const xsmi_reader *r, const xsmi_early_line *line, xsmi_match *best)
 {
     const xsmi_format *table = best_with(r, line, XSMI_ACCEPTS_TABLE, best);
@@ -120,7 +120,7 @@ static bool is_sizes(const char *text, size_t length)
     return xsmi_count_integers(text, length) == 2;
 }
 
-/* Whether it is a comment as ARFF has them before its first word. */
+/* Whether the line may be a comment of an ARFF file. */
 static bool is_comment(const xsmi_early_line *line)
 {
     return line->length > 0 && line->text[0] == '%';
@@ -168,16 +168,16 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 
 /* -- lines for a class map with a vocabulary ---------------------------------------------------------------------- */
 
-/* How many lines are looked at. */
+/* The most lines that are read. */
 #define LINES 4
 
-/* What the first lines, but for empty ones, are. */
+/* What the first lines that are not empty show. */
 typedef struct first_lines {
-    size_t count, rows, pairs; /* rows of LIBSVM or XC, and their features */
-    bool sizes, header;        /* the first is the first line of XC, or of a table */
+    size_t count, rows, pairs; /* lines; those that are rows of LIBSVM or XC; the features of these */
+    bool sizes, header;        /* line 1 is a header of XC; of a table */
 } first_lines;
 
-static xsm_status look_at(xsmi_reader *r, const char *text, size_t length, first_lines *f, xsm_error *err)
+static xsm_status judge_line(xsmi_reader *r, const char *text, size_t length, first_lines *f, xsm_error *err)
 {
     if (f->count == 0) {
         const size_t integers = xsmi_count_integers(text, length);
@@ -202,7 +202,7 @@ xsm_status xsmi_detect_no_text(xsmi_reader *r, xsm_error *err)
     for (bool more = true; more && f.count < LINES && xsmi_lines_buffered(&r->lines) <= DETECT_BYTES;
          more = text != NULL) {
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
-        XSMI_TRY(text && length > 0 ? look_at(r, text, length, &f, err) : XSM_OK);
+        XSMI_TRY(text && length > 0 ? judge_line(r, text, length, &f, err) : XSM_OK);
     }
     xsmi_lines_rewind(&r->lines);
     const char *found = f.sizes && f.rows > 0 && f.rows == f.count - 1 ? "XC text"

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* Memory that is kept from row to row. */
+/* Scratch memory of xsmi_sort_entries(), which is kept from row to row. */
 typedef struct xsmi_entry_sort {
     uint64_t *keys, *scratch;
     size_t key_capacity, scratch_capacity;

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A word that is an integer as it is printed, or as a table of floats prints it, with zeros behind a point: 01, +1, -0
- * and 1e3 are names, which would be one class with 1, 0 and 1000, and printed as these. The word is terminated. */
+/* Whether a word is an integer in its usual form, perhaps with zeros behind a point, as in a table of floats. 01, +1,
+ * -0 and 1e3 are not: as numbers they would be one class with 1, 0 and 1000. The word is terminated. */
 static bool word_number(const char *word, size_t length, int64_t *number)
 {
     const char *digits = word + (*word == '-'), *end = word + length;
@@ -20,7 +20,7 @@ static bool word_number(const char *word, size_t length, int64_t *number)
            word == end;
 }
 
-/* The label of each number of the dictionary; false if some are words. */
+/* Sets labels[] to the numbers of the dictionary's words; false if some are no numbers. */
 static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
 {
     for (uint32_t i = 0; i < d->count; i++) {
@@ -75,8 +75,8 @@ static const char *show(const char *name, size_t length, int64_t number, char te
     return text;
 }
 
-/* Rows of which no label is one of the class map's are most often those of other data; one label alone is that of rows
- * to predict, which stands for none. */
+/* Warns if no label of the rows is in the class map: they are probably other data. Not called if all rows have the same
+ * label, as rows to predict often have in place of none. */
 static void warn_unseen(const xsmi_reader *r, const char *path, const char *first)
 {
     const xsm_class_map *map = &r->map;
@@ -90,12 +90,12 @@ static void warn_unseen(const xsmi_reader *r, const char *path, const char *firs
 /* Flips the sign bit, so that unsigned order is signed order. */
 #define SIGN (UINT64_C(1) << 63)
 
-/* Classes from the numbers that occur, given in labels[]; `spare` is scratch of the same size. */
+/* Makes classes of the numbers in labels[]; `spare` is scratch of the same size. */
 static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64_t *labels, uint64_t *spare,
                                      uint32_t *class_of, xsm_error *err)
 {
     uint32_t count = r->dictionary.count;
-    /* Sorted in place; the dictionary still has the labels unsorted. */
+    /* labels[] is sorted in place; the dictionary keeps the labels in order of arrival. */
     uint64_t *keys = (uint64_t *)labels;
     for (uint32_t i = 0; i < count; i++) {
         keys[i] = (uint64_t)labels[i] ^ SIGN;
@@ -146,7 +146,7 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
     return status;
 }
 
-/* Whether words are names though all are numbers. */
+/* Whether words are names even if all are numbers. */
 static bool wants_names(const xsmi_reader *r)
 {
     const bool map_of_words = r->has_map && r->map.names && !r->map.labels;
@@ -155,7 +155,7 @@ static bool wants_names(const xsmi_reader *r)
 
 /* -- as another map's ---------------------------------------------------------------------------------------------- */
 
-/* While a file is read, its counts are not known; each class occurs. */
+/* Whether class k has rows. While a file is read there are no counts yet, and each class has. */
 static bool occurs(const xsm_dataset *d, uint32_t k)
 {
     return d->rows == 0 || d->map.counts[k] > 0;
@@ -180,7 +180,7 @@ static void warn_if_unseen(const xsmi_reader *r, const xsm_dataset *d, const cha
     }
 }
 
-/* Gives a dataset the classes of the caller's map; match[k] is then what its class k was. */
+/* Gives a dataset the classes of the caller's map. match[k] becomes the class of the map that its class k is. */
 static xsm_status take_map(const xsmi_reader *r, const char *path, xsm_dataset *d, uint32_t *match, xsm_error *err)
 {
     xsm_class_map own = XSM_CLASS_MAP_INIT;
@@ -197,7 +197,7 @@ static xsm_status take_map(const xsmi_reader *r, const char *path, xsm_dataset *
     return xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
 }
 
-/* Does the same for the classes of a file's labels, which class_of[] has. */
+/* Does the same for the classes of a file's labels, class_of[]. */
 static xsm_status take_map_of_file(const xsmi_reader *r, xsm_dataset *d, uint32_t *class_of, xsm_error *err)
 {
     const uint32_t own = d->classes;
@@ -214,7 +214,7 @@ static xsm_status take_map_of_file(const xsmi_reader *r, xsm_dataset *d, uint32_
 #define REPLACED "with U+FFFD in place of bytes that are no UTF-8"
 #define ADVICE "iconv -f LATIN1 -t UTF-8 makes UTF-8 of the bytes of Western Europe"
 
-/* Adds a label to a dictionary without its bad bytes, which no other label there is. */
+/* Adds a label, with its bad bytes replaced, to a dictionary; fails if another label there is then equal. */
 static xsm_status add_mended(const xsmi_reader *r, xsmi_dictionary *mended, uint32_t i, uint32_t *changed,
                              xsm_error *err)
 {
@@ -223,7 +223,7 @@ static xsm_status add_mended(const xsmi_reader *r, xsmi_dictionary *mended, uint
     uint32_t id;
     uint64_t replaced = 0;
     const char *const word = xsmi_dictionary_text(&r->dictionary, i, &length);
-    most = 3 * length + 1; /* text of a file that is three times as long was mended before */
+    most = 3 * length + 1; /* a bad byte becomes three bytes */
     char *copy = xsmi_allocate(r->context, most, 1);
     if (!copy) {
         return xsmi_fail_memory(err, most, "a label");

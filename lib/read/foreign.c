@@ -1,4 +1,4 @@
-/* The table of files that are not read. In an advice, FILE stands for the file. */
+/* The table of kinds of files that are not read. In `advice`, FILE stands for the path. */
 #include "read/foreign.h"
 #include "base/order.h"
 #include "base/utf8.h"
@@ -12,7 +12,7 @@ struct xsmi_foreign {
     size_t start_length, offset;
     const char *inner;
     size_t inner_length;
-    const char *name, *advice; /* NULL: nothing makes rows of it */
+    const char *name, *advice; /* advice NULL: no command turns such a file into rows */
 };
 typedef struct xsmi_foreign kind;
 
@@ -76,7 +76,7 @@ static const kind kinds[] = {
     {STARTS("\xFE\xFF"), "text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >rows.txt"},
 };
 
-/* How lines of such files begin, in small letters. */
+/* How text files of such kinds begin, in small letters. */
 static const struct {
     const char *start, *name, *advice;
 } texts[] = {
@@ -111,7 +111,7 @@ bool xsmi_is_npz(const unsigned char *start, size_t size)
            memcmp(start + header + name - 4, ".npy", 4) == 0;
 }
 
-/* Whether the bytes at `offset` are those of `wanted` as far as they go; *whole: they go as far as these. */
+/* Whether the bytes at `offset` agree with `wanted` as far as there are any; *whole: all of `wanted` was compared. */
 static bool agrees(const unsigned char *bytes, size_t count, size_t offset, const char *wanted, size_t length,
                    bool *whole)
 {
@@ -120,7 +120,7 @@ static bool agrees(const unsigned char *bytes, size_t count, size_t offset, cons
     return memcmp(bytes + offset * (there > 0), wanted, there) == 0;
 }
 
-/* Whether the bytes are of this kind; *open: more of them may show it. */
+/* Whether the bytes show this kind; *open: more bytes may. */
 static bool matches(const kind *k, const unsigned char *bytes, size_t count, bool *open)
 {
     bool whole, inner = true;
@@ -134,25 +134,25 @@ static bool matches(const kind *k, const unsigned char *bytes, size_t count, boo
     return whole && inner;
 }
 
-/* What more than fixed bytes shows. */
+/* Kinds that are recognised by more than fixed bytes. */
 static const kind wide = {STARTS(""), "text in UTF-16", "iconv -f UTF-16LE -t UTF-8 FILE >rows.txt"};
 static const kind parquet = {STARTS("PAR1"), "Apache Parquet", PANDAS("read_parquet('FILE')")};
 static const kind torch = {STARTS(ZIP), "a file of PyTorch", NUMPY(", torch", "torch.load('FILE')['NAME'].numpy()")};
 
-/* Text in UTF-16 without a mark. */
+/* Whether the bytes look like text in UTF-16 without a byte order mark. */
 static bool is_wide(const unsigned char *bytes, size_t count)
 {
     return count >= 4 && bytes[0] > ' ' && bytes[0] < 0x7F && bytes[1] == 0 && bytes[2] >= ' ' && bytes[2] < 0x7F &&
            bytes[3] == 0;
 }
 
-/* Whether the bytes are Parquet's: what follows the first four is no text. */
+/* Whether the bytes are Parquet's: after `PAR1` comes a byte that is not text. */
 static bool is_parquet(const unsigned char *bytes, size_t count)
 {
     return count >= 5 && memcmp(bytes, "PAR1", 4) == 0 && (bytes[4] < '\t' || (bytes[4] > '\r' && bytes[4] < ' '));
 }
 
-/* The first entry of a zip file is FOLDER/data.pkl. */
+/* Whether the bytes are a PyTorch file: a zip whose first entry is FOLDER/data.pkl. */
 static bool is_torch(const unsigned char *bytes, size_t count)
 {
     static const char name[] = "/data.pkl";
@@ -182,7 +182,7 @@ const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bo
     return is_wide(bytes, count) ? &wide : NULL;
 }
 
-/* A path that a shell takes as it is. */
+/* Whether a shell takes the path as it is, without quotes. */
 static bool is_plain(const char *path)
 {
     return strlen(path) < 80 &&
@@ -190,7 +190,7 @@ static bool is_plain(const char *path)
            path[0] != '-';
 }
 
-/* The advice with the file in place of FILE; of a compressed one, with what gzip makes of it. */
+/* Fails with the advice, in which the path replaces FILE; for a compressed file, the decompressed one does. */
 static xsm_status refuse(const xsmi_source *s, const char *name, const char *advice, xsm_error *err)
 {
     char command[400] = "";

@@ -1,6 +1,6 @@
 /*
- * Kinds of files that are not read: recognised by how they begin, and refused with the command that makes them
- * readable.
+ * Kinds of files that are not read. They are recognised by their first bytes and refused with the command that converts
+ * them.
  */
 #ifndef XSMI_FOREIGN_H
 #define XSMI_FOREIGN_H
@@ -9,14 +9,14 @@
 
 typedef struct xsmi_foreign xsmi_foreign;
 
-/* The kind of file that begins with these bytes, NULL if it is none of those here; *open: more bytes may show another.
- */
+/* Returns the kind of file that begins with these bytes, NULL if none here does; *open: more bytes may show one. */
 const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bool *open);
-/* Fails; the message has the command, with the name in it if it is that of a file, behind gzip's if it needs that. */
+/* Fails with a message that has the command: with the path if the source is a file, and after gzip if it is
+ * compressed. */
 xsm_status xsmi_foreign_refuse(const xsmi_source *s, const xsmi_foreign *found, xsm_error *err);
-/* Fails likewise if the first line that is not empty shows such a file. */
+/* Fails in the same way if a line, the first that is not empty, shows such a file. */
 xsm_status xsmi_foreign_refuse_text(const xsmi_source *s, const char *line, size_t length, xsm_error *err);
-/* Whether it is a safetensors file: the length of its header, which may look like anything, and a brace. */
+/* Whether it is a safetensors file: the header's length, any bytes, is followed by a brace. */
 bool xsmi_is_safetensors(const unsigned char *start, size_t size);
 /* Whether it is a NumPy archive: a zip file whose first entry is an array. */
 bool xsmi_is_npz(const unsigned char *start, size_t size);

@@ -10,8 +10,8 @@
 /* How surely a line shows a format. */
 typedef enum xsmi_match {
     XSMI_MATCH_NO,
-    XSMI_MATCH_MAYBE, /* of this format, unless a later line may show another */
-    XSMI_MATCH_OPEN,  /* it may be of this format, and a later line shows whether it is */
+    XSMI_MATCH_MAYBE, /* of this format, unless a later line shows another */
+    XSMI_MATCH_OPEN,  /* perhaps of this format; a later line decides */
     XSMI_MATCH_SURE
 } xsmi_match;
 
@@ -47,18 +47,19 @@ typedef enum xsmi_label_kind {
 typedef struct xsmi_format {
     int32_t id;       /* XSM_FORMAT_* */
     const char *name; /* what follows XSM_FORMAT_ */
-    const char *form; /* for messages: how a file is recognised; NULL = by its first bytes */
+    const char *form; /* for messages: how its lines look; NULL = it is recognised by its first bytes */
     unsigned accepts; /* XSMI_ACCEPTS_* */
     xsmi_label_kind labels;
     bool sparse; /* rows are read as features that are not 0 */
     bool single; /* a row has at most one label */
-    bool named;  /* a file holds the names of classes */
-    /* Whether a file begins so; OPEN: more bytes show it. NULL = lines are matched instead. */
+    bool named;  /* files contain the names of classes */
+    /* Whether a file of this format begins with these bytes; OPEN: more bytes are needed. NULL = match() is used
+     * instead. */
     xsmi_match (*begins)(const unsigned char *start, size_t size);
     xsmi_match (*match)(const xsmi_reader *r, const xsmi_early_line *line);
     /* Reads all rows, from the first line on. */
     xsm_status (*read)(xsmi_reader *r, xsm_error *err);
-    /* Used in place of read(): makes a dataset on the file's mapping. `believe`: its contents are not checked. */
+    /* Used in place of read(): makes a dataset on the file's mapping. `believe`: the checksum is not compared. */
     xsm_status (*map)(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err);
     /* Writes the whole file. NULL = save() */
     xsm_status (*write)(xsmi_output *o, xsm_error *err);
@@ -92,13 +93,14 @@ int32_t xsmi_format_last(void);
 
 /* Sets *format if the first bytes of a source show it. */
 xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_error *err);
-/* Detects r->format by the lines of the file, which then start again at the first one. r->guessed: the first line shows
- * none, and r->format is the nearest. */
+/* Detects r->format by the lines of the file, and returns to the first one. r->guessed: no line shows a format, and
+ * r->format is the nearest. */
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
-/* Whether the file is a table of which xsm_read_options.text_column and the other options speak, by its first line;
- * fails where it may be. (text_table.c) */
+/* Decides by the first line whether the file is the table that xsm_read_options.text_column and other options describe;
+ * fails if that is uncertain. (text_table.c) */
 xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err);
-/* Fails if the lines of the file, which are to be text for a class map with a vocabulary, surely are no text. */
+/* Fails if the first lines of the file, which is to be read as text with a class map's vocabulary, are certainly no
+ * text. */
 xsm_status xsmi_detect_no_text(xsmi_reader *r, xsm_error *err);
 
 #endif

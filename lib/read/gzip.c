@@ -19,7 +19,7 @@ struct xsmi_gunzip {
     uint64_t position; /* compressed bytes used */
 };
 
-/* zlib does not say how much it releases. */
+/* Bytes before each block that zlib gets, with the block's size: zlib does not say how much it releases. */
 #define HEADER XSMI_ALIGNMENT
 
 static void *zlib_allocate(void *opaque, unsigned items, unsigned size)

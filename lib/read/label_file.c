@@ -15,14 +15,15 @@
 #include <string.h>
 
 typedef struct label_lines {
-    xsmi_reader *r; /* the rows, which are all there */
+    xsmi_reader *r; /* the reader of the rows, all of which have been read */
     xsmi_lines lines;
     uint64_t rows, declared; /* labels below `declared` are accepted */
     const char *line;
-    uint64_t count, last; /* lines but for the header, and up to the last one that is not empty */
-    bool bare, pairs;     /* line 1 is numbers alone, as a header, though it was read as labels; others are `l:v` */
+    uint64_t count, last; /* lines without the header; and those up to the last that is not empty */
+    bool bare, pairs;     /* bare: line 1 is only numbers, like a header, and was read as labels; pairs: other lines are
+                             `l:v` */
     uint64_t bare_rows;   /* the first of the numbers */
-    bool numbered;        /* each line has two labels, of which the first rises from `number` by 1 */
+    bool numbered;        /* each line has two labels, and the first rises by 1 from line to line, from `number` on */
     int64_t number;
 } label_lines;
 
@@ -61,7 +62,7 @@ static xsm_status read_label(label_lines *l, const char **at, int64_t *label, fl
                       err);
 }
 
-/* A row's labels, from a line that ends with a line end. */
+/* Reads a row's labels from a line, which is followed by its line end. */
 static xsm_status read_line(label_lines *l, size_t length, xsm_error *err)
 {
     xsmi_reader *r = l->r;
@@ -106,7 +107,7 @@ static void end_row(label_lines *l)
     l->r->label.offsets[++l->r->rows] = l->r->label.count;
 }
 
-/* Whether line 1 is the header of as many rows as there are; of other numbers the lines that follow show what it is. */
+/* Whether line 1 is a header: its first number is that of the rows. If it is not, the lines that follow decide. */
 static bool is_header(label_lines *l, size_t length)
 {
     int64_t number = 0;

@@ -4,7 +4,8 @@
 
 #include "read/reader.h"
 
-/* Gives the rows of the reader those of the file, which must have as many; it fails if a row has a label. */
+/* Reads the file and gives its labels to the reader's rows. Fails if it has more or fewer lines than rows, or if a row
+ * has a label already. */
 xsm_status xsmi_read_label_file(xsmi_reader *r, xsm_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Lines from a buffer that is refilled at its end and grows for a line longer than itself. A complete line is returned,
- * with a line end behind it, so that parsers need no check for the end of the buffer.
+ * Lines from a buffer that is refilled at its end and grows for a longer line. Each line is returned complete and
+ * followed by a line end, so that parsers need no check for the end of the buffer.
  */
 #include "read/source.h"
 #include "base/grow.h"
@@ -23,7 +23,7 @@ void xsmi_lines_end(xsmi_lines *l)
     memset(l, 0, sizeof *l);
 }
 
-/* Reads more behind l->end; what is kept may move to the front. */
+/* Reads more bytes to l->end; the bytes kept may move to the front. */
 static xsm_status fill(xsmi_lines *l, xsm_error *err)
 {
     if (l->keep > 0 && !l->keep_all) {
@@ -51,7 +51,7 @@ static xsm_status fill(xsmi_lines *l, xsm_error *err)
  * the end. */
 static xsm_status find_end(xsmi_lines *l, size_t *stop, bool *found, xsm_error *err)
 {
-    size_t scanned = 0; /* from l->next, which may move */
+    size_t scanned = 0; /* bytes searched from l->next on, which may move */
     for (;;) {
         size_t from = l->next + scanned;
         const char *newline = from < l->end ? memchr(l->buffer + from, '\n', l->end - from) : NULL;
@@ -86,7 +86,7 @@ static void give(xsmi_lines *l, size_t start, size_t stop, char **text, size_t *
     }
 }
 
-/* Refuses a source whose only line has carriage returns within it: all its rows would be one. */
+/* Refuses a source whose only line contains carriage returns: all its rows would become one. */
 static xsm_status check_ends(const xsmi_lines *l, size_t start, size_t stop, xsm_error *err)
 {
     const char *const text = l->buffer + start;
@@ -114,7 +114,7 @@ xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error
         l->line++;
         if (l->line == 1 && stop - l->keep >= 3 && memcmp(l->buffer + l->keep, "\xEF\xBB\xBF", 3) == 0) {
             l->keep += 3;            /* a byte order mark, as spreadsheets write it */
-            if (l->keep == l->end) { /* alone it is no line */
+            if (l->keep == l->end) { /* a mark alone is no line */
                 l->next = l->end;
                 l->line = 0;
                 return XSM_OK;

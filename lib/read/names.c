@@ -76,7 +76,7 @@ static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_
     return XSM_OK;
 }
 
-/* Writes the labels down as numbers, which a map that has names alone lacks. */
+/* Stores the class numbers as labels, because a map of names without labels would be one of words. */
 static xsm_status set_labels(xsm_dataset *d, xsm_error *err)
 {
     int64_t *labels = d->map.labels ? d->map.labels : xsmi_allocate(d->context, d->classes, sizeof *labels);

@@ -63,8 +63,7 @@ static xsm_status parse_column(const xsmi_npy *n, const char *text, const char *
     return XSM_OK;
 }
 
-/* Does the same for a column that is recalled from the class map's table, if it has a number; the matrix may lack
- * it. */
+/* The same for a column of the class map's table, if the option is a number; the matrix may lack it. */
 static xsm_status find_column(const xsmi_reader *r, const xsmi_npy *n, const char *text, bool label, uint64_t *column,
                               xsm_error *err)
 {
@@ -81,7 +80,7 @@ static xsm_status find_column(const xsmi_reader *r, const xsmi_npy *n, const cha
 
 static xsm_status find_columns(xsmi_reader *r, const xsmi_npy *n, special_columns *k, xsm_error *err)
 {
-    r->options.ignore_columns = NULL; /* of tables */
+    r->options.ignore_columns = NULL; /* an option of tables only */
     XSMI_TRY(find_column(r, n, r->options.label_column, true, &k->label, err));
     XSMI_TRY(find_column(r, n, r->options.weights_column, false, &k->weight, err));
     if (k->weight == UINT64_MAX || r->options.weights_path) {
@@ -105,7 +104,7 @@ static xsm_status set_features(xsmi_reader *r, const xsmi_npy *n, uint64_t featu
 {
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
-    wanted = wanted == 0 && r->has_map ? r->map.features : wanted; /* columns are known by their places */
+    wanted = wanted == 0 && r->has_map ? r->map.features : wanted; /* columns have no names */
     if (features == 0 || features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu columns of features; 1 to %u are supported", n->name,
                          (unsigned long long)features, (unsigned)XSM_FEATURES_MAX);
@@ -125,7 +124,7 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
     float *row = r->entries.values + r->entries.count;
     uint32_t next = 0;
     XSMI_TRY(r->rows == 0 ? xsmi_rounding_expect(&r->rounding, r->features, err) : XSM_OK);
-    /* Numbers of more bits than float32 holds, in columns that may be too close together. */
+    /* The numbers have more bits than float32, and those of some column may be too close together. */
     const bool wide = n->size > (n->kind == 'f' ? sizeof(float) : 2) && r->rounding.open > 0;
     for (uint64_t j = 0; j < n->columns; j++, bytes += n->size) {
         if (j == k->label) {
@@ -161,7 +160,7 @@ static xsm_status add_row(xsmi_reader *r, const xsmi_npy *n, const unsigned char
     return XSM_OK;
 }
 
-/* The bytes of a row, in memory that grows as they come: what the header promises need not be there. */
+/* The bytes of a row, in memory that grows while they are read, because a file may have fewer than its header says. */
 typedef struct row_bytes {
     unsigned char *data;
     size_t capacity;

@@ -9,7 +9,7 @@
 #define HEADER_MAX ((size_t)64 << 10)
 #define FAIL XSMI_NPY_FAIL
 
-/* Reads exactly `size` bytes; *got is less at the end. */
+/* Reads `size` bytes; *got is less only at the end. */
 xsm_status xsmi_npy_read(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
 {
     *got = 0;
@@ -24,7 +24,7 @@ xsm_status xsmi_npy_read(xsmi_source *s, void *buffer, size_t size, size_t *got,
     return XSM_OK;
 }
 
-/* The text behind `'key':` and blanks, NULL if the key is missing. */
+/* Returns the text after `'key':` and blanks; NULL if the key is missing. */
 static const char *value_of(const char *header, const char *key)
 {
     const char *p = strstr(header, key);
@@ -63,7 +63,7 @@ static xsm_status parse_shape(xsmi_npy *n, const char *p, xsm_error *err)
     return XSM_OK;
 }
 
-/* `'<f4'`: the order of bytes, the kind, and the size (of text: in characters). */
+/* Parses a type such as `'<f4'`: byte order, kind, and size (of text: in characters). */
 static xsm_status parse_type(xsmi_npy *n, const char *type, xsm_error *err)
 {
     const uint16_t one = 1;

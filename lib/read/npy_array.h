@@ -15,7 +15,7 @@ typedef struct xsmi_npy {
     bool columns_first; /* Fortran order */
     size_t size;        /* bytes of a number */
     unsigned rank;
-    uint64_t rows, columns; /* 1 of a vector, or of a scalar */
+    uint64_t rows, columns; /* columns is 1 for a vector; both are 1 for a scalar */
 } xsmi_npy;
 
 #define XSMI_NPY_FAIL(n, err, ...) XSMI_NPY_FAIL_TEXT(n, err, __VA_ARGS__)
@@ -27,9 +27,9 @@ xsm_status xsmi_npy_read_header(xsmi_source *s, xsmi_npy *n, xsm_error *err);
 xsm_status xsmi_npy_read(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err);
 /* Fails unless the source is at its end. */
 xsm_status xsmi_npy_check_end(xsmi_source *s, const xsmi_npy *n, xsm_error *err);
-/* Fails, as the file ends in this row. */
+/* Returns the error of a file that ends within this row. */
 xsm_status xsmi_npy_cut_short(const xsmi_npy *n, uint64_t row, xsm_error *err);
-/* A number of any type but text; the first is fast for the common types. */
+/* Return a number of any type but text; xsmi_npy_number() is fast for the common types. */
 double xsmi_npy_slow_number(const xsmi_npy *n, const unsigned char *p);
 static inline double xsmi_npy_number(const xsmi_npy *n, const unsigned char *p)
 {
@@ -45,7 +45,7 @@ static inline double xsmi_npy_number(const xsmi_npy *n, const unsigned char *p)
     memcpy(&f, p, sizeof f);
     return (double)f;
 }
-/* An integer of any type, or a float that is one; false if it is none of 64 bits with sign. */
+/* Sets *out to an integer, or a float that is one; false if the number is not a signed integer of 64 bits. */
 bool xsmi_npy_integer(const xsmi_npy *n, const unsigned char *p, int64_t *out);
 
 #endif

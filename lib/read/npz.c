@@ -25,7 +25,7 @@ static bool rises(const uint32_t *index, size_t count)
     return true;
 }
 
-/* Sorts a row, and adds what it has twice if it may. */
+/* Sorts a row, and adds the values of features that it has twice, if that is allowed. */
 static xsm_status mend(xsmi_reader *r, xsmi_entry_sort *sort, uint32_t *index, float *values, size_t *count,
                        xsm_error *err)
 {
@@ -46,7 +46,7 @@ static xsm_status mend(xsmi_reader *r, xsmi_entry_sort *sort, uint32_t *index, f
     return XSM_OK;
 }
 
-/* Appends a row without zeros and without features of `kept` and above. */
+/* Appends a row without its zeros and its features from `kept` on. */
 static xsm_status add_row(xsmi_reader *r, const uint32_t *index, const float *values, size_t count, uint64_t kept,
                           xsm_error *err)
 {

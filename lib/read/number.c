@@ -34,7 +34,7 @@ static bool is_word(const char *p, const char *word)
     return true;
 }
 
-/* Counts again when digits did not fit: the first 19 digits after leading zeros. */
+/* Counts again if there were more digits than fit: takes the first 19 after leading zeros. */
 static void cut_digits(decimal *d)
 {
     uint64_t digits = 0;
@@ -91,7 +91,7 @@ static int scan(const char *p, const char **end, decimal *d)
         const char *q = p + 1;
         bool down = *q == '-';
         q += *q == '-' || *q == '+';
-        if (xsmi_is_digit(*q)) { /* else the number ends before the e, and the reader refuses the e */
+        if (xsmi_is_digit(*q)) { /* otherwise the number ends before the e, which the reader refuses */
             int64_t part = 0;
             for (; xsmi_is_digit(*q); q++) {
                 part = part < EXPONENT_MAX ? part * 10 + (*q - '0') : part;
@@ -175,7 +175,7 @@ static int compare_midpoint(const big_decimal *x, uint32_t b)
 
 static int round_exactly(const decimal *d, float *value)
 {
-    /* 10^39 and 10^-47 are beyond every rounding; digits has up to 20 places itself. */
+    /* Numbers of 10^39 and above, or 10^-47 and below, round to infinity or 0. `digits` itself has up to 20 places. */
     int64_t places = 0;
     for (uint64_t rest = d->digits; rest; rest /= 10) {
         places++;

@@ -27,13 +27,13 @@ int xsmi_parse_float(const char *text, const char **end, float *value);
 /* The same, faster for the common numbers in files. */
 static inline int xsmi_parse_short_float(const char *text, const char **end, float *value);
 
-/* The same syntax behind blanks, to a few units in the last place; 0 where no number is. */
+/* Reads the same syntax after blanks, right to a few units in the last place; returns 0 if there is no number. */
 double xsmi_rough_double(const char *text);
 
 /* The same syntax, for a value that is an integer ("3", "+3", "3.0", "3e0"). */
 int xsmi_parse_integer(const char *text, const char **end, int64_t *value);
 
-/* How many integers without sign, with blanks between, a line consists of; 0 if there is anything else in it. */
+/* Returns the number of unsigned integers, with blanks between, in a line; 0 if it has anything else. */
 size_t xsmi_count_integers(const char *text, size_t length);
 
 static inline bool xsmi_is_digit(char c)

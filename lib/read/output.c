@@ -35,7 +35,8 @@ xsm_status xsmi_output_integer(xsmi_output *o, int64_t value, xsm_error *err)
     return xsmi_output_bytes(o, text, (size_t)length, err);
 }
 
-/* `digits` significant digits of value as [-]d.ddde[-]x without trailing zeros, with a point in every locale. */
+/* Writes `digits` significant digits of a value as [-]d.ddde[-]x without trailing zeros, with a point in every
+ * locale. */
 static size_t print(char *out, float value, int digits)
 {
     char text[64];
@@ -70,7 +71,7 @@ xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err)
 {
     char text[64];
     if (value == (float)(int32_t)(value < 1e6f && value > -1e6f ? value : 0.5f)) {
-        return xsmi_output_integer(o, (int32_t)value, err); /* most values of many files, zeros too */
+        return xsmi_output_integer(o, (int32_t)value, err); /* the fast path for integers, zeros included */
     }
     size_t length = 0;
     for (int digits = 6; digits <= 9; digits++) {

@@ -73,7 +73,8 @@ static const char *list_formats(unsigned option, char *text, size_t size)
     return text;
 }
 
-/* Options of one format are refused if another is requested; a format still to be detected may be the right one. */
+/* Refuses options of one format if another is requested. If the format is still to be detected, it may be the right
+ * one. */
 static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *err)
 {
     const xsm_read_options *o = &r->options;
@@ -203,7 +204,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Shrinks the arrays. If it is cancelled, an array stays as it is, and the caller finds out. */
+/* Shrinks the arrays. If the call was cancelled, an array may stay large; the caller finds out by a poll. */
 static void shrink(xsmi_reader *r)
 {
     xsm_context *ctx = r->context;
@@ -297,8 +298,8 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     return XSM_OK;
 }
 
-/* Refuses options without which labels or weights would be lost. What the class map's table had, others need not have.
- */
+/* Refuses options of labels and weights that the format would ignore, so that none are lost. Options that describe the
+ * class map's table may be ignored. */
 static xsm_status check_lost(xsmi_reader *r, const char *name, xsm_error *err)
 {
     if (!(r->format->accepts & XSMI_ACCEPTS_COLUMNS) && xsmi_reader_recalled(r, XSM_RECALLED_WEIGHTS_COLUMN)) {
@@ -319,7 +320,7 @@ static xsm_status check_lost(xsmi_reader *r, const char *name, xsm_error *err)
                            name, r->options.labels_path);
 }
 
-/* Fails for a file of no known format with what the nearest format has against it. */
+/* For a file of no known format: adds to the error that it is the nearest format's. */
 static xsm_status say_nearest(const xsmi_reader *r, xsm_status status, xsm_error *err)
 {
     const char *text = err && err->line > 0 ? strstr(err->message + strlen(r->source.name), ": ") : NULL;
@@ -344,8 +345,8 @@ static void tell(const xsmi_reader *r)
     xsmi_rounding_tell(&r->rounding, r->source.name, named ? r->schema->names : NULL);
 }
 
-/* Takes the class map's index base, so that numbers mean the same in all files. If it is 0, as of files without numbers
- * of their own, the caller may say that the same rows count from 1 in LIBSVM. */
+/* Takes the class map's index base, so that a number is the same feature in all files. If that is 0, the caller may say
+ * that the numbers of a LIBSVM file begin at 1. */
 static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
 {
     const int32_t wanted = r->map.index_base;
@@ -368,7 +369,7 @@ static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
     return XSM_OK;
 }
 
-/* Compares the features that were read with those of the class map, which formats read where they can. */
+/* Compares the features that were read with those of the class map. */
 static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
 {
     const xsmi_feature_side rows = {r->schema, r->features, r->source.name};
@@ -520,7 +521,7 @@ static xsm_status read_source(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     XSMI_TRY(read_rows(r, err));
     xsm_dataset *d = NULL;
     XSMI_TRY(finish(r, &d, err));
-    /* The smallest name is known only after all names; numbers were compared while reading. */
+    /* The smallest name is known only after all names; the smallest number was chosen while reading. */
     if (r->dictionary.words && r->options.labels == XSM_KEEP_LABELS_SMALLEST) {
         xsm_status status = xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_SMALLEST, err);
         if (status != XSM_OK) {

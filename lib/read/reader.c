@@ -1,4 +1,4 @@
-/* The rows read so far: arrays that grow, positions for messages, the options' features and labels. */
+/* The rows read so far: arrays that grow, messages with positions, features and labels as options want them. */
 #include "read/reader.h"
 #include "base/grow.h"
 #include "base/order.h"
@@ -56,7 +56,7 @@ xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, con
     return XSM_OK;
 }
 
-/* An array of rows that has become too short. */
+/* An array of the reader that must grow. */
 typedef struct growth {
     size_t which; /* XSMI_READER_* */
     void *array;  /* its address */

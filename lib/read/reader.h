@@ -49,14 +49,14 @@ typedef struct xsmi_reader {
     xsm_read_options options;
     xsm_text_options text; /* of the options, or the defaults */
     bool has_map;
-    bool base_of_map;  /* options.index_base is the map's, and nothing says it of the file */
+    bool base_of_map;  /* options.index_base is the class map's; the file says nothing of it */
     xsm_class_map map; /* the caller's arrays */
     xsmi_source source;
     xsmi_lines lines;
     const struct xsmi_format *format;
-    bool guessed;      /* the format is the nearest to a file of none */
+    bool guessed;      /* the file shows no format, and `format` is the nearest */
     bool sparse;       /* as its format */
-    bool skips_labels; /* they are checked, and left out */
+    bool skips_labels; /* labels are checked and left out */
 
     uint64_t rows;
     uint32_t features; /* D; set by the readers, at the latest at their end */
@@ -67,27 +67,29 @@ typedef struct xsmi_reader {
     size_t weight_capacity;
     xsmi_dictionary dictionary;
     uint64_t dropped;
-    uint64_t replaced, replaced_line; /* bytes that are no UTF-8, and the line of the first */
-    bool bad_labels;                  /* some of them are in labels, which the dictionary has as they are */
-    char *mended;                     /* text without them */
+    uint64_t replaced, replaced_line; /* sequences of bad bytes that were replaced, and the line of the first */
+    bool bad_labels;                  /* some are in labels, which the dictionary has unchanged */
+    char *mended;                     /* scratch for text with bad bytes replaced */
     size_t mended_capacity;
     xsmi_rounding rounding;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
-    size_t since;                          /* bytes of them touched since pages were last released */
-    xsmi_schema *wanted;                   /* what the class map says of features, or NULL */
-    xsmi_schema *schema;                   /* what the file does, where its format knows that; else NULL */
-    uint32_t unknown_features;             /* columns that the class map has not */
+    size_t since;                          /* bytes of these files touched since pages were last released */
+    xsmi_schema *wanted;                   /* the features of the class map, or NULL */
+    xsmi_schema *schema;                   /* the features of the file, if its format knows them; else NULL */
+    uint32_t unknown_features;             /* columns that the class map lacks */
 } xsmi_reader;
 
 /* Fails at a position of the file; the message begins with path, line and column. */
 xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
                             const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* Checks text at a position of the file, which the host wants in UTF-8 without NUL: fails, or points *text to a copy in
- * which bad bytes are replaced (valid until the next call, a line end behind it). `where`: " in a label" or "". */
+/* Checks that text at a position of the file is UTF-8 without NUL. Otherwise fails or, as xsm_read_options.bad_bytes
+ * says, sets *text to a copy in which bad bytes are replaced; it is followed by a line end and valid until the next
+ * call. `where` is for messages: " in a label" or "". */
 xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, const char *where, const char **text,
                             size_t *length, xsm_error *err);
-/* Checks a label likewise, which stays as it is: those that are the same without bad bytes are told apart. */
+/* Checks a label in the same way, but never replaces its bytes, so that labels that would become equal can still be
+ * told apart. */
 xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, const char *word, size_t length,
                              xsm_error *err);
 /* Reserves `values` more values, `labels` more labels, and one more row. */
@@ -123,7 +125,7 @@ static inline void xsmi_reader_add_weighted(xsmi_reader *r, uint32_t id, float w
         r->label.weights[before] = weight;
     }
 }
-/* The labels of a row, as they come, which are numbers: those that xsm_read_options.labels wants are kept. */
+/* Takes the labels of a row one by one, which are numbers, and keeps those that xsm_read_options.labels wants. */
 typedef struct xsmi_row_labels {
     xsmi_reader *r;
     bool any;
@@ -144,7 +146,7 @@ static inline xsm_status xsmi_row_labels_add(xsmi_row_labels *l, int64_t label, 
     l->any = true;
     return XSM_OK;
 }
-/* Behind the last one. */
+/* Call after the last label of a row. */
 static inline xsm_status xsmi_row_labels_end(const xsmi_row_labels *l, xsm_error *err)
 {
     if (l->any && l->r->options.labels == XSM_KEEP_LABELS_SMALLEST) {
@@ -155,26 +157,26 @@ static inline xsm_status xsmi_row_labels_end(const xsmi_row_labels *l, xsm_error
     return XSM_OK;
 }
 
-/* Whether an option, an XSM_RECALLED_* bit, says what the class map's table had. */
+/* Whether an option, an XSM_RECALLED_* bit, describes the class map's table and not this file. */
 static inline bool xsmi_reader_recalled(const xsmi_reader *r, int32_t option)
 {
     return (r->options.recalled & option) != 0;
 }
 /* Name of the label column in CSV and TSV files. */
 const char *xsmi_reader_label_column(const xsmi_reader *r);
-/* The D requested by the caller, from `features` or the class map unless its features grow; 0 = none. *drops: larger
- * features are dropped. */
+/* Returns the D that the caller has set, by `features` or by the class map, unless new features are wanted; 0 = none.
+ * *drops: features from D on are dropped. */
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
-/* Turns a dataset of a file whose classes are its own into one with the class map's. */
+/* Gives a dataset, whose classes are those of its file, the classes of the class map. */
 xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err);
-/* The class of a label that is a number: its position in rising labels[], or itself where these are NULL.
- * XSM_CLASS_UNSEEN: there is none. (file_classes.c) */
+/* Returns the class of a label that is a number: its position in labels[], which rise, or the label itself if labels is
+ * NULL. XSM_CLASS_UNSEEN if there is none. (file_classes.c) */
 uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label);
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 
-/* Classes with the name of another one: how many, and the first two (names.c). */
+/* Classes that have the name of an earlier one: their number, and the first such pair (names.c). */
 typedef struct xsmi_repeated {
     uint32_t count, first, second;
 } xsmi_repeated;

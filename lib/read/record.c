@@ -38,7 +38,7 @@ bool xsmi_record_opens(const char *line, size_t at, size_t length, char separato
     return p && (p == end || *p == separator);
 }
 
-/* The rest of a field after its opening quote at `open`: finds the closing one, line by line. */
+/* Reads the rest of a field after its opening quote at `open`, up to the closing one, line by line. */
 static xsm_status quoted_field(xsmi_record *c, size_t open, xsmi_field *f, xsm_error *err)
 {
     size_t from = open + 1; /* next byte to read */

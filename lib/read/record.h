@@ -1,9 +1,9 @@
 /*
  * Records of a table (RFC 4180 with any separator): their fields, one after another.
  *
- * A quoted field may hold separators, doubled quotes and, but between tabs, line ends, so a record may be several
- * lines; blanks may be around its quotes. A record stays in the line buffer until it is complete, but moves when a line
- * is added. So positions in it are stored as offsets.
+ * A quoted field may contain separators, doubled quotes and, unless tabs separate the fields, line ends, so that a
+ * record may have several lines; blanks may be around the quotes. A record stays in the line buffer until it is
+ * complete, but moves when a line is added. So positions in it are stored as offsets.
  */
 #ifndef XSMI_RECORD_H
 #define XSMI_RECORD_H
@@ -34,7 +34,7 @@ typedef struct xsmi_record {
 
 /* Starts with the first line of a record. */
 void xsmi_record_start(xsmi_record *c, char *text, size_t length);
-/* The place of the first byte from `at` on that is no blank. */
+/* Returns the position of the first byte from `at` on that is no blank. */
 static inline size_t xsmi_record_skip(const xsmi_record *c, size_t at)
 {
     while (at < c->length && (c->text[at] == ' ' || (c->text[at] == '\t' && c->separator != '\t'))) {
@@ -42,8 +42,8 @@ static inline size_t xsmi_record_skip(const xsmi_record *c, size_t at)
     }
     return at;
 }
-/* Whether the quote at `at`, with which a field of the line begins, opens a quoted field. Between tabs it does only
- * where a quote in the same line ends the field; else it is part of the text. */
+/* Whether the quote at `at`, with which a field of the line begins, opens a quoted field. If tabs separate the fields,
+ * it does so only if a quote in the same line ends the field; else it is part of the text. */
 bool xsmi_record_opens(const char *line, size_t at, size_t length, char separator);
 static inline bool xsmi_record_quoted(const xsmi_record *c)
 {
@@ -59,10 +59,9 @@ static inline void xsmi_record_plain(xsmi_record *c, xsmi_field *f)
     c->done = !stop;
     c->at = end + 1;
 }
-/* What xsmi_record_next() returns, for any field. */
+/* As xsmi_record_next(), which calls this for all but plain fields. */
 xsm_status xsmi_record_next_field(xsmi_record *c, xsmi_field *f, xsm_error *err);
-/* The next field; it exists as long as the record is not complete. Behind it stands the separator, a quote or the end
- * of the line. */
+/* Reads the next field; there is one until c->done. It is followed by the separator, a quote or the line's end. */
 static inline xsm_status xsmi_record_next(xsmi_record *c, xsmi_field *f, xsm_error *err)
 {
     if (c->again > 0 || c->separator == ' ' || xsmi_record_quoted(c)) {

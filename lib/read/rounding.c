@@ -7,9 +7,10 @@
 
 #include <stdio.h>
 
-/* Numbers within so much of their size keep 12 bits and fewer of their difference. */
+/* If all numbers of a column are within this share of their size, float32 keeps at most 12 bits of their
+ * differences. */
 #define CLOSE (1.0 / 4096)
-/* Numbers within so much of it are the same, in another spelling. */
+/* Numbers within this share of their size count as equal. */
 #define SAME 1e-12
 
 void xsmi_rounding_end(xsmi_rounding *r)
@@ -56,7 +57,7 @@ xsm_status xsmi_rounding_text(xsmi_rounding *r, uint64_t column, const char *tex
     return xsmi_rounding_wants(r, column) ? xsmi_rounding_number(r, column, number, err) : XSM_OK;
 }
 
-/* How many numbers of float32 there are from one to another of the same sign. */
+/* Returns how many float32 numbers there are from `low` to `high`, both included, which have the same sign. */
 static unsigned between(double low, double high)
 {
     const float ends[] = {(float)low, (float)high};

@@ -11,8 +11,8 @@
 struct xsmi_row_reader {
     xsmi_reader reader;
     xsmi_text text;          /* with a vocabulary */
-    xsmi_sparse sparse;      /* else */
-    xsmi_dictionary numbers; /* of the features, where rows number them otherwise */
+    xsmi_sparse sparse;      /* without one */
+    xsmi_dictionary numbers; /* the features by their numbers, if rows number them in another way */
     char *line;              /* of sparse rows: a copy with a line end */
     size_t line_capacity;
 };

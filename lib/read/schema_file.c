@@ -5,7 +5,7 @@
  *
  * in which the prefix is last, as it may contain anything but blanks. Of a vocabulary with buckets that has grown,
  * `first=N ` follows the number of words: how many of them have features before the buckets. `hash=fasttext ` before
- * the prefix: text is read as fastText reads it, and where its pruning kept some buckets alone, these are a tensor,
+ * the prefix means that text is read as fastText reads it; if its pruning kept only some buckets, these are a tensor,
  * U32. Columns: a tensor of their names, each terminated by a zero byte, as a name may contain line ends.
  */
 #include "data/schema.h"
@@ -46,7 +46,7 @@ static xsm_status describe_words(const xsm_vocabulary *v, xsmi_settings *metadat
     return status;
 }
 
-/* Words lie one after another, each terminated; in the file line ends stand for the terminators. */
+/* In memory words lie one after another, each terminated; in the file line ends replace the terminators. */
 static xsm_status write_words(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const xsmi_dictionary *d = c->of;
@@ -120,7 +120,7 @@ static bool read_number(const char **text, const char *key, uint32_t *number)
     return true;
 }
 
-/* What the metadata say. */
+/* The settings of a vocabulary, as the metadata have them. */
 typedef struct description {
     uint32_t words, first;
     bool fasttext;
@@ -157,7 +157,7 @@ static xsm_status read_options(const char *text, const char *name, description *
     return XSM_OK;
 }
 
-/* The buckets that are features, where not all are. */
+/* Reads the buckets that are features, if not all are. */
 static xsm_status read_buckets(const xsmi_tensor *t, const char *name, const description *d, xsm_vocabulary *v,
                                xsm_error *err)
 {
@@ -254,7 +254,7 @@ static xsm_status read_columns(xsm_context *ctx, const xsmi_tensor *names, const
     return xsmi_schema_of_columns(ctx, (const char *)names->data, names->size, (uint32_t)count, out, err);
 }
 
-/* The tensor may lie anywhere. */
+/* Reads a list of feature numbers. The tensor need not be aligned. */
 static xsm_status read_number_list(xsm_context *ctx, const xsmi_tensor *t, const char *name, xsmi_schema **out,
                                    xsm_error *err)
 {

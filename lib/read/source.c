@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define RAW_SIZE ((size_t)64 << 10)
-/* Most bytes read at once: a call may be cancelled in between. */
+/* Most bytes read between two polls. */
 #define PIECE ((size_t)1 << 20)
 
 static xsm_status system_failure(const xsmi_source *s, const char *what, int number, xsm_error *err)
@@ -70,7 +70,7 @@ static xsm_status read_compressed(xsmi_source *s, void *buffer, size_t size, siz
     }
 }
 
-/* Reads until `least` of the first bytes are there; a host may return them one at a time. */
+/* Reads until at least `least` of the first bytes are there: a host may return them one at a time. */
 static xsm_status begin(xsmi_source *s, size_t least, xsm_error *err)
 {
     while (s->raw_left < least && !s->raw_last) {
@@ -100,7 +100,7 @@ xsm_status xsmi_source_peek(xsmi_source *s, size_t least, const unsigned char **
     return XSM_OK;
 }
 
-/* Refuses a file that is not read, by its first bytes. */
+/* Refuses a kind of file that is not read, by its first bytes. */
 static xsm_status check_kind(xsmi_source *s, xsm_error *err)
 {
     for (size_t before = 0;;) {
@@ -126,7 +126,7 @@ static xsm_status is_gzip(xsmi_source *s, bool *gzip, xsm_error *err)
     return XSM_OK;
 }
 
-/* The first bytes decide about gunzip. */
+/* Starts gunzip if the first bytes are gzip's. */
 static xsm_status start(xsmi_source *s, xsm_error *err)
 {
     s->raw = xsmi_allocate(s->context, RAW_SIZE, 1);

@@ -12,7 +12,7 @@
 /* Bytes that xsmi_source_peek() can show, at least. */
 #define XSMI_PEEK 512
 
-/* A source of bytes; one pass, it cannot go back. */
+/* A source of bytes, which are read once, from first to last. */
 typedef struct xsmi_source {
     xsm_context *context;
     const char *name; /* the caller's, for messages */
@@ -28,15 +28,15 @@ typedef struct xsmi_source {
     bool ended;
     uint64_t raw_position;          /* bytes read so far, before decompression */
     uint64_t raw_size;              /* all of them; 0 = not known */
-    struct xsmi_activity *activity; /* is told how far it is; NULL = none */
+    struct xsmi_activity *activity; /* gets the progress; NULL = none */
 } xsmi_source;
 
 xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *path, xsm_error *err);
 xsm_status xsmi_source_open_host(xsmi_source *s, xsm_context *ctx, const xsm_source *host, const char *name,
                                  xsm_error *err);
-/* Up to `size` bytes (> 0); 0 at the end. */
+/* Reads up to `size` (> 0) bytes; *got is 0 at the end. */
 xsm_status xsmi_source_read(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err);
-/* Shows the next bytes, which reading gives again: `least` (at most XSMI_PEEK) or more, fewer at the end. */
+/* Shows the next bytes without taking them: at least `least` (at most XSMI_PEEK), fewer only at the end. */
 xsm_status xsmi_source_peek(xsmi_source *s, size_t least, const unsigned char **bytes, size_t *count, xsm_error *err);
 /* Allowed after a failed open, and on zeroed memory with fd = -1. */
 void xsmi_source_close(xsmi_source *s);
@@ -56,8 +56,8 @@ typedef struct xsmi_lines {
 
 void xsmi_lines_start(xsmi_lines *l, xsmi_source *source);
 void xsmi_lines_end(xsmi_lines *l);
-/* The next line, valid until the next call; *text = NULL at the end of the file. text[length] is the '\n' or "\r\n"
- * that ends it (added when the file ends without one). */
+/* Reads the next line, valid until the next call; *text = NULL at the end of the file. text[length] is the '\n' or
+ * "\r\n" that ends it (added when the file ends without one). */
 xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error *err);
 /* Joins the next line to the current one, line end included; *text = NULL at the end. The text may move. l->line stays
  * the number of the line where the text starts. */

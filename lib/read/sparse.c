@@ -3,7 +3,7 @@
  *
  * XC: features from 0, labels not negative, a first line of three integers declares rows, features and labels, an
  * empty line is a row without labels and features. LIBSVM: features from 0 or 1, any integer label, # starts a comment,
- * lines without anything else are skipped; read against a class map, blank lines are rows, so that each has an answer.
+ * lines without anything else are skipped, but with a class map blank lines are rows, so that each gets a prediction.
  */
 #include "read/sparse.h"
 #include "base/order.h"
@@ -31,7 +31,7 @@ static const char *skip_integer(const char *p, const char *end)
     return p;
 }
 
-/* Whether a line is `l f:v` or `f:v`, whatever the values. Nothing, a comment or labels only leave it open. */
+/* Whether a line is `l f:v` or `f:v`, whatever the values. An empty line, a comment or labels alone leave it open. */
 static xsmi_match match_libsvm(const xsmi_reader *r, const xsmi_early_line *line)
 {
     const char *p = line->text;
@@ -189,7 +189,8 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     }
     set_limits(s);
-    if (s->has_header && s->kept != UINT64_MAX && header_features < s->kept) { /* as of rows before the model grew */
+    if (s->has_header && s->kept != UINT64_MAX && header_features < s->kept) { /* such as rows that are older than the
+                                                                                  model's latest features */
         xsmi_log(r->context, XSM_LOG_WARNING,
                  "%s: the first line declares %llu features, and the class map has %llu; the first %llu are taken for "
                  "the same",
@@ -201,7 +202,7 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
         s->line_number = r->lines.line;
         if (!s->has_header || r->rows < s->declared_rows) {
             XSMI_TRY(xsmi_sparse_read_row(s, text, length, err));
-        } else if (length > 0) { /* empty lines at the end are no rows where the number of rows is known */
+        } else if (length > 0) { /* if the header says the number of rows, empty lines at the end are no rows */
             return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, s->line_number, 1,
                                     "a row too many: the first line declares %llu rows",
                                     (unsigned long long)s->declared_rows);
@@ -222,7 +223,7 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* Rows between two looks whether to go on. */
+/* Rows between two polls. */
 #define ROWS_TOGETHER 1024
 
 /* Converts indexes of the file to indexes from 0, and drops those beyond D. */
@@ -234,7 +235,7 @@ static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
     for (uint64_t i = 0; i < r->rows; i++) {
         size_t end = (size_t)r->entries.offsets[i + 1];
         if (i % ROWS_TOGETHER == 0 && xsmi_poll(r->context)) {
-            return; /* the rows are not used any more */
+            return; /* the call was cancelled: the rows are not used any more */
         }
         for (size_t j = start; j < end; j++) {
             uint32_t feature = r->entries.index[j] - base;
@@ -263,8 +264,8 @@ static uint32_t least_index(const xsmi_reader *r)
     return least;
 }
 
-/* Refuses the numbers 1 to D against a class map from 0, as these rows seem to count from 1, and warns of others
- * without a feature 0. */
+/* Refuses the numbers 1 to D if those of the class map begin at 0, because these rows seem to count from 1; warns of
+ * other rows without a feature 0. */
 static xsm_status doubt_base(const xsmi_sparse *s, xsm_error *err)
 {
     const xsmi_reader *r = s->r;
@@ -297,7 +298,7 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     bool late = s->base_open;
     uint64_t kept = s->kept;
     if (late) {
-        s->kept = UINT64_MAX; /* known when the base is known */
+        s->kept = UINT64_MAX; /* set when the base is known */
     }
     for (;;) {
         char *text;
@@ -339,11 +340,12 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     r->features = wanted ? wanted : (uint32_t)(s->largest - base);
-    const int32_t index_base = r->has_map && r->map.index_base ? r->map.index_base /* the features are the map's */
-                               : !late                         ? r->options.index_base
-                               : base > 0                      ? XSM_INDEX_BASE_ONE
-                               : s->base_open                  ? XSM_INDEX_BASE_AUTO /* no feature shows it */
-                                                               : XSM_INDEX_BASE_ZERO;
+    const int32_t index_base = r->has_map && r->map.index_base ? r->map.index_base /* the features are those of the
+                                                                                      class map */
+                               : !late        ? r->options.index_base
+                               : base > 0     ? XSM_INDEX_BASE_ONE
+                               : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature shows the base */
+                                              : XSM_INDEX_BASE_ZERO;
     return xsmi_schema_of_numbers(r->context, index_base, &r->schema, err);
 }
 
@@ -420,7 +422,7 @@ static xsm_status write_row(xsmi_output *o, uint64_t row, uint32_t base, xsm_err
     }
     xsmi_features f = xsmi_dataset_features(o->d, row);
     if (count == 0 && xsmi_dataset_row_is_empty(o->d, row)) {
-        XSMI_TRY(xsmi_output_char(o, ' ', err)); /* behind an empty list of labels */
+        XSMI_TRY(xsmi_output_char(o, ' ', err)); /* in place of an empty list of labels */
     }
     for (size_t j = 0; j < f.count; j++) {
         if (f.values[j] != 0) {
@@ -447,7 +449,7 @@ static xsm_status write_xc(xsmi_output *o, xsm_error *err)
 static xsm_status write_libsvm(xsmi_output *o, xsm_error *err)
 {
     const xsm_dataset *d = o->d;
-    const int32_t own = xsmi_schema_index_base(o->d->schema); /* numbers in files keep their meaning */
+    const int32_t own = xsmi_schema_index_base(o->d->schema); /* numbers stay those of the file that was read */
     uint32_t base = (o->options->index_base ? o->options->index_base : own) != XSM_INDEX_BASE_ZERO;
     if (xsmi_output_numbers(o) && o->options->index_base == XSM_INDEX_BASE_ONE) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

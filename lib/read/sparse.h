@@ -13,7 +13,7 @@ typedef struct xsmi_sparse {
     /* The line being read. */
     const char *line, *end;
     uint64_t line_number;
-    float watched; /* numbers of this size and more may be too close together */
+    float watched; /* numbers from this size on may be too close together for float32 */
     const char *features_start;
 
     uint64_t declared_rows; /* XC header; has_header */
@@ -31,8 +31,8 @@ typedef struct xsmi_sparse {
     uint64_t edge_line, edge_column;   /* first position of an index that is too large if the base is 0 */
 
     uint64_t queries, query_line; /* LIBSVM: query ids that were skipped, and the line of the first */
-    bool any_number;              /* numbers beyond the limit have codes, until xsmi_sparse_compact() */
-    xsmi_dictionary wide;         /* these numbers */
+    bool any_number;              /* numbers beyond the limit are accepted, as codes, until xsmi_sparse_compact() */
+    xsmi_dictionary wide;         /* the numbers beyond the limit */
 
     xsmi_entry_sort sort;
 } xsmi_sparse;
@@ -40,16 +40,17 @@ typedef struct xsmi_sparse {
 /* The code of the first number beyond the limit. */
 #define XSMI_SPARSE_WIDE UINT32_C(0x80000000)
 
-/* Whether a line is nothing but a row: labels that are numbers, or none, and features; adds their number to *pairs. */
+/* Whether a line is a row: labels that are numbers, or none, then features, and nothing else. Adds the number of
+ * features to *pairs. */
 bool xsmi_sparse_is_row(const char *text, size_t length, size_t *pairs);
 /* Updates the range of indexes that need no further check; call after every change of limit, base or base_open. */
 void xsmi_sparse_set_plain(xsmi_sparse *s);
 /* Reads a line, which ends with a line end at text[length], as the next row. */
 xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length, xsm_error *err);
-/* After the last row: gives the reader D and the numbers of features, if features are not what the file calls them:
- * *compacts. (compact.c) */
+/* Call after the last row. *compacts: features got other numbers than the file's, and the reader D and the list of
+ * these. (compact.c) */
 xsm_status xsmi_sparse_compact(xsmi_sparse *s, bool *compacts, xsm_error *err);
-/* Gives the features of the only row that was read their places in `numbers`. (compact.c) */
+/* Replaces the features of the only row that was read by their positions in `numbers`. (compact.c) */
 xsm_status xsmi_sparse_place_row(xsmi_sparse *s, const xsmi_dictionary *numbers, xsm_error *err);
 
 #endif

@@ -1,9 +1,8 @@
 /*
  * One row of XC text or LIBSVM: `l1,l2 f:v f:v`, where the labels may be missing.
  *
- * The line has a line end behind it, which no number or separator contains, so that the parser reads bytes without
- * checking for the end. Where this keeps the common path short, the cause of an error is determined by parsing the line
- * again.
+ * The line is followed by a line end, which no number or separator contains, so that the parser need not check for the
+ * end. To keep the common path short, some errors are found by parsing the line again.
  */
 #include "read/sparse.h"
 #include "base/grow.h"
@@ -110,7 +109,7 @@ static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **a
     return XSM_OK;
 }
 
-/* The labels of a line that has some, from *after on; then *after is the position behind them. */
+/* Reads the labels of a line from *after on and moves *after behind them. */
 static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err)
 {
     const char *p = *after;
@@ -159,7 +158,7 @@ static xsm_status value_failure(const xsmi_sparse *s, const char *p, int result,
     }
 }
 
-/* An index at or beyond the limit, as in the file. */
+/* Returns the error of an index at or beyond the limit, as the file has it. */
 static xsm_status limit_failure(const xsmi_sparse *s, uint64_t line, uint64_t column, uint64_t index, uint32_t base,
                                 xsm_error *err)
 {
@@ -180,7 +179,7 @@ void xsmi_sparse_set_plain(xsmi_sparse *s)
     s->plain_count = s->base > 0 ? 0 : s->limit - s->plain_first;
 }
 
-/* The code of a number beyond the limit. */
+/* Replaces a number beyond the limit by its code. */
 static xsm_status place_wide(xsmi_sparse *s, const char *p, uint64_t *feature, xsm_error *err)
 {
     uint32_t id;
@@ -230,7 +229,7 @@ static xsm_status place_index(xsmi_sparse *s, const char *p, uint64_t *feature, 
     return XSM_OK;
 }
 
-/* What the line calls a feature. */
+/* Returns a feature's number in the line. */
 static unsigned long long shown_number(const xsmi_sparse *s, uint32_t feature)
 {
     return s->any_number && feature >= XSMI_SPARSE_WIDE
@@ -238,7 +237,7 @@ static unsigned long long shown_number(const xsmi_sparse *s, uint32_t feature)
                : (unsigned long long)feature + s->base;
 }
 
-/* Second position of a feature in the line, for the message. */
+/* Returns the error of a feature that the line has twice, with its second position. */
 static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_error *err)
 {
     bool found = false;
@@ -247,7 +246,7 @@ static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_
         uint64_t index = 0;
         const char *start = p;
         for (; xsmi_is_digit(*p); p++) {
-            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^63, as it was read before */
+            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^63: it was read before */
         }
         if (p > start && index == shown) {
             if (found) {
@@ -303,7 +302,7 @@ static uint64_t long_index(const char *p)
     return index;
 }
 
-/* Skips `qid:3`, which says what a ranking compares. */
+/* Skips a query id of ranking data, `qid:3`. */
 static const char *skip_query(xsmi_sparse *s, const char *p)
 {
     if (s->end - p < 4 || memcmp(p, "qid:", 4) != 0) {
@@ -319,7 +318,8 @@ static const char *skip_query(xsmi_sparse *s, const char *p)
     return p;
 }
 
-/* Features from p to the end of the line; appended to the reader. Zeros are kept until the row was checked. */
+/* Reads the features from p to the end of the line and appends them to the reader. Zeros stay until the row was
+ * checked. */
 static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
 {
     xsmi_reader *r = s->r;
@@ -327,7 +327,7 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
     float *values = r->entries.values + r->entries.count;
     size_t count = 0;
     bool sorted = true;
-    bool spare = false; /* zeros, or features to drop */
+    bool spare = false; /* the row has zeros or features to drop */
     uint64_t next = 0;  /* the last index + 1 */
     uint64_t largest = s->largest;
     const uint64_t kept = s->kept;
@@ -364,7 +364,7 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
         }
         if (value == 0 ? xsmi_rounding_may_vanish(number, (size_t)(p - number))
                        : fabsf(value) >= watched && xsmi_rounding_wants(&r->rounding, feature)) {
-            watched = s->watched = value != 0 ? 0 : watched; /* its column may have smaller ones */
+            watched = s->watched = value != 0 ? 0 : watched; /* a zero: the column may also have smaller numbers */
             XSMI_TRY(xsmi_rounding_text(&r->rounding, feature, number, s->line_number, err));
         }
         if (feature - s->plain_first >= s->plain_count) {

@@ -3,8 +3,8 @@
  *
  * A line becomes codes: words by the number of their first appearance, n-grams by their bucket. Without a vocabulary
  * all words are numbered in one pass over the text. At its end the frequent words become the vocabulary, and the rows
- * are rewritten in place. With one (of the class map) the codes are features at once, but for new words that are to
- * become features: they are numbered like words without a vocabulary, above all features.
+ * are rewritten in place. With a vocabulary (the class map's) codes are features at once. New words that are to become
+ * features get codes above all features, and numbers like words without a vocabulary.
  */
 #include "base/grow.h"
 #include "base/order.h"
@@ -20,7 +20,8 @@
 
 #include <xsoftmax/vocabulary.h>
 
-/* The first code of buckets, above the codes of words, or of new words, above features; features end below it. */
+/* The first code of buckets, above the codes of words; or, with a vocabulary, the first code of new words, above all
+ * features. */
 #define BUCKET UINT32_C(0x80000000)
 #define NONE UINT32_MAX
 
@@ -36,7 +37,8 @@ static xsm_status add_code(xsmi_text *t, uint32_t code, xsm_error *err)
     return XSM_OK;
 }
 
-/* Adds the bucket of an n-gram, for which there is room. fastText takes the remainder. Saved models depend on it. */
+/* Adds the bucket of an n-gram; there is room for it. With fastText's rules it is the remainder of the hash. Saved
+ * models depend on it. */
 static void add_bucket(xsmi_text *t, uint64_t hash)
 {
     uint32_t bucket;
@@ -70,11 +72,12 @@ static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length,
 {
     const size_t size = length + 2, codes = xsmi_char_ngrams_room(&t->options, size);
     if (codes == 0) {
-        return XSM_OK; /* the word is too short */
+        return XSM_OK; /* the word has no n-grams of characters */
     }
     XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
     XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + codes, "the words of a line", err));
-    const uint64_t *hashes = t->keys + t->key_count; /* a bucket takes the place of its hash, or of one before */
+    const uint64_t *hashes = t->keys + t->key_count; /* buckets replace hashes in the same array, never ahead of the
+                                                        reading */
     const size_t count = xsmi_char_ngrams(&t->options, t->fasttext, word, length, t->marked, t->keys + t->key_count);
     for (size_t i = 0; i < count; i++) {
         add_bucket(t, hashes[i]);
@@ -90,7 +93,8 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
         t->fasttext && length == sizeof XSMI_FASTTEXT_END - 1 && memcmp(word, XSMI_FASTTEXT_END, length) == 0;
     if (t->vocabulary) {
         id = xsmi_dictionary_find_hashed_word(xsmi_vocabulary_dictionary(t->vocabulary), hash, word, length);
-        id = id == NONE || id < t->bucket_code ? id : id + t->buckets; /* a later word's feature */
+        id = id == NONE || id < t->bucket_code ? id : id + t->buckets; /* words that were added later follow the
+                                                                          buckets */
     }
     if (!t->vocabulary || (id == NONE && t->grows && !end)) {
         XSMI_TRY(xsmi_dictionary_hashed_word(&t->words, hash, word, length, &id, err));
@@ -109,7 +113,7 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
     return t->options.max_chars > 0 && !end ? add_char_ngrams(t, word, length, err) : XSM_OK;
 }
 
-/* Takes the weight off a label that ends in ':' and a number; other labels have the weight 1. */
+/* Splits the weight from a label that ends in ':' and a number; other labels have the weight 1. */
 static xsm_status cut_weight(const xsmi_text *t, const char *word, size_t *length, float *weight, xsm_error *err)
 {
     size_t colon = *length;
@@ -141,7 +145,7 @@ static void count(xsmi_text_note *n, uint64_t line, const char *word, size_t len
     }
 }
 
-/* Returns where the label prefix comes next from `at` on, or `end`. */
+/* Returns the next position of the label prefix from `at` on, or `end`. */
 static const char *find_prefix(const xsmi_text *t, const char *at, const char *end)
 {
     const char *const prefix = t->options.label_prefix;
@@ -155,7 +159,7 @@ static const char *find_prefix(const xsmi_text *t, const char *at, const char *e
     return end;
 }
 
-/* Whether a name has a character that separates words or labels elsewhere: `,;|`, or a blank that is none of ASCII. */
+/* Whether a name has a character that elsewhere separates words or labels: `,;|`, or a blank that is not ASCII. */
 static bool is_joined(const char *name, size_t length)
 {
     static const char *const blanks[] = {"\xC2\xA0", "\xE2\x80\x8B", "\xE3\x80\x80", "\xEF\xBB\xBF"};
@@ -178,7 +182,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || xsmi_is_digit(c) || ((unsigned char)c & 0x80);
 }
 
-/* Whether a word is the prefix in other letters or with other signs, and a name: _label_a, __Label__a. */
+/* Whether a word looks like a misspelt label, with the prefix in other cases or signs: _label_a, __Label__a. */
 static bool is_misspelt(const xsmi_text *t, const char *word, size_t length)
 {
     const char *prefix = t->options.label_prefix, *const end = word + length;
@@ -284,7 +288,8 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
     t->window_length = 0;
     bool first = true, opens = !t->only_words;
     XSMI_TRY(xsmi_reader_reserve(r, 0, length / (t->prefix_length + 2) + 1, err));
-    const bool marked = length >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0; /* as where cat joined files */
+    const bool marked = length >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0; /* in the middle of a file, if cat joined
+                                                                                several */
     const char *word = line + (marked ? 3 : 0), *const stop = line + length;
     const char *prefix = opens ? find_prefix(t, word, stop) : stop;
     for (size_t size; next_word(&word, stop, &size); word += size, opens = false) {
@@ -321,7 +326,7 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
     return order < 0 || (order == 0 && a_length < b_length);
 }
 
-/* Adds the most frequent words behind those of the class map's vocabulary, in a schema of the reader's. */
+/* Makes the reader's schema: the class map's vocabulary, followed by the most frequent new words. */
 static xsm_status add_words(xsmi_text *t, uint32_t *feature_of, const uint32_t *order, uint32_t count, xsm_error *err)
 {
     xsm_vocabulary *v;
@@ -370,7 +375,8 @@ static xsm_status make_vocabulary(xsmi_text *t, uint32_t *feature_of, uint32_t *
     return add_words(t, feature_of, order, count, err);
 }
 
-/* Returns the feature of a code, or NONE; codes of a known vocabulary alone need none. */
+/* Returns the feature of a code, or NONE. Not called if the vocabulary is known and no words are new: codes are
+ * features then. */
 static uint32_t feature_of_code(const xsmi_text *t, const uint32_t *feature_of, uint32_t words, uint32_t code)
 {
     if (t->grows) {
@@ -379,7 +385,7 @@ static uint32_t feature_of_code(const xsmi_text *t, const uint32_t *feature_of, 
     return code < BUCKET ? feature_of[code] : words + (code - BUCKET);
 }
 
-/* Rows between two looks whether to go on. */
+/* Rows between two polls. */
 #define ROWS_TOGETHER 1024
 
 /* Rewrites the rows with features in place of codes; no row becomes longer. */
@@ -452,7 +458,7 @@ static xsm_status end_text(xsmi_text *t, xsm_error *err)
     }
     status = status == XSM_OK ? make_vocabulary(t, feature_of, order, spare, err) : status;
     if (status == XSM_OK) {
-        t->r->schema = t->r->schema ? t->r->schema : xsmi_schema_retain(t->r->wanted); /* no word is new */
+        t->r->schema = t->r->schema ? t->r->schema : xsmi_schema_retain(t->r->wanted); /* there are no new words */
         status = set_features(t, t->r->schema->count, &kept, err);
     }
     if (status == XSM_OK) {
@@ -464,7 +470,7 @@ static xsm_status end_text(xsmi_text *t, xsm_error *err)
     return status;
 }
 
-/* The class map's vocabulary. Options that are given must be what it was made with, but for the least count of new
+/* Takes the class map's vocabulary. Options that are given must agree with its own, except the least count of new
  * words. */
 static xsm_status take_vocabulary(xsmi_text *t, const xsm_vocabulary *v, xsm_error *err)
 {
@@ -490,7 +496,8 @@ static xsm_status take_vocabulary(xsmi_text *t, const xsm_vocabulary *v, xsm_err
     return t->grows ? XSM_OK : set_features(t, xsmi_vocabulary_features(v), &t->kept, err);
 }
 
-/* The settings for reading text: the class map's vocabulary, with which the options must agree, or the options. */
+/* Chooses the settings for reading text: the class map's vocabulary, with which the options must agree, or the
+ * options. */
 static xsm_status choose_vocabulary(xsmi_text *t, xsm_error *err)
 {
     const xsmi_reader *r = t->r;
@@ -580,7 +587,7 @@ static xsm_status read_text(xsmi_reader *r, xsm_error *err)
     return status;
 }
 
-/* Matches a line that starts with a label, or has one, as where labels are last. */
+/* Matches a line that starts with a label, or less surely one that has a label elsewhere. */
 static xsmi_match match(const xsmi_reader *r, const xsmi_early_line *line)
 {
     const char *const prefix = r->text.label_prefix, *word = line->text;
@@ -591,7 +598,8 @@ static xsmi_match match(const xsmi_reader *r, const xsmi_early_line *line)
         if (length >= size && memcmp(word, prefix, size) == 0) {
             return found;
         }
-        found = size > 2 ? XSMI_MATCH_MAYBE : XSMI_MATCH_NO; /* # may be anything */
+        found = size > 2 ? XSMI_MATCH_MAYBE : XSMI_MATCH_NO; /* a prefix of one or two bytes, such as #, may be
+                                                                anything */
     }
     return XSMI_MATCH_NO;
 }

@@ -8,7 +8,7 @@
 #include "data/vocabulary.h"
 #include "read/reader.h"
 
-/* What is told of the whole text: how often it was met, and where first. */
+/* Something to report once for the whole text: how often it occurred, and where first. */
 typedef struct xsmi_text_note {
     uint64_t count, line;
     char first[XSMI_QUOTE_SIZE];
@@ -18,11 +18,11 @@ typedef struct xsmi_text {
     xsmi_reader *r;
     xsm_text_options options;
     size_t prefix_length;
-    bool only_words;                  /* there are no labels in it */
-    const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
+    bool only_words;                  /* the text has no labels */
+    const xsm_vocabulary *vocabulary; /* the class map's; NULL: it is made from the text */
     bool grows;                       /* words that the class map's vocabulary lacks become features */
-    xsmi_dictionary words;            /* of the whole text, with their counts: those that `vocabulary` lacks */
-    bool fasttext;                    /* words and n-grams are those of fastText; there is a vocabulary */
+    xsmi_dictionary words;            /* the words of the text that `vocabulary` lacks, with their counts */
+    bool fasttext;                    /* with a vocabulary: words and n-grams are fastText's */
     uint32_t buckets, bucket_code;    /* features of n-grams, and the code of the first */
     uint64_t kept;                    /* codes from here on are dropped and counted */
 
@@ -35,7 +35,7 @@ typedef struct xsmi_text {
     size_t scratch_capacity;
     char *marked; /* a word between its brackets */
     size_t marked_capacity;
-    xsmi_text_note joined; /* labels with what separates words elsewhere */
+    xsmi_text_note joined; /* labels with characters that elsewhere separate words */
     xsmi_text_note missed; /* words that look like labels */
 } xsmi_text;
 
@@ -43,9 +43,9 @@ typedef struct xsmi_text {
  */
 xsm_status xsmi_text_start(xsmi_text *t, xsmi_reader *r, xsm_error *err);
 void xsmi_text_end(xsmi_text *t);
-/* Reads a line as the reader's next row: with a vocabulary of features, else of codes. */
+/* Reads a line as the reader's next row, whose entries are features if there is a vocabulary, else codes. */
 xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err);
-/* The same of a text in line `number` of the file. */
+/* The same for a text within line `number` of the file; it has no labels. */
 xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err);
 /* Call after the last row: makes the vocabulary, and features of the codes. */
 xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err);

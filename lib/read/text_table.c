@@ -1,5 +1,5 @@
 /*
- * Text or a table: what a file is, of which options say what it has if it is a table with a column of text.
+ * Decides whether a file is text or a table, if options describe a table with a column of text.
  */
 #include "base/order.h"
 #include "base/utf8.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* A first line and what is between its fields. */
+/* A first line and the separator between its fields. */
 typedef struct first_line {
     const char *text;
     size_t length;
@@ -57,7 +57,7 @@ static bool is_label(const xsm_class_map *map, const char *text, size_t length)
     return false;
 }
 
-/* Whether the column of that number has a label of the map, perhaps among others. */
+/* Whether the column with that number has a label of the map, perhaps among others. */
 static bool has_label(const xsmi_reader *r, const first_line *line, int64_t number)
 {
     const char *const separator = r->options.label_separator;
@@ -101,8 +101,8 @@ static xsmi_match match(const xsmi_reader *r, const first_line *line)
                : XSMI_MATCH_OPEN;
 }
 
-/* Returns what divides a first line: the class map's separator if it does, or if the column of text has no name that
- * shows a table; else tabs, if there are any. */
+/* Returns the separator of a first line: that of the class map's table, if the column of text is given by number.
+ * Otherwise the one that splits the line best; but if that is not the class map's, a tab, if the line has one. */
 static char separator_of(const xsmi_reader *r, const char *text, size_t length)
 {
     int64_t number;
@@ -117,7 +117,7 @@ static char separator_of(const xsmi_reader *r, const char *text, size_t length)
 
 /* -- tables of other columns --------------------------------------------------------------------------------------- */
 
-/* How many lines are looked at. */
+/* The most lines that are read. */
 #define LINES 8
 
 /* How a separator divides the first lines. */
@@ -126,11 +126,11 @@ typedef struct division {
     size_t lines, fields;
     uint64_t top; /* number of the first of these lines */
     char quote[XSMI_QUOTE_SIZE];
-    bool words;  /* its fields are a word each */
-    bool named;  /* one of them is called as the class map's column of text, but for the case of letters */
-    bool exact;  /* and in these capitals */
-    bool both;   /* and another as that of labels */
-    bool spaced; /* blanks are behind separators, as between words */
+    bool words;  /* each field of it is one word */
+    bool named;  /* one field is the name of the class map's column of text, in any case */
+    bool exact;  /* in the same case */
+    bool both;   /* another field is the name of the column of labels */
+    bool spaced; /* separators are followed by blanks, as in prose */
     bool unlike; /* a line has more fields or fewer */
     bool open;   /* the last line ends in a quoted field */
 } division;
@@ -155,7 +155,7 @@ static bool is_word(const xsmi_part *part)
            !xsmi_columns_is_number(part->text, part->length);
 }
 
-/* A line by itself. */
+/* Describes one line. */
 static division divide(const xsmi_reader *r, const char *text, size_t length, char separator)
 {
     division d = {.separator = separator, .lines = 1, .top = r->lines.line, .words = true};
@@ -175,7 +175,7 @@ static division divide(const xsmi_reader *r, const char *text, size_t length, ch
     return d;
 }
 
-/* Adds a line. Those before the first one that is divided, or that has the names, are a title or the like. */
+/* Adds a line. Lines before the first that is divided or has the names are taken for a title. */
 static void add_line(division *all, const division *line)
 {
     const bool like = line->fields == all->fields || (line->open && line->fields < all->fields);
@@ -189,7 +189,7 @@ static void add_line(division *all, const division *line)
     }
 }
 
-/* Whether the lines are rows of a table. Prose has blanks behind commas, and not as many in each line. */
+/* Whether the lines are rows of a table: prose has blanks after commas, and a different number in each line. */
 static bool is_divided(const division *d, uint64_t first)
 {
     if (d->unlike || (d->named && (d->both || d->lines > 1))) {
@@ -226,8 +226,8 @@ static xsm_status fail_divided(const xsmi_reader *r, const division *d, xsm_erro
                             wanted, xsmi_columns_is_whole(wanted, strlen(wanted), &number) ? "" : "'", advice);
 }
 
-/* Fails if lines without the class map's column of text are a table all the same: of other columns, or with lines
- * before their names. */
+/* Fails if lines without the class map's column of text are a table: one of other columns, or with a title above the
+ * names. */
 static xsm_status refuse_other_table(xsmi_reader *r, xsm_error *err)
 {
     static const char separators[] = {'\0', ',', ';', '|', '\t'};

@@ -10,7 +10,7 @@
 
 typedef xsm_status (*writer)(xsmi_output *o, xsm_error *err);
 
-/* Line i is the name of label i, which is class i. */
+/* Writes the names: line i is the name of label i, which is class i. */
 static xsm_status write_names(xsmi_output *o, xsm_error *err)
 {
     for (uint32_t k = 0; k < o->d->classes; k++) {
@@ -26,7 +26,7 @@ static xsm_status write_names(xsmi_output *o, xsm_error *err)
     return XSM_OK;
 }
 
-/* Line i + 1 is the weight of row i. */
+/* Writes the weights: line i + 1 is that of row i. */
 static xsm_status write_weights(xsmi_output *o, xsm_error *err)
 {
     for (uint64_t i = 0; i < o->d->rows; i++) {
@@ -57,7 +57,7 @@ static xsm_status commit(xsmi_replace **file, xsm_error *err)
     return committed ? xsmi_replace_commit(committed, err) : XSM_OK;
 }
 
-/* All files are complete before the first replaces its target. */
+/* Writes all files, and replaces their targets only when all are complete. */
 static xsm_status write_files(xsmi_output *o, const char *path, const xsmi_format *format, xsm_error *err)
 {
     static const char *const names[] = {"path", "labels_path", "names_path", "weights_path"};
@@ -131,7 +131,8 @@ static xsm_status check_options(const xsmi_format *f, const xsm_write_options *o
     return XSM_OK;
 }
 
-/* A cache may replace the one that its rows are mapped from; a file of another kind would lose what that holds. */
+/* Refuses to replace the cache that the rows are mapped from, unless by another cache: other formats would lose a part
+ * of it. */
 static xsm_status check_cache(const xsm_dataset *d, const char *path, const xsm_write_options *o, xsm_error *err)
 {
     const char *const paths[] = {o->format == XSM_FORMAT_CACHE ? NULL : path, o->labels_path, o->names_path,

@@ -15,14 +15,14 @@ struct xsmi_zip {
     unsigned char *buffer; /* bytes of the file; those from `next` on are not used yet */
     size_t next, end;
     char name[256];
-    bool begun;          /* there was an entry */
-    bool inside;         /* an entry has begun, and its end was not reached */
+    bool begun;          /* an entry was found */
+    bool inside;         /* within an entry: its end was not reached yet */
     bool deflated;       /* else stored */
-    bool described;      /* checksum and sizes stand behind the entry */
-    bool wide;           /* in 64 bits */
+    bool described;      /* checksum and sizes follow the entry */
+    bool wide;           /* the sizes have 64 bits */
     uint64_t left, size; /* stored: bytes that are left; the size that the entry should have */
     uint64_t read;
-    uint32_t checksum, sum; /* as it should be, and of what was read */
+    uint32_t checksum, sum; /* the file's checksum, and that of the bytes read */
     xsmi_gunzip *inflate;
 };
 
@@ -57,7 +57,7 @@ void xsmi_zip_free(xsmi_zip *z)
     }
 }
 
-/* Makes sure that there are bytes in the buffer; there are none at the end of the file. */
+/* Makes sure that the buffer has bytes, unless the file is at its end. */
 static xsm_status fill(xsmi_zip *z, xsm_error *err)
 {
     if (z->next < z->end) {
@@ -227,7 +227,7 @@ xsm_status xsmi_zip_next(xsmi_zip *z, const char **name, xsm_error *err)
     z->name[0] = '\0';
     XSMI_TRY(take(z, header, 4, err));
     if (little(header, 4) != ENTRY) {
-        return z->begun ? XSM_OK /* the directory */
+        return z->begun ? XSM_OK /* the directory follows the entries */
                         : xsmi_fail(err, XSM_ERROR_FORMAT,
                                     "%s: not a NumPy archive, as it does not begin as zip files do", z->file->name);
     }

@@ -6,7 +6,7 @@
 
 typedef struct xsmi_zip xsmi_zip;
 
-/* XSM_ERROR_UNSUPPORTED in a build without zlib. */
+/* Makes a reader of archives; XSM_ERROR_UNSUPPORTED in a build without zlib. */
 xsm_status xsmi_zip_new(xsmi_source *file, xsmi_zip **out, xsm_error *err);
 void xsmi_zip_free(xsmi_zip *z);
 /* Goes on to the next entry, past what is left of the present one; *name = NULL at the end. The name is valid until the

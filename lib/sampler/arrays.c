@@ -1,4 +1,4 @@
-/* The arrays of a saved state: what a table's save() adds and its load() finds, and calls of these. */
+/* The arrays of a saved state, which a table's save() adds and its load() reads; and the calls of save() and load(). */
 #include "sampler/arrays.h"
 #include "base/entry.h"
 
@@ -41,7 +41,7 @@ const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (strcmp(r->tensors[i].name, name) == 0) {
-            (void)(r->file && xsmi_container_tensor(r->file, name)); /* it is known */
+            (void)(r->file && xsmi_container_tensor(r->file, name)); /* marks the tensor as known */
             return &r->tensors[i];
         }
     }

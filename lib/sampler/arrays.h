@@ -13,7 +13,7 @@ struct xsm_array_writer {
     size_t count, capacity;
 };
 
-/* The arrays of a file, and its name for messages. */
+/* The arrays that load() reads, and the name of their file for messages. */
 struct xsm_array_reader {
     const xsmi_tensor *tensors;
     size_t count;

@@ -24,7 +24,7 @@
 
 /* -- faults of tables ---------------------------------------------------------------------------------------------- */
 
-/* Whether a class and its log-probability can be; if not, notes it. */
+/* Whether a class and its log-probability are possible; if not, notes the fault. */
 static bool is_sound(const xsm_sampler *s, uint32_t class, double log_q, xsmi_draw_fault *fault)
 {
     if (class < s->classes && log_q > -(double)INFINITY && log_q <= LOG_Q_MOST) { /* false for NaN, too */
@@ -112,7 +112,7 @@ static void sort_many(uint32_t *classes, double *values, uint32_t n)
     for (uint32_t b = 0, start = 0; b < BUCKETS; start = end[b++]) {
         while (next[b] < end[b]) {
             const uint32_t at = next[b], own = classes[at] >> shift, to = next[own]++;
-            const uint32_t class = classes[to]; /* an entry of this range moves to itself */
+            const uint32_t class = classes[to]; /* an entry that is in its range already moves to itself */
             const double value = values[to];
             classes[to] = classes[at];
             values[to] = values[at];
@@ -529,7 +529,7 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
         .count = count,
         .many_log_probabilities = log_probabilities,
     };
-    /* If most classes are requested, computing all at once is less work. */
+    /* If many classes are requested, computing all of them in sweeps is less work. */
     const bool sweeps = s->ops.log_probabilities_rows && count >= s->classes / 16;
     xsmi_activity activity;
     xsmi_begin_short(&activity, s->context, "drawing", "rows");

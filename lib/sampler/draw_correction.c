@@ -17,7 +17,7 @@ typedef struct of_sampler {
     xsm_sampler *sampler;
 } of_sampler;
 
-/* What is computed for a block of rows. */
+/* The scratch of a block of rows. */
 typedef struct block {
     float *codes; /* [XSMI_LANES][code length] */
     float *log_q; /* [classes][XSMI_LANES] */
@@ -81,7 +81,7 @@ static void prepare(const xsmi_head *c, const xsmi_kernels *kernels, const xsmi_
     }
 }
 
-/* Lanes without a row have any scores. */
+/* Scores in lanes without a row have no meaning. */
 static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                      const void *prepared, float *scores)
 {

@@ -4,9 +4,9 @@
  * the clusters that a beam search finds best, p_c the tree's probability of cluster c, and f the classes' frequencies,
  * (n_k + 1)/(N + K),
  *     q(k|x) = (1 - m) p_c^a / (sum of p_j^a over S) f_k / (sum of f over c) + m f_k,    c the cluster of k;
- * the first term is 0 where c is not in S. A row's code is S with the running sums of its shares, in float, which
- * define them: so q is known exactly, whatever the search has missed. The classifiers of single classes are not used:
- * they know the labels of the training rows, of which one would draw little else.
+ * the first term is 0 where c is not in S. A row's code is S with the running sums of its shares, in float. These sums
+ * define the shares, so that q is known exactly even if the search missed better clusters. The classifiers of single
+ * classes are not used: they were trained on the labels of these rows, and would draw little else.
  */
 #include "sampler/arrays.h"
 #include "sampler/sampler.h"
@@ -80,7 +80,7 @@ static void divide_nodes(const label_tree_state *s, const uint64_t *counts)
     s->sums[0] = 0.0f;
 }
 
-/* What is made of the model's tree, but the shares. */
+/* Computes what follows from the model's tree, except the shares. */
 static xsm_status take_tree(label_tree_state *s, xsm_error *err)
 {
     xsm_context *ctx = s->model->context;
@@ -118,7 +118,8 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
 
 /* -- codes --------------------------------------------------------------------------------------------------------- */
 
-/* A code is the nodes of the clusters as bits, rising, this one beyond the last, and then the running sums. */
+/* A code has the bits of the clusters' nodes, rising, then this number for each cluster that is missing, then the
+ * running sums. */
 #define NO_CLUSTER (UINT32_C(1) << 30)
 
 static uint32_t code_length(const void *state)
@@ -215,13 +216,13 @@ static void encode(const void *state, const xsm_row *row, float *code)
 
 /* -- draws --------------------------------------------------------------------------------------------------------- */
 
-/* The share of the draws by frequency: all, where the tree's scores are no numbers. */
+/* Returns the share of draws by frequency: 1 if the tree's scores are NaN. */
 static double share_of(const label_tree_state *s, const float *code)
 {
     return cluster_at(code, 0) < NO_CLUSTER ? s->share : 1;
 }
 
-/* What the i-th of running sums adds, of which the first is at `first`. */
+/* Returns what element i adds to running sums that begin at `first`. */
 static double step_of(const float *sums, uint32_t first, uint32_t i)
 {
     return (double)sums[i] - (i > first ? (double)sums[i - 1] : 0);
@@ -303,7 +304,7 @@ static const xsmi_tensor *find_array(const void *reader, const char *name)
     return xsmi_array_get(reader, name);
 }
 
-/* Whether the sums divide each node with classes among these. */
+/* Whether the sums divide each node among the classes that are its children. */
 static bool are_divided(const label_tree_state *s, const float *sums)
 {
     const xsmi_class_tree *t = s->tree;
@@ -329,7 +330,7 @@ static bool is_finite_tree(const xsmi_sparse *w)
            xsmi_floats_finite(w->values, (size_t)xsmi_sparse_entries(w)) && xsmi_floats_finite(w->bias, w->rows);
 }
 
-/* The label tree as a model of its own memory. */
+/* Makes a model of the label tree, in memory of its own. */
 static xsm_status load_model(label_tree_state *s, const xsm_sampler_problem *problem, const xsm_array_reader *reader,
                              xsm_error *err)
 {

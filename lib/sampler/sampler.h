@@ -41,13 +41,13 @@ struct xsm_random {
     xsmi_stream stream;
 };
 
-/* Its options with their values, which may be set as long as it is not bound. */
+/* Returns the sampler's options with their values, which may be set while it is not bound. */
 xsmi_option_group xsmi_sampler_options(const xsm_sampler *s);
 /* Unbinds; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);
 /* Makes a bound sampler of the same table, options and distribution; the table must have save() and load(). */
 xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error *err);
-/* The code of a row without labels, code_length floats; that of a batch's i-th row. */
+/* Compute the code, code_length floats, of a row without labels; and of a batch's i-th row. */
 void xsmi_sampler_encode(const xsm_sampler *s, const xsmi_features *x, float *code);
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
 /* Codes of all rows, [rows][code_length], in parallel. */
@@ -56,19 +56,19 @@ xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const
 
 /* log q(k|x) of the classes [first, first+count) by a code. */
 void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out);
-/* Refuses a bound sampler whose distribution does not depend on the row and leaves out a class, of those that have rows
- * by counts[]; NULL: of all. */
+/* Refuses a bound sampler whose distribution does not depend on the row if it gives a class no probability. Only
+ * classes with rows, by counts[], matter; counts NULL: all do. */
 xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts, xsm_error *err);
-/* The correction of scores learnt with a bound sampler's classes; NULL if it is one constant. Refused: a distribution
- * that depends on the row, of a table without save() and load(), and one number per class of which one is minus
- * infinity. */
+/* Makes the correction of scores that were learnt with a bound sampler's classes; *out is NULL if it is one constant.
+ * Refused: a distribution that depends on the row, of a table without save() and load(), and one number per class of
+ * which one is minus infinity. */
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_error *err);
 /* Copies the tree of a bound sampler whose table has XSM_SAMPLER_TREE into an empty one. On failure call
  * xsmi_tree_clear(). */
 xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *err);
 
-/* A class that a host's table drew or was asked for and that is none, or has no probability: the first that any thread
- * met. */
+/* A fault of a host's table: a class that does not exist or has no probability. The first that any thread met is
+ * kept. */
 typedef struct xsmi_draw_fault {
     atomic_int met; /* 1 while it is written, 2 afterwards */
     uint32_t class;
@@ -80,7 +80,7 @@ static inline bool xsmi_draw_is_faulty(const xsmi_draw_fault *f)
     return atomic_load_explicit(&f->met, memory_order_relaxed) != 0;
 }
 
-/* An error that names the class, once no thread draws any more; XSM_OK without a fault. */
+/* Returns an error that names the class, or XSM_OK without a fault. Call it when no thread draws any more. */
 xsm_status xsmi_draw_check(const xsm_sampler *s, const xsmi_draw_fault *f, xsm_error *err);
 
 /* How classes are drawn for an estimator. */
@@ -88,7 +88,7 @@ typedef struct xsmi_draw_rule {
     uint32_t count;           /* draws an example */
     bool exclude_labels;      /* leave labels out of the draws, drawing without replacement if the sampler can */
     bool label_probabilities; /* compute log_expected for the labels too */
-    xsmi_draw_fault *fault;   /* a list with a fault has the labels alone */
+    xsmi_draw_fault *fault;   /* gets the first fault; a list with a fault has only the labels */
 } xsmi_draw_rule;
 
 /* A request for the list of an example, and the list: the labels in their order, then the distinct other classes drawn.

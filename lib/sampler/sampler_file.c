@@ -22,7 +22,7 @@
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
-/* Named in messages about arrays that are in memory. */
+/* Makes a reader of arrays in memory, whose name in messages is the sampler's. */
 static xsm_array_reader reader_of(const xsm_sampler *s, const xsm_array_writer *w)
 {
     return (xsm_array_reader){w->tensors, w->count, s->ops.name, NULL};
@@ -47,7 +47,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const xsmi_content *)a)->tensor.name, ((const xsmi_content *)b)->tensor.name);
 }
 
-/* The arrays in the order of their names, what features are among them. */
+/* Lists the arrays in the order of their names, those of the schema included. */
 static xsm_status list(const xsm_sampler *s, const xsm_array_writer *w, xsmi_contents *c, xsm_error *err)
 {
     const xsmi_option_group options = xsmi_sampler_options(s);

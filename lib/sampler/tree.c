@@ -76,7 +76,7 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held_back
         for (uint64_t row = 0; row < f->train->rows; row++) {
             size_t count;
             if (row % 4096 == 0 && xsmi_poll(f->context)) {
-                f->row_labels = 0; /* no rows are encoded; the caller finds out */
+                f->row_labels = 0; /* the call was cancelled: no rows are encoded, and the caller finds out */
                 return;
             }
             const uint32_t *labels = xsmi_dataset_labels(f->train, row, &count);
@@ -236,7 +236,7 @@ static void encode(const void *state, const xsm_row *row, float *code)
     xsmi_tree_encode(&((const tree_state *)state)->tree, &x, code);
 }
 
-/* Descents go side by side, of one row or of several. */
+/* Draws for one row or several. Descents in the tree run side by side. */
 static void draw_rows(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
                       uint32_t count, uint32_t *const *classes, double *const *log_probabilities)
 {

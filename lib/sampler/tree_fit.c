@@ -419,7 +419,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     k.total_length = xsmi_tree_total_of_v(used - 1) + 3;
     k.scratch_each = 4 * dims + used * used + 3 * k.total_length;
     k.block_each = (XSMI_TREE_BLOCK * (4 + used + 1) + (used + 1) * (used - 1) + dims + 15) / 16 * 16;
-    /* The chunks' sums should take little memory beside the rows. */
+    /* Makes chunks so long that their sums take little memory compared with the rows. */
     k.chunk = LEAST_CHUNK * (uint64_t)((k.total_length + 1023) / 1024);
     const size_t chunks = (size_t)((row_labels + k.chunk - 1) / k.chunk);
     uint32_t *bounds = NULL;

@@ -58,8 +58,8 @@ typedef struct xsmi_tree_node {
     double *part;            /* [total_length] of a chunk */
 } xsmi_tree_node;
 
-/* The sums of a pass. For components a, b < c and the constant 1 as component c: [a*c + b] is the sum of v x_a x_b,
- * [c*c + b] of v x_b, [(c+1)*c + b] of g x_b. Then follow the sums of v, of g and of the log-likelihood; g = zeta
+/* The layout of a pass's sums. For components a, b < c and the constant 1 as component c: [a*c + b] is the sum of v x_a
+ * x_b, [c*c + b] of v x_b, [(c+1)*c + b] of g x_b. Then follow the sums of v, of g and of the log-likelihood; g = zeta
  * sigma(-zeta s), v = sigma(s) sigma(-s). */
 static inline size_t xsmi_tree_total_of_v(size_t c)
 {

@@ -54,7 +54,7 @@ static void log_probabilities(const void *state, const float *code, uint32_t fir
     }
 }
 
-/* The number of classes is the whole state. */
+/* Saves nothing: the number of classes is the whole state. */
 static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
 {
     (void)state;

@@ -35,7 +35,7 @@ enum { ROWS = XSMI_MEANS_SAMPLE, CLASSES = XSMI_MEANS_SAMPLE };
 enum { EXPONENT_LEAST = -40, EXPONENT_MOST = 40, HALVINGS = 20 };
 /* Jobs over the classes, about. */
 enum { JOBS = 256 };
-/* Rows of a class between two looks whether to go on. */
+/* Rows of a class between two polls. */
 enum { ROWS_TOGETHER = 256 };
 
 /* A row with one of its labels. */
@@ -96,7 +96,7 @@ static void list_rows(means *t)
         for (uint64_t l = d->label_offsets[i]; l < d->label_offsets[i + 1]; l++) {
             t->rows[t->starts[d->labels[l]]++] = i;
         }
-        xsmi_dataset_look(d, i);
+        xsmi_dataset_poll(d, i);
     }
     memmove(t->starts + 1, t->starts, classes * sizeof *t->starts); /* back to where classes begin */
     t->starts[0] = 0;

@@ -46,7 +46,7 @@ struct xsmi_collapsed {
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-/* What all words need as contexts of a group. */
+/* Allocates what scoring all words for a group needs. */
 static xsm_status allocate_group(xsmi_collapsed *c, xsm_error *err)
 {
     xsm_context *ctx = c->context;
@@ -254,7 +254,7 @@ static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
     if (c->task.estimator && !c->search) {
         return xsmi_collapsed_search_new(&c->task, c->pairs[XSMI_INPUT], c->most_contexts, &c->search, err);
     }
-    if (c->search && side == XSMI_INPUT) { /* called after a step of the output vectors */
+    if (c->search && side == XSMI_INPUT) { /* this follows a step of the output vectors */
         xsmi_collapsed_search_moved(c->search);
     }
     return XSM_OK;
@@ -339,7 +339,7 @@ static void move(const descent *d, int side, double eta)
     }
 }
 
-/* Calls the callback. Not XSM_OK if it requests to stop. */
+/* Calls the callback; XSM_CANCELLED if it asks to stop. */
 static xsm_status report(const descent *d, double eta, xsm_error *err)
 {
     xsm_progress p;
@@ -364,7 +364,7 @@ static xsm_status report(const descent *d, double eta, xsm_error *err)
                : XSM_OK;
 }
 
-/* A step of one side along its present gradient; then computes the gradient of the other side. *moved = false when no
+/* Takes a step of one side along its gradient, then computes the gradient of the other side. *moved becomes false if no
  * step lowers the objective. */
 static xsm_status step(descent *d, int side, bool *moved, xsm_error *err)
 {
@@ -411,7 +411,7 @@ static xsm_status run(descent *d, xsm_error *err)
             XSMI_TRY(report(d, moved ? d->eta[side] : 0, err));
             d->eta[side] *= 1.1;
             if (!moved) {
-                double same; /* the gradient belongs to a step that was undone */
+                double same; /* not used: the gradient, which is that of a step that was undone, is computed again */
                 XSMI_TRY(xsmi_collapsed_at(d->at, !side, &same, err));
             }
         }
@@ -419,7 +419,7 @@ static xsm_status run(descent *d, xsm_error *err)
     return XSM_OK;
 }
 
-/* Memory for what was checked. */
+/* Allocates the memory of a descent whose task was checked. */
 static xsm_status start(descent *d, const xsmi_word_task *task, xsm_error *err)
 {
     XSMI_TRY(xsmi_collapsed_new(task, &d->options, &d->at, err));

@@ -16,11 +16,11 @@ enum { XSMI_INPUT, XSMI_OUTPUT };
 xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit_options *o, xsmi_collapsed **out,
                               xsm_error *err);
 void xsmi_collapsed_free(xsmi_collapsed *c);
-/* The objective, or with an estimator its estimate, and the gradient of one side's vectors: [V][xsmi_row_stride(D)], of
- * this rank's words where they are divided, each row divided by the share of the pairs with the word as centre (input)
- * or context (output); rows of words without pairs are zero. */
+/* Computes the objective, or with an estimator its estimate, and the gradient of one side's vectors:
+ * [V][xsmi_row_stride(D)], each row divided by the share of the pairs with the word as centre (input) or context
+ * (output); rows of words without pairs are zero. */
 xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm_error *err);
-/* That gradient. Only tests call this, to compare it with differences of the objective. */
+/* Returns that gradient, for tests that compare it with differences of the objective. */
 const float *xsmi_collapsed_gradient(const xsmi_collapsed *c);
 
 #endif

@@ -136,7 +136,7 @@ static const uint32_t *contexts_of(const group *g, uint32_t i, uint32_t *count)
     return n->contexts + n->offsets[row];
 }
 
-/* A centre's loss, and its own gradient if requested. */
+/* Computes a centre's loss and, if requested, its own gradient. */
 static void add_centre(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
@@ -166,7 +166,7 @@ static void add_centre(void *state, size_t index, uint32_t thread)
         }
         s->kernels->column_sums(s->output->w.weight, s->output->w.stride, contexts, amounts, labels, s->dimension,
                                 gradient);
-        for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has computed the mean */
+        for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has already taken the mean */
             amounts[j] = (float)g->count * found->coefficients[offset + j];
         }
         s->kernels->column_sums(s->output->w.weight, s->output->w.stride, classes, amounts, found->lengths[i],
@@ -239,7 +239,7 @@ static xsm_status add_group(group *g, double *loss, xsm_error *err)
     xsmi_collapsed_search *s = g->s;
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(search(g, &outcome, err));
-    xsmi_searcher_change_none(s->estimator->search.searcher); /* there was no step yet */
+    xsmi_searcher_change_none(s->estimator->search.searcher); /* no step has been taken yet */
     if (!outcome.finite) {
         *loss = (double)NAN;
         return XSM_OK;

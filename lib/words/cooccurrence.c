@@ -6,7 +6,7 @@
 /* Bytes of a slot of the table, with its share of the rows: at most half of the slots are in use. */
 #define SLOT_BYTES (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint32_t))
 
-/* The most different pairs. */
+/* Returns a bound on the number of different pairs. */
 static uint64_t most_pairs(const xsm_corpus *corpus, uint32_t window)
 {
     const uint64_t words = corpus->info.words, all = words * words;

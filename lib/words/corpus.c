@@ -18,7 +18,7 @@ typedef struct counting {
     xsmi_dictionary words; /* marks are counts */
     xsm_corpus_info info;
     uint32_t max_distinct;
-    uint64_t forget; /* words with counts up to this were removed last */
+    uint64_t forget; /* words with counts up to this were removed at the last time */
 } counting;
 
 /* Removes the rarest words. */

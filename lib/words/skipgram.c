@@ -23,7 +23,7 @@
 
 struct xsm_skipgram {
     xsm_context *context;
-    /* References. */
+    /* All of these are references. */
     const xsm_corpus *corpus;
     xsm_model *input, *output;
     xsm_estimator *estimator; /* or NULL */
@@ -35,8 +35,8 @@ struct xsm_skipgram {
     uint64_t epoch, step, pairs;    /* step: words of the complete epochs and of this one */
     uint64_t epoch_pairs, position; /* position: centres taken */
     double loss_sum, eta, seconds, last_call;
-    bool open;    /* the text is within the epoch */
-    bool pending; /* a complete epoch has not been reported */
+    bool open;    /* the text is open, within an epoch */
+    bool pending; /* an epoch is complete and not yet reported */
 };
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
@@ -114,7 +114,8 @@ static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, cons
 static xsm_status make_plain(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
-    xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
+    xsm_parameters p = XSM_PARAMETERS_INIT; /* asking for parameters multiplies scales into the rows and copies mapped
+                                               weights */
     return xsm_model_get_parameters(m, &p, err);
 }
 
@@ -192,7 +193,7 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* A trainer for what was checked; of->context may be NULL. */
+/* Makes a trainer for a task that was checked; of->context may be NULL. */
 static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, xsm_skipgram **out, xsm_error *err)
 {
     xsm_context *ctx;
@@ -364,7 +365,7 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     return XSM_OK;
 }
 
-/* Whether to go on: not if the callback or the hook has stopped the run. */
+/* XSM_CANCELLED if the callback or the hook has stopped the run. */
 static xsm_status go_on(xsm_skipgram *t, bool stop, xsm_error *err)
 {
     const bool steps = !t->pending && t->epoch < t->options.epochs;
@@ -390,7 +391,7 @@ static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
         const double start = xsmi_seconds();
         bool last = false;
         xsmi_activity shield;
-        xsmi_shield(&shield, t->context); /* a batch is taken as a whole, with the words read for it */
+        xsmi_shield(&shield, t->context); /* a batch is completed, so that the words read for it are used */
         xsm_status status = advance(t, &last, err);
         xsmi_unshield(&shield);
         const double end = xsmi_seconds();

@@ -16,7 +16,7 @@
 /* Most words of a line, or piece of a line, that share windows. */
 #define XSMI_LINE_WORDS 1024
 
-/* What word vectors are trained on and with. Borrowed. */
+/* What word vectors are trained on and with; all are borrowed. */
 typedef struct xsmi_word_task {
     xsm_context *context;
     const xsm_corpus *corpus;
@@ -50,17 +50,17 @@ typedef struct xsmi_centre {
     uint32_t before, after;
 } xsmi_centre;
 
-/* Before the first pass over the text; the probability of keeping each word of the vocabulary is computed. */
+/* Call before the first pass over the text: computes the probability of keeping each word of the vocabulary. */
 xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus,
                              const xsmi_text_settings *settings, xsm_error *err);
-/* Allowed on zeroed memory with words.source.fd = -1. */
+/* Closes the text; allowed on zeroed memory with words.source.fd = -1. */
 void xsmi_centres_close(xsmi_centres *c, xsm_context *ctx);
 /* Goes to the start of the text. */
 xsm_status xsmi_centres_rewind(xsmi_centres *c, xsm_error *err);
-/* The next centre that has contexts; *found = false at the end of the text. */
+/* Finds the next centre that has contexts; *found = false at the end of the text. */
 xsm_status xsmi_centres_next(xsmi_centres *c, xsmi_centre *centre, bool *found, xsm_error *err);
 
-/* Settings with their defaults, checked; `given` may be NULL. */
+/* Reads settings, sets defaults and checks them; `given` may be NULL. */
 xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
                                       xsm_skipgram_options *o, xsm_error *err);
 /* Checks that two models match a corpus and each other, and converts them to a layout for steps. */

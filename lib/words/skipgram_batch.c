@@ -30,9 +30,10 @@ struct xsmi_skipgram_batch {
         uint32_t pair_width; /* slots a pair */
     } settings;
     size_t dimension, stride;
-    xsmi_alias alias, rest; /* of all words; without the first one, where more than half of all draws are of it */
+    xsmi_alias alias, rest; /* alias: of all words; rest: without the first word, if more than half of all draws are of
+                               that */
     xsmi_drawn drawn[2];
-    uint32_t at, parts; /* which of the two is being run */
+    uint32_t at, parts; /* the drawn batch that is being run, 0 or 1; parts of the words */
     struct {
         float *x, *change; /* [batch][stride] input vectors before the batch, and what changes them */
         double *losses;    /* [batch] */
@@ -43,7 +44,7 @@ struct xsmi_skipgram_batch {
         size_t count;
         uint32_t *rows;
         float *amounts; /* -eta g */
-    } slot;             /* step s has its slots from starts[s] * pair_width on */
+    } slot;             /* the slots of step s begin at starts[s] * pair_width */
     struct {
         uint32_t count;
         size_t slots; /* of a step, before they are ordered by part */
@@ -55,7 +56,7 @@ struct xsmi_skipgram_batch {
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-/* Fills the weights of the words from `first` on, those before have none. Returns their sum. */
+/* Fills the weights of the words from `first` on; earlier words get 0. Returns the sum. */
 static double weigh(const xsm_corpus *corpus, double power, uint32_t first, double *weights)
 {
     double sum = 0;
@@ -237,7 +238,7 @@ static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
     return b->input->w.weight + (size_t)word * b->input->w.stride;
 }
 
-/* Returns the place of a step's slots among those of the batch. */
+/* Returns the position of a step's slots among those of the batch. */
 static size_t slots_of(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t s)
 {
     return (size_t)d->starts[s] * b->settings.pair_width;
@@ -255,7 +256,7 @@ static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t
         rows[n++] = context;
         for (uint32_t j = 0; j < b->settings.negatives; j++) {
             uint32_t other;
-            do { /* at least every other draw is of another word */
+            do { /* at most half of the draws are of the context itself */
                 other = xsmi_alias_draw(from, &stream);
             } while (other == context);
             rows[n++] = other;

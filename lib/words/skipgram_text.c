@@ -75,7 +75,7 @@ static xsm_status next_line(xsmi_centres *c, xsm_error *err)
             c->count = 0;
             return XSM_OK;
         }
-        (void)xsmi_poll(c->corpus->context); /* for the hook: there may be many such lines */
+        (void)xsmi_poll(c->corpus->context); /* calls the hook: there may be many such lines */
     }
 }
 

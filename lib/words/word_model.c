@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Words whose vectors are started between two looks whether to go on. */
+/* Words whose vectors are started between two polls. */
 #define WORDS_TOGETHER 256
 /* Bytes of vectors that are written together. */
 #define WRITE_BYTES ((size_t)1 << 20)
@@ -82,7 +82,7 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
 
 enum { NUMBER_SIZE = 32 };
 
-/* A blank and a number with all the digits that float32 needs, with a point in every locale. */
+/* Writes a blank and a number with all the digits that float32 needs, with a point in every locale. */
 static size_t print_number(float value, const char *sign, char text[NUMBER_SIZE])
 {
     int length = snprintf(text, NUMBER_SIZE, " %.9g", (double)value);
@@ -225,7 +225,7 @@ typedef struct reading {
     xsm_context *context;
     xsmi_source source;
     xsmi_lines lines;
-    xsm_model *model; /* NULL while rows come from where nobody knows how many there will be */
+    xsm_model *model; /* NULL while the number of rows is not known */
     float *values;    /* [rows so far][D] without a model */
     size_t value_capacity;
     char *text; /* the names, each terminated */
@@ -250,11 +250,11 @@ static const char *skip_blanks(const char *p)
     return p;
 }
 
-/* Numbers for which memory is taken whatever the file's size; bytes that deflate makes of one at most. */
+/* Numbers for which memory is allocated whatever the file's size; most bytes that deflate makes from one. */
 #define BELIEVED ((uint64_t)1 << 20)
 #define INFLATED 1032
 
-/* Whether a file of this size may have so many numbers, of two bytes at least; one of unknown size may. */
+/* Whether a file of this size can have so many numbers, each of two bytes at least; true if the size is unknown. */
 static bool may_have(const xsmi_source *s, uint64_t words, uint64_t dimension)
 {
     const uint64_t each = s->gunzip ? INFLATED : 1;
@@ -296,7 +296,7 @@ static xsm_status read_head(reading *r, xsm_error *err)
     return r->source.raw_size > 0 ? make_model(r, err) : XSM_OK;
 }
 
-/* Returns where the numbers of row k go: room for all of them, or for those that `bytes` bytes may have. */
+/* Sets *row to memory for the numbers of row k: for all of them, or for as many as `bytes` bytes can have. */
 static xsm_status find_row(reading *r, uint32_t k, size_t bytes, float **row, xsm_error *err)
 {
     const size_t first = (size_t)k * r->dimension;
@@ -310,7 +310,7 @@ static xsm_status find_row(reading *r, uint32_t k, size_t bytes, float **row, xs
     return XSM_OK;
 }
 
-/* The model of rows that came one by one. */
+/* Makes the model from rows that were read one by one. */
 static xsm_status move_rows(reading *r, xsm_error *err)
 {
     XSMI_TRY(make_model(r, err));

@@ -12,7 +12,7 @@ static const unsigned char kinds[256] = {
     ['\0'] = 1, [' '] = 1, ['\t'] = 1, ['\v'] = 1, ['\f'] = 1, ['\r'] = 1, ['\n'] = 2,
 };
 
-/* Reads more behind w->end; the bytes from `keep` on move to the front. */
+/* Reads more bytes to w->end; first moves the bytes from `keep` on to the front. */
 static xsm_status fill(xsmi_words *w, size_t keep, xsm_error *err)
 {
     if (keep > 0) {

@@ -665,8 +665,8 @@ def first(include, old, compiler):
 
 
 def defaults(include, compiler):
-    print("/* What comments of the public headers say of a member at 0 or XSM_DEFAULT (\"0 = 10\"), for the code that does it.\n"
-          " * Written by tests/structure/renew-abi.sh. */\n#ifndef XSMI_DEFAULTS_H\n#define XSMI_DEFAULTS_H\n\n"
+    print("/* The defaults that comments of the public headers name (\"0 = 10\"), for the code that sets them. Written by\n"
+          " * tests/structure/renew-abi.sh. */\n#ifndef XSMI_DEFAULTS_H\n#define XSMI_DEFAULTS_H\n\n"
           "#define XSMI_DEFAULT(type, member) XSMI_DEFAULT_##type##_##member\n"
           "#define XSMI_TEXT_(number) #number\n#define XSMI_TEXT(number) XSMI_TEXT_(number)\n"
           "/* As the text of an option. */\n"

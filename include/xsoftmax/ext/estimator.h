@@ -200,7 +200,7 @@ typedef struct xsm_class_sums {
     uint32_t count; /**< Sums for each example, 1 to 8. */
     int32_t single; /**< 1: every sum of a class run is a float. */
     /** Writes the largest value of each example over the classes of the block to xsm_class_block::most, -INFINITY if
-     *  there is none. Then the values are the largest of all processes. NULL = sums() needs none. */
+     *  there is none. Afterwards `most` has the largest values over all processes. NULL = sums() needs none. */
     void (*most)(const void *state, const xsm_class_block *block);
     /** Required: writes the sums over each class run of the block. It may replace scores by what gradient() needs. */
     void (*sums)(const void *state, const xsm_class_block *block);

@@ -125,8 +125,8 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  rows of vectors from an earlier training) is used unchanged. Proximal estimators take their steps one by one, on one
  *  thread.
  *
- *  Word vectors are of one process: the functions of this header refuse contexts, and models of contexts, that have a
- *  communicator of several (ext/comm.h).
+ *  Word vectors work in one process only: the functions of this header refuse contexts with a communicator of several
+ *  processes (ext/comm.h), and models of such contexts.
  *  @param context   context whose threads are used, or NULL
  *  @param corpus    the text
  *  @param input     model of V classes and D features, without a bias; input and output vectors must not all be zero
