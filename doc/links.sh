@@ -10,7 +10,7 @@ case $1 in
 *) here='' ;;
 esac
 case $1 in
-*/doc/index.md | */doc/decisions.md) down=@subpage ;; # maps: their links are the tree of pages
+*/doc/decisions.md) down=@subpage ;; # a map: its links are the tree of pages
 *) down=@ref ;;
 esac
 sed -E \

@@ -26,8 +26,8 @@
 /** A tensor of the host. Start with #XSM_TENSOR_INIT. */
 typedef struct xsm_tensor {
     size_t size;       /**< sizeof(xsm_tensor). */
-    const char *name;  /**< 1 to #XSM_TENSOR_NAME_MAX bytes of UTF-8 without control characters; in files `host.` stands
-                            before it, also before a name that begins so itself. */
+    const char *name;  /**< NAME, 1 to #XSM_TENSOR_NAME_MAX bytes of UTF-8 without control characters; in files it is
+                            `host.NAME`, also if it begins so itself. */
     const char *dtype; /**< Type of the numbers, by its name in safetensors files: BOOL, U8, I8, F8_E4M3, F8_E5M2, U16,
                             I16, F16, BF16, U32, I32, F32, U64, I64 or F64. */
     const uint64_t *shape; /**< [rank] size of each dimension, the last varies fastest; 0 is allowed. */
