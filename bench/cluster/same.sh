@@ -2,7 +2,7 @@
 # Trains with every estimator, by one process and by ranks of both MPIs, and compares the files that are saved: for each
 # estimator on 1, 2, 3, 4 and 8 ranks of one and of two threads.
 #
-#   sh bench/cluster/same.sh [ESTIMATOR...]     all of them, a first layer, L-BFGS and a label tree, if none is named
+#   sh bench/cluster/same.sh [ESTIMATOR...]     all of them, a first layer and a label tree, if none is named
 #
 # Prints a row for each; fails if a file differs. All of it takes some ten minutes of two cores. Needs Open MPI and MPICH,
 # which it installs on a Debian.
@@ -38,7 +38,6 @@ awk 'BEGIN {
 # flags WHAT: of its run. Estimators without a line have the options that they have by default.
 flags() {
     case $1 in
-    lbfgs) set -- --data several.txt --estimator softmax --optimizer lbfgs --ridge 1 --iterations 3 ;;
     label-tree) set -- --data several.txt --method label-tree --set leaf=60 --set rounds=5 ;;
     first-layer)
         set -- --estimator sampled-softmax --set shared=yes --set negatives=100 --hidden 12
@@ -54,7 +53,7 @@ flags() {
 }
 
 # shellcheck disable=SC2046
-[ $# -gt 0 ] || set -- $("$command" estimators | cut -d ' ' -f 1 | grep -v 'mips$\|searched$\|^hierarchical$') first-layer lbfgs label-tree
+[ $# -gt 0 ] || set -- $("$command" estimators | cut -d ' ' -f 1 | grep -v 'mips$\|searched$\|^hierarchical$') first-layer label-tree
 wrong=0
 echo '| what | bytes of the file | runs | files with other bytes |'
 echo '|---|---|---|---|'

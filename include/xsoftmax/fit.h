@@ -89,8 +89,7 @@ extern "C" {
  *  the model has the best weights so far.
  *
  *  **Memory.** (2 m + 4) vectors of K (D + 1) doubles, m the stored pairs. libLBFGS allocates 2 m + 3 of them with
- *  malloc() of the C library, not with the context's allocator. If the model's classes are divided among processes
- *  (xsoftmax/ext/comm.h), every process has all of these vectors.
+ *  malloc() of the C library, not with the context's allocator.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to fit; its weights are the starting point
  *  @param train     rows with the model's D and K
@@ -102,8 +101,9 @@ extern "C" {
  *  @return #XSM_OK, also after the largest number of iterations (xsm_fit_result::end says which); #XSM_ERROR_DIVERGED
  *          if scores are not finite, or if the gradient is not small and no step along it lowers the objective (the
  *          model has the best weights so far); #XSM_ERROR_UNSUPPORTED for an estimator that samples (the message names
- *          the accepted ones), for an embedding model, for scores that are distances, and in a build without libLBFGS
- *          (always); #XSM_ERROR_LIMIT for more than 2^31 - 17 weights; #XSM_ERROR_SHAPE for test rows whose number of
+ *          the accepted ones), for an embedding model, for scores that are distances, for a model of a context with a
+ *          communicator of several processes (xsoftmax/ext/comm.h), and in a build without libLBFGS (always);
+ *          #XSM_ERROR_LIMIT for more than 2^31 - 17 weights; #XSM_ERROR_SHAPE for test rows whose number of
  *          features is not D; #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind(); #XSM_CANCELLED. An
  *          evaluation of f is O(N nnz K), an iteration O(m K D). */
 XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,

@@ -3,9 +3,9 @@
  * before the tolerance is reached, starts it once more.
  */
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "methods/registry.h"
-#include "model/together.h"
 #include "predict/evaluate.h"
 #include "train/fit.h"
 #include "train/objective.h"
@@ -49,13 +49,12 @@ typedef struct fit_time {
 typedef struct fit {
     xsm_context *context;
     xsm_model *model;
-    xsm_model *own; /* has the weights: this rank's part of a divided model, or the model */
     const xsm_dataset *train;
     xsm_estimator *estimator;
     xsm_fit_options options;
     xsmi_objective *objective;
-    double *x;   /* [size], on every rank all of them */
-    float *kept; /* the own weights and biases at the best point: libLBFGS's own point may be a trial */
+    double *x;   /* [size] */
+    float *kept; /* the weights and biases at the best point: libLBFGS's own point may be a trial */
     size_t size, capacity;
     fit_done done;
     fit_point best;
@@ -151,12 +150,6 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
     return status;
 }
 
-/* Makes the fit of a divided model end on all ranks as it ended on one. */
-static xsm_status agree(const fit *t, xsm_status status, xsm_error *err)
-{
-    return xsmi_together(t->model, status, err);
-}
-
 static xsm_status fail_stopped(const fit *t, xsm_error *err)
 {
     return xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu iterations",
@@ -174,7 +167,6 @@ static void end_iteration(fit *t, bool last)
     if (t->status == XSM_OK && report(t, true, train, test) && !last) {
         t->status = fail_stopped(t, t->err);
     }
-    t->status = agree(t, t->status, t->err);
 }
 
 static xsm_status pause_evaluation(void *user, uint64_t rows, xsm_error *err)
@@ -189,12 +181,12 @@ static xsm_status pause_evaluation(void *user, uint64_t rows, xsm_error *err)
 
 static size_t best_floats(const fit *t)
 {
-    return t->own->w.weight_count + (t->own->w.bias ? t->own->classes : 0);
+    return t->model->w.weight_count + (t->model->w.bias ? t->model->classes : 0);
 }
 
 static void keep_best(fit *t)
 {
-    const xsm_model *m = t->own;
+    const xsm_model *m = t->model;
     memcpy(t->kept, m->w.weight, m->w.weight_count * sizeof *t->kept);
     if (m->w.bias) {
         memcpy(t->kept + m->w.weight_count, m->w.bias, m->classes * sizeof *t->kept);
@@ -203,7 +195,7 @@ static void keep_best(fit *t)
 
 static void restore_best(const fit *t)
 {
-    const xsm_model *m = t->own;
+    const xsm_model *m = t->model;
     memcpy(m->w.weight, t->kept, m->w.weight_count * sizeof *t->kept);
     if (m->w.bias) {
         memcpy(m->w.bias, t->kept + m->w.weight_count, m->classes * sizeof *t->kept);
@@ -251,7 +243,7 @@ static bool converged(const fit *t, double before)
     double enough = t->options.tolerance * fabs(t->best.f);
     double ridge = t->estimator->common.ridge / (double)t->train->rows;
     bool bounded =
-        ridge > 0 && !t->own->w.bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
+        ridge > 0 && !t->model->w.bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
     return bounded || t->best.gradient_norm == 0 || before - t->best.f <= enough;
 }
 
@@ -374,8 +366,7 @@ static xsm_status run(fit *t, xsm_error *err)
     }
     XSMI_TRY(xsmi_objective_read(t->objective, t->x, err));
     keep_best(t);
-    const bool stops = report(t, false, NULL, NULL);
-    xsm_status status = t->status = agree(t, stops ? fail_stopped(t, err) : XSM_OK, err);
+    xsm_status status = t->status = report(t, false, NULL, NULL) ? fail_stopped(t, err) : XSM_OK;
     if (status == XSM_OK) {
         status = minimise(t, err);
         /* The last point tried need not be the best one. */
@@ -391,22 +382,14 @@ static xsm_status run(fit *t, xsm_error *err)
     return status;
 }
 
-/* The layout of the estimator, in the own memory of whatever has the weights, with scales of 1. */
+/* The layout of the estimator, in memory of the model's own, with scales of 1. */
 static xsm_status prepare_weights(const fit *t, xsm_error *err)
 {
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     XSMI_TRY(xsm_model_set_layout(t->model, xsmi_estimator_layout(t->estimator), err));
-    XSMI_TRY(xsm_model_get_parameters(t->own, &parameters, err));
+    XSMI_TRY(xsm_model_get_parameters(t->model, &parameters, err));
     xsmi_model_put_link(t->model, xsmi_estimator_link(t->estimator));
     return XSM_OK;
-}
-
-/* Compares the options of all processes. */
-static xsm_status agree_options(const xsm_model *model, const xsm_fit_options *o, xsm_error *err)
-{
-    const xsmi_number numbers[] = {XSMI_WHOLE("iterations", o->iterations), XSMI_REAL("tolerance", o->tolerance),
-                                   XSMI_WHOLE("memory", o->memory), XSMI_WHOLE("evaluate_every", o->evaluate_every)};
-    return xsmi_together_numbers(model, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
 }
 
 static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
@@ -420,10 +403,9 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
     }
-    fit t = {.model = model, .own = xsmi_model_changed(model), .train = train, .estimator = estimator, .err = err};
+    fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
-    XSMI_TRY(agree_options(model, &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
         /* Checks the result struct before the work. */
@@ -481,7 +463,6 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                          : !train ? "the data"
                                   : "the estimator");
     }
-    xsmi_together_begin(model);
-    const xsm_status status = fit_model(context, model, train, estimator, options, result, err);
-    return xsmi_together_end(model, status, err);
+    XSMI_TRY(xsmi_context_need_alone(model->context, "a fit of all rows at once (L-BFGS)", err));
+    return fit_model(context, model, train, estimator, options, result, err);
 }

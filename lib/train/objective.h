@@ -1,7 +1,5 @@
 /*
  * The whole objective of an estimator that scores every class, f = sum_i loss_i + (mu/2) ||W||^2, and its gradient.
- * Of a model whose classes are divided among ranks both are on every rank; all make the same calls, between
- * xsmi_agree_begin() and xsmi_agree_once().
  */
 #ifndef XSMI_OBJECTIVE_H
 #define XSMI_OBJECTIVE_H
@@ -17,16 +15,16 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
 void xsmi_objective_free(xsmi_objective *o);
 /* The number of parameters: K D, and K more with a bias. */
 size_t xsmi_objective_size(const xsmi_objective *o);
-/* Copies the model's parameters to x, those of all ranks: a rank sends 8 bytes for each of its own. */
+/* Copies the model's parameters to x. */
 xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err);
 
-/* pause(user, rows, err) is called now and then during an evaluation, after so many rows; what is not XSM_OK ends it,
- * on all ranks. NULL: none. */
+/* pause(user, rows, err) is called now and then during an evaluation, after so many rows; what is not XSM_OK ends
+ * it. NULL: none. */
 typedef xsm_status (*xsmi_objective_pause)(void *user, uint64_t rows, xsm_error *err);
 void xsmi_objective_set_pause(xsmi_objective *o, xsmi_objective_pause pause, void *user);
 
 /* f/N and its gradient at x, which is also copied, rounded, to the model's parameters. *loss is the sum of the losses
- * alone. Each rank sends, besides what the estimator does, 8 bytes for each of its parameters. */
+ * alone. */
 xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, double *loss, double *gradient,
                              xsm_error *err);
 

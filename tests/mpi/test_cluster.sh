@@ -67,8 +67,8 @@ same() {
         -e 's/"prediction_seconds":[^,]*,//' "$1"
 }
 
-trainings='1 2 3 4' groups='2 3 5' fits='2 3'
-[ -n "${XSM_TEST_FULL-}" ] || trainings='1 3 4' groups=3 fits=2
+trainings='1 2 3 4' groups='2 3 5'
+[ -n "${XSM_TEST_FULL-}" ] || trainings='1 3 4' groups=3
 for number in $trainings; do
     # shellcheck disable=SC2046
     set -- train $(settings "$number") --epochs 1 --evaluate-train no --test test.txt
@@ -85,18 +85,6 @@ for number in $trainings; do
     done
 done
 
-# All rows at once.
-set -- train --data several.txt --estimator softmax --optimizer lbfgs --ridge 1 --iterations 4 --test test.txt --evaluate-train no
-"$command" "$@" --threads 1 --model model >one || exit 1
-mv model one.5
-for ranks in $fits; do
-    on "$ranks" sh unlike "$ranked" "$@" --model model
-    expect "a fit on $ranks ranks" cmp one.5 model
-    same one >a
-    same out >b
-    expect 'its report' cmp a b
-    expect 'no message of a fit' test ! -s log
-done
 expect 'no other file' test "$(find . -name 'model*' | wc -l)" -eq 1
 
 # A model with a first layer that is loaded in parts.

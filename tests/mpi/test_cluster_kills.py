@@ -36,10 +36,7 @@ STOPPED = 0.5  # seconds
 KEPT, OUT = "kept", "out"
 OTHERS = [
     ["convert-model", KEPT, OUT, "--type", "int8"],
-    ["calibrate", "--model", KEPT, "--data", "single.txt", "--output", OUT],
     ["train", "--method", "label-tree", "--data", "several.txt", "--set", "leaf=60", "--set", "rounds=3", "--model", OUT],
-    ["train", "--data", "several.txt", "--estimator", "softmax", "--optimizer", "lbfgs", "--ridge", "1", "--iterations", "20",
-     "--evaluate-train", "no", "--model", OUT],
 ]
 
 

@@ -11,6 +11,7 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/choose.h>
+#include <xsoftmax/fit.h>
 #include <xsoftmax/search.h>
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/index.h>
@@ -410,7 +411,7 @@ static xsm_status refuse_tied(test_rank *r)
     return XSM_OK;
 }
 
-/* The choice of how to train, and of a rate. */
+/* The choice of how to train, and of a rate; all rows at once. */
 static xsm_status refuse_choices(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
@@ -422,6 +423,7 @@ static xsm_status refuse_choices(test_rank *r, xsm_model *m)
     XSMI_TRY(xsm_estimator_new(NULL, "softmax", &e, &r->err));
     XSMI_TRY(xsm_optimizer_new(NULL, "sgd", &o, &r->err));
     REFUSES(xsm_tune_eta(r->context, m, w->one, e, o, NULL, &tuning, &r->err));
+    REFUSES(xsm_fit_full_batch(r->context, m, w->one, e, NULL, NULL, &r->err));
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
     return XSM_OK;

@@ -44,8 +44,8 @@ extern "C" {
  * #XSM_ERROR_DATA in all processes.
  *
  * **Settings.** Processes compare options in the same way: those of an estimator or an optimizer when it is bound to a
- * divided model; those of a trainer and a predictor when it is made; those of L-BFGS, the fit of a label tree and
- * evaluations when they are called. If they differ, the call fails with #XSM_ERROR_ARGUMENT in all processes, and the
+ * divided model; those of a trainer and a predictor when it is made; those of the fit of a label tree and evaluations
+ * when they are called. If they differ, the call fails with #XSM_ERROR_ARGUMENT in all processes, and the
  * message names the option and the process. The learning rate of single steps in a host's loop is not compared.
  *
  * **Exceptions.** The functions must return; they must not throw.
