@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,4 +252,41 @@ xsm_status test_rank_context_running(test_rank *r, test_countdown *runs, xsm_con
     options.runner = &runner;
     options.comm = comm.ranks > 1 ? &comm : NULL;
     return xsm_context_new(&options, out, &r->err);
+}
+
+unsigned char *test_ranks_file(uint32_t count, uint32_t threads, test_rank_body body, void *user, const char *path,
+                               size_t *size)
+{
+    test_rank ranks[TEST_RANKS];
+    remove(path);
+    test_run_ranks(count, threads, 0, body, user, ranks);
+    for (uint32_t r = 0; r < count; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+    }
+    return test_read(path, size);
+}
+
+void test_same_on_ranks(test_rank_body body, void *user, const test_made *made, uint32_t most, const char *what)
+{
+    size_t size, wanted;
+    unsigned char *one = test_ranks_file(1, 2, body, user, made->path, &wanted), *numbers = malloc(made->each);
+    assert_non_null(numbers);
+    memcpy(numbers, made->numbers, made->each);
+    for (uint32_t count = 2; count <= most; count++) {
+        if (!test_ranks_tried(count)) {
+            continue;
+        }
+        unsigned char *many = test_ranks_file(count, 1 + count % 2, body, user, made->path, &size);
+        if (size != wanted || memcmp(many, one, size) != 0) {
+            fail_msg("%s: another model on %u ranks", what, count);
+        }
+        for (uint32_t r = 0; r < count; r++) {
+            if (memcmp((unsigned char *)made->numbers + r * made->each, numbers, made->each) != 0) {
+                fail_msg("%s: other numbers on rank %u of %u", what, r, count);
+            }
+        }
+        free(many);
+    }
+    free(numbers);
+    free(one);
 }

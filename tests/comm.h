@@ -29,6 +29,19 @@ void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_ran
 /* Whether a comparison is made on so many ranks: without test_full() on three alone. */
 bool test_ranks_tried(uint32_t count);
 
+/* Runs the body on so many ranks, all of which must succeed. The bytes of the file that it saves at `path` are the
+ * caller's to free. */
+unsigned char *test_ranks_file(uint32_t count, uint32_t threads, test_rank_body body, void *user, const char *path,
+                               size_t *size);
+/* What a body makes: a file, and numbers of each rank. */
+typedef struct test_made {
+    const char *path;
+    void *numbers; /* [TEST_RANKS][each] bytes */
+    size_t each;
+} test_made;
+/* Runs the body on one process, then on two ranks and more: all make the same, to the bit. */
+void test_same_on_ranks(test_rank_body body, void *user, const test_made *made, uint32_t most, const char *what);
+
 /* What fails of a rank, or stops it: number `left` of what is counted from now on (0 = none), once. */
 typedef struct test_countdown {
     size_t left;

@@ -4,7 +4,6 @@
  */
 #include "auto/describe.h"
 
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/vocabulary.h"

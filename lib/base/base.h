@@ -165,4 +165,7 @@ typedef struct xsmi_aside {
 xsm_status xsmi_run_beside(xsm_context *ctx, xsm_job job, void *state, size_t count, const xsmi_aside *aside,
                            xsm_error *err);
 
+/* Refuses a context of several processes for `what`. NULL is accepted. (group.c) */
+xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err);
+
 #endif

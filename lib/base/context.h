@@ -4,8 +4,8 @@
 
 #include "base/activity.h"
 #include "base/base.h"
-#include "base/comm.h"
 #include "base/counted.h"
+#include "base/group.h"
 #include "base/pool.h"
 
 struct xsm_context {

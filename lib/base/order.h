@@ -58,4 +58,15 @@ static inline size_t xsmi_lower_bound(const uint32_t *numbers, size_t n, uint32_
     return low;
 }
 
+/* `count` things in a row, at most 2^48, are divided evenly into contiguous shares. Returns where a share begins, for
+ * the number of shares `count`; and which share has a thing. */
+static inline uint64_t xsmi_share_start(uint64_t count, uint32_t shares, uint32_t share)
+{
+    return count * share / shares;
+}
+static inline uint32_t xsmi_share_of(uint64_t count, uint32_t shares, uint64_t at)
+{
+    return (uint32_t)(((at + 1) * shares - 1) / count); /* the last share that begins at or before it */
+}
+
 #endif

@@ -1,9 +1,7 @@
 /* The settings of a run as text, and the comparison of two runs. */
 #include "base/settings.h"
 
-#include "base/comm.h"
 #include "base/grow.h"
-#include "base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -134,7 +132,7 @@ static xsm_status differs(const char *path, const char *key, const char *theirs,
                      "%s: the checkpoint was made with %s = %s, this run has %s", path, name, theirs, ours);
 }
 
-static const char *value_of(const xsmi_settings *s, const char *key)
+const char *xsmi_settings_value(const xsmi_settings *s, const char *key)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (strcmp(s->entries[i].key, key) == 0) {
@@ -160,113 +158,9 @@ xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *f
     }
     const xsmi_entry *entry;
     for (size_t i = 0; (entry = xsmi_container_metadata_at(file, i)) != NULL; i++) {
-        if (strncmp(entry->key, PREFIX, sizeof PREFIX - 1) == 0 && !value_of(s, entry->key)) {
+        if (strncmp(entry->key, PREFIX, sizeof PREFIX - 1) == 0 && !xsmi_settings_value(s, entry->key)) {
             return differs(path, entry->key, entry->value, NULL, err);
         }
     }
     return XSM_OK;
-}
-
-/* -- comparing processes ------------------------------------------------------------------------------------------- */
-
-/* Writes keys and values, each with its terminator, to `to` unless it is NULL. Returns their bytes. */
-static size_t pack(const xsmi_settings *s, char *to)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < 2 * s->count; i++) {
-        const char *text = i % 2 ? s->entries[i / 2].value : s->entries[i / 2].key;
-        const size_t size = strlen(text) + 1;
-        if (to) {
-            memcpy(to + bytes, text, size);
-        }
-        bytes += size;
-    }
-    return bytes;
-}
-
-/* The value of a key among packed settings; NULL if there is none. */
-static const char *packed_value(const char *packed, size_t bytes, const char *key)
-{
-    for (const char *at = packed; at < packed + bytes;) {
-        const char *value = at + strlen(at) + 1;
-        if (strcmp(at, key) == 0) {
-            return value;
-        }
-        at = value + strlen(value) + 1;
-    }
-    return NULL;
-}
-
-/* Fails, and names the first setting that differs from process 0's. */
-static xsm_status compare_packed(const xsmi_settings *s, uint32_t rank, const char *packed, size_t bytes,
-                                 xsm_error *err)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        const xsmi_entry *ours = &s->entries[i];
-        const char *theirs = packed_value(packed, bytes, ours->key), *name = ours->key + sizeof PREFIX - 1;
-        if (!theirs || strcmp(theirs, ours->value) != 0) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                             "rank %u has %s = %s, and rank 0 has %s; all processes need the same", rank, name,
-                             ours->value, theirs ? theirs : "no such setting");
-        }
-    }
-    for (const char *at = packed; at < packed + bytes;) {
-        const char *value = at + strlen(at) + 1;
-        if (!value_of(s, at)) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                             "rank 0 has %s = %s, and rank %u no such setting; all processes need the same",
-                             at + sizeof PREFIX - 1, value, rank);
-        }
-        at = value + strlen(value) + 1;
-    }
-    return XSM_OK;
-}
-
-/* Sends process 0's settings to all, and compares. */
-static xsm_status compare_texts(xsm_context *group, const xsmi_settings *s, xsm_error *err)
-{
-    uint64_t bytes = pack(s, NULL);
-    XSMI_TRY(xsmi_exchange_copy(group, &bytes, sizeof bytes, 0, err));
-    char *packed = xsmi_allocate(group, bytes, 1);
-    xsm_status status =
-        xsmi_agree(group, packed ? XSM_OK : xsmi_fail_memory(err, bytes, "the settings of all processes"), err);
-    if (status == XSM_OK) {
-        if (xsmi_rank(group) == 0) {
-            (void)pack(s, packed);
-        }
-        status = xsmi_exchange_copy(group, packed, (size_t)bytes, 0, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_agree(group, compare_packed(s, xsmi_rank(group), packed, (size_t)bytes, err), err);
-    }
-    xsmi_release(group, packed, (size_t)bytes, 1);
-    return status;
-}
-
-xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_status status, xsm_error *err)
-{
-    XSMI_TRY(xsmi_agree(group, status, err));
-    uint64_t hash = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        hash = xsmi_hash(s->entries[i].key, strlen(s->entries[i].key) + 1, hash);
-        hash = xsmi_hash(s->entries[i].value, strlen(s->entries[i].value) + 1, hash);
-    }
-    bool same;
-    XSMI_TRY(xsmi_compare_first(group, hash, &same, err));
-    float other = same ? 0 : 1;
-    XSMI_TRY(xsmi_exchange_max(group, &other, 1, err));
-    return other == 0 ? XSM_OK : compare_texts(group, s, err);
-}
-
-xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,
-                              xsm_error *err)
-{
-    if (!group) {
-        return status;
-    }
-    xsmi_settings s = {.context = group};
-    status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, count, err) : status;
-    status = xsmi_settings_agree(group, &s, status, err);
-    xsmi_settings_free(&s);
-    return status;
 }

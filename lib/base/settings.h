@@ -46,13 +46,8 @@ typedef struct xsmi_number {
     }
 xsm_status xsmi_settings_add_numbers(xsmi_settings *s, const xsmi_number *numbers, size_t count, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
-/* Compares the settings of all processes of a group. All return the same status; the message names the first process
- * whose settings differ, and the first that does. `status` is that of gathering them. Process 0 sends 8 bytes, then
- * each process 8; if they differ, process 0 also sends its settings as text. */
-xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_status status, xsm_error *err);
-/* The same for numbers alone. */
-xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,
-                              xsm_error *err);
+/* The value of a key; NULL: there is none. */
+const char *xsmi_settings_value(const xsmi_settings *s, const char *key);
 /* Refuses a checkpoint with other settings; the message names the first difference. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);
 

@@ -1,11 +1,9 @@
 /*
- * A hash by which two datasets are compared, those that processes have read, too: features, labels, weights and
- * classes.
+ * A hash by which two datasets are compared: features, labels, weights and classes.
  */
-#include "data/same_rows.h"
+#include "data/dataset.h"
 #include "data/schema.h"
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/hash.h"
 #include "base/order.h"
 #include "base/spool.h"
@@ -111,50 +109,4 @@ uint64_t xsmi_dataset_hash_labels(const xsm_dataset *d)
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 {
     return known(d, XSMI_HASH_WHOLE, hash_whole);
-}
-
-/* -- processes ----------------------------------------------------------------------------------------------------- */
-
-/* Computes one of the hashes above, which can be cancelled. */
-static xsm_status find_hash(const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d), uint64_t *hash,
-                            xsm_error *err)
-{
-    xsmi_activity activity;
-    xsmi_begin(&activity, d->context, "comparing rows", "rows", d->rows);
-    *hash = find(d);
-    return xsmi_end(&activity, xsmi_go_on(d->context, err), err);
-}
-
-static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d),
-                             xsm_error *err)
-{
-    uint64_t hash = 0;
-    if (!ctx) {
-        return XSM_OK;
-    }
-    XSMI_TRY(xsmi_agree(ctx, find_hash(d, find, &hash, err), err)); /* meets a process that failed before */
-    return xsmi_agree_same(ctx, XSM_OK, hash, XSM_ERROR_DATA,
-                           "the dataset is not that of rank 0; all ranks must read the same rows", err);
-}
-
-xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err)
-{
-    return check_same(ctx, d, xsmi_dataset_fingerprint, err);
-}
-
-xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err)
-{
-    return check_same(ctx, d, xsmi_dataset_hash_labels, err);
-}
-
-xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err)
-{
-    uint64_t hash = 0;
-    if (ctx && status == XSM_OK && !batch->values) {
-        status = find_hash(batch->dataset, xsmi_dataset_fingerprint, &hash, err);
-        hash = batch->rows ? xsmi_hash(batch->rows, (size_t)batch->count * sizeof *batch->rows, hash)
-                           : xsmi_hash(&batch->first, sizeof batch->first, hash);
-    }
-    return xsmi_agree_same(ctx, status, xsmi_hash(&batch->count, sizeof batch->count, hash), XSM_ERROR_DATA,
-                           "the rows are not those of rank 0; all ranks must give the same rows", err);
 }

@@ -300,9 +300,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
-    xsmi_together_begin(model);
-    xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
-    status = xsmi_together(model, status, err);
+    const xsm_status status = XSMI_TOGETHER(model, xsmi_end(&activity, bind_stages(e, model, train, err), err), err);
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);
         xsmi_dataset_release(kept_train);

@@ -1,19 +1,104 @@
 /*
- * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient: by the sums of the ranks'
- * nodes (gradient/rank_nodes.h).
+ * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient. Each process computes the
+ * nodes of the tree of shards (gradient/shards.h) that lie in its classes, as few as there are; all get the sums of
+ * all, and join them in the tree, to the bits of one process.
  */
 #include "estimator/divided_lists.h"
 
 #include "base/order.h"
-#include "gradient/rank_nodes.h"
+#include "gradient/shards.h"
 
 #include <math.h>
 #include <string.h>
 
+/* -- nodes --------------------------------------------------------------------------------------------------------- */
+
+/* A node whose classes all belong to one process, while its parent's do not. */
+typedef struct node {
+    uint32_t shard, count, rank;
+} node;
+
+typedef struct node_list {
+    node *nodes;              /* [count] of all processes, in the order of the classes */
+    size_t count, first, own; /* those of this process are `own` nodes from `first` on */
+} node_list;
+
+/* Lists the nodes below a node; only counts them if `nodes` is NULL. */
+static void list_nodes(const xsm_model *m, uint32_t shard, uint32_t count, node_list *n)
+{
+    const uint32_t ranks = xsmi_processes(m);
+    const uint32_t first = xsmi_shard_start(m->classes, shard), end = xsmi_shard_start(m->classes, shard + count);
+    if (first == end) {
+        return;
+    }
+    const uint32_t rank = xsmi_part_of(m->classes, ranks, first);
+    if (end > xsmi_part_start(m->classes, ranks, rank + 1)) {
+        list_nodes(m, shard, count / 2, n);
+        list_nodes(m, shard + count / 2, count / 2, n);
+        return;
+    }
+    if (n->nodes) {
+        n->nodes[n->count] = (node){shard, count, rank};
+    }
+    if (rank == xsmi_process(m)) {
+        n->first = n->own == 0 ? n->count : n->first;
+        n->own++;
+    }
+    n->count++;
+}
+
+static xsm_status list_new(const xsm_model *m, node_list *out, xsm_error *err)
+{
+    memset(out, 0, sizeof *out);
+    list_nodes(m, 0, XSMI_SHARDS, out);
+    out->nodes = xsmi_allocate(m->context, out->count, sizeof *out->nodes);
+    if (!out->nodes) {
+        return xsmi_fail_memory(err, out->count * sizeof *out->nodes, "the sums of all ranks");
+    }
+    out->count = out->own = 0;
+    list_nodes(m, 0, XSMI_SHARDS, out);
+    return XSM_OK;
+}
+
+static void list_clear(xsm_context *group, node_list *n)
+{
+    xsmi_release(group, n->nodes, n->count, sizeof *n->nodes);
+    memset(n, 0, sizeof *n);
+}
+
+static void list_sizes(const node_list *n, size_t each, size_t *sizes)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        sizes[n->nodes[i].rank] += each;
+    }
+}
+
+static size_t list_find(const node_list *n, uint32_t shard, uint32_t count)
+{
+    size_t low = 0, high = n->count;
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        *(n->nodes[middle].shard <= shard ? &low : &high) = middle;
+    }
+    return n->nodes[low].shard == shard && n->nodes[low].count == count ? low : SIZE_MAX;
+}
+
+static bool no_sum(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
+{
+    (void)state;
+    (void)first;
+    (void)end;
+    (void)out;
+    (void)stride;
+    return false;
+}
+
+/* -- sums ---------------------------------------------------------------------------------------------------------- */
+
 typedef struct back_pass {
     const xsmi_pass *pass;
     size_t rows, line; /* examples; floats of a sum, for sifted gradients with one that says whether there is one */
-    xsmi_rank_nodes nodes;
+    node_list nodes;
     size_t jobs;   /* for each node */
     float *mine;   /* [this rank's nodes][rows][line] */
     float *all;    /* [nodes][rows][line] */
@@ -24,8 +109,8 @@ static xsm_status reserve(back_pass *b, xsm_error *err)
 {
     const xsm_model *m = b->pass->estimator->model;
     xsm_context *ctx = m->context;
-    XSMI_TRY(xsmi_rank_nodes_new(ctx, m->classes, &b->nodes, err));
-    b->sizes = xsmi_allocate_zero(ctx, xsmi_ranks(ctx), sizeof *b->sizes);
+    XSMI_TRY(list_new(m, &b->nodes, err));
+    b->sizes = xsmi_allocate_zero(ctx, xsmi_processes(m), sizeof *b->sizes);
     size_t each;
     const bool fits = xsmi_multiply(b->rows, b->line * sizeof *b->mine, &each);
     b->mine = fits ? xsmi_allocate(ctx, b->nodes.own, each) : NULL;
@@ -33,18 +118,19 @@ static xsm_status reserve(back_pass *b, xsm_error *err)
     if (!b->sizes || !b->mine || !b->all) {
         return xsmi_fail_memory(err, fits ? b->nodes.count * each : SIZE_MAX, "the gradient of the rows, of all ranks");
     }
-    xsmi_rank_nodes_sizes(&b->nodes, each, b->sizes);
+    list_sizes(&b->nodes, each, b->sizes);
     return XSM_OK;
 }
 
 static void release(back_pass *b)
 {
-    xsm_context *ctx = b->pass->estimator->model->context;
+    const xsm_model *m = b->pass->estimator->model;
+    xsm_context *ctx = m->context;
     const size_t each = b->rows * b->line * sizeof *b->mine;
     xsmi_release(ctx, b->mine, b->nodes.own, each);
     xsmi_release(ctx, b->all, b->nodes.count, each);
-    xsmi_rank_nodes_clear(ctx, &b->nodes);
-    xsmi_release(ctx, b->sizes, xsmi_ranks(ctx), sizeof *b->sizes);
+    list_clear(ctx, &b->nodes);
+    xsmi_release(ctx, b->sizes, xsmi_processes(m), sizeof *b->sizes);
 }
 
 static bool is_sifted(const back_pass *b)
@@ -56,7 +142,7 @@ static bool is_sifted(const back_pass *b)
 static void run_node(void *state, size_t index, uint32_t thread)
 {
     const back_pass *b = state;
-    const xsmi_rank_node *n = &b->nodes.nodes[b->nodes.first + index / b->jobs];
+    const node *n = &b->nodes.nodes[b->nodes.first + index / b->jobs];
     const size_t start = index % b->jobs * XSMI_EXAMPLE_CHUNK, end = XSMI_MIN(start + XSMI_EXAMPLE_CHUNK, b->rows);
     const uint64_t together = xsmi_pass_rows_together(b->pass, XSMI_EXAMPLE_CHUNK);
     float *sums = b->mine + index / b->jobs * b->rows * b->line;
@@ -85,7 +171,7 @@ static bool known(void *state, uint32_t shard, uint32_t count, float *out, size_
 {
     const join *j = state;
     const back_pass *b = j->of;
-    const size_t at = xsmi_rank_nodes_find(&b->nodes, shard, count);
+    const size_t at = list_find(&b->nodes, shard, count);
     if (at == SIZE_MAX) {
         return false;
     }
@@ -112,7 +198,7 @@ static void run_join(void *state, size_t index, uint32_t thread)
     for (size_t i = first, rows; i < end; i += rows) {
         rows = (size_t)XSMI_MIN(end - i, together);
         join j = {b, i, rows};
-        const xsmi_shard_sums sums = {m->kernels, m->classes, rows, m->features, xsmi_rank_nodes_no_sum, known, &j};
+        const xsmi_shard_sums sums = {m->kernels, m->classes, rows, m->features, no_sum, known, &j};
         xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride,
                        g->work.shards + thread * g->work.shards_each);
     }
@@ -130,14 +216,15 @@ static xsm_status run(back_pass *b, xsmi_outcome *outcome, xsm_error *err)
 {
     const xsmi_pass *p = b->pass;
     xsm_gradient *g = p->gradient;
-    xsm_context *ctx = p->estimator->context, *group = p->estimator->model->context;
+    xsm_context *ctx = p->estimator->context;
+    const xsm_model *m = p->estimator->model;
     b->jobs = (b->rows + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     xsm_status status = reserve(b, err);
     status = status == XSM_OK ? xsmi_gradient_reserve_outcomes(g, b->jobs, err) : status;
     status = status == XSM_OK ? xsmi_run(ctx, run_node, b, b->jobs * b->nodes.own, err) : status;
-    XSMI_TRY(xsmi_agree(group, status, err));
-    XSMI_TRY(xsmi_exchange_blocks(group, b->mine, b->all, b->sizes, err));
-    XSMI_TRY(xsmi_agree(group, xsmi_run(ctx, run_join, b, b->jobs, err), err));
+    XSMI_TRY(xsmi_together(m, status, err));
+    XSMI_TRY(xsmi_together_blocks(m, b->mine, b->all, b->sizes, err));
+    XSMI_TRY(xsmi_together(m, xsmi_run(ctx, run_join, b, b->jobs, err), err));
     for (size_t i = 0; i < b->jobs; i++) {
         xsmi_outcome_join(outcome, &g->work.outcomes[i]);
     }

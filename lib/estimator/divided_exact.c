@@ -25,18 +25,18 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
     xsm_context *ctx = m->context;
-    const uint32_t ranks = xsmi_ranks(ctx);
+    const uint32_t ranks = xsmi_processes(m);
     const size_t width = m->part.own->classes, n = (size_t)p->batch->count, count = n * width;
     float *mine = xsmi_allocate(ctx, count, sizeof *mine);
     size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
     xsm_status status = mine && sizes ? score_mine(p, mine, width, err)
                                       : xsmi_fail_memory(err, count * sizeof *mine, "the scores of this rank");
-    status = xsmi_agree(ctx, status, err);
+    status = xsmi_together(m, status, err);
     for (uint32_t r = 0; status == XSM_OK && r < ranks; r++) {
         sizes[r] = xsmi_part_size(m->classes, ranks, r) * sizeof *mine;
     }
     for (size_t i = 0; status == XSM_OK && i < n; i++) {
-        status = xsmi_exchange_blocks(ctx, mine + i * width, g->coefficients + i * g->width, sizes, err);
+        status = xsmi_together_blocks(m, mine + i * width, g->coefficients + i * g->width, sizes, err);
     }
     xsmi_release(ctx, sizes, ranks, sizeof *sizes);
     xsmi_release(ctx, mine, count, sizeof *mine);
@@ -74,7 +74,8 @@ static size_t number_size(const sum_pass *s)
 
 static void release(sum_pass *s)
 {
-    xsm_context *ctx = s->pass->estimator->model->context;
+    const xsm_model *m = s->pass->estimator->model;
+    xsm_context *ctx = m->context;
     const size_t count = s->table->count, numbers = s->rows * count;
     xsmi_release(ctx, s->values, s->limits + s->labels, sizeof *s->values);
     xsmi_release(ctx, s->label_scores, s->rows, sizeof *s->label_scores);
@@ -82,15 +83,15 @@ static void release(sum_pass *s)
     xsmi_release(ctx, s->totals, numbers, sizeof *s->totals);
     xsmi_release(ctx, s->sent, numbers * s->runs, number_size(s));
     xsmi_release(ctx, s->all, numbers * s->total_runs, number_size(s));
-    xsmi_release(ctx, s->verdicts, xsmi_ranks(ctx) + 1, sizeof *s->verdicts);
-    xsmi_release(ctx, s->sizes, xsmi_ranks(ctx), sizeof *s->sizes);
+    xsmi_release(ctx, s->verdicts, xsmi_processes(m) + 1, sizeof *s->verdicts);
+    xsmi_release(ctx, s->sizes, xsmi_processes(m), sizeof *s->sizes);
 }
 
 static xsm_status reserve(sum_pass *s, xsm_error *err)
 {
     const xsm_model *m = s->pass->estimator->model;
     xsm_context *ctx = m->context;
-    const uint32_t ranks = xsmi_ranks(ctx);
+    const uint32_t ranks = xsmi_processes(m);
     const size_t count = s->table->count, numbers = s->rows * count;
     for (uint32_t r = 0; r < ranks; r++) {
         s->total_runs += xsmi_runs_of_rank(m, r);
@@ -189,7 +190,7 @@ static void run_sums(void *state, size_t index, uint32_t thread)
 static void add_runs(const sum_pass *s)
 {
     const xsm_model *m = s->pass->estimator->model;
-    const uint32_t ranks = xsmi_ranks(m->context);
+    const uint32_t ranks = xsmi_processes(m);
     const size_t count = s->table->count;
     const unsigned char *from = s->all;
     memset(s->totals, 0, s->rows * count * sizeof *s->totals);
@@ -222,7 +223,7 @@ static void run_gradient(void *state, size_t index, uint32_t thread)
 static xsm_status join_outcomes(const sum_pass *s, size_t chunks, xsmi_outcome *outcome, xsm_error *err)
 {
     const xsm_model *m = s->pass->estimator->model;
-    const uint32_t ranks = xsmi_ranks(m->context);
+    const uint32_t ranks = xsmi_processes(m);
     xsm_gradient *g = s->pass->gradient;
     verdict *all = s->verdicts, *mine = s->verdicts + ranks;
     xsmi_outcome own = {.finite = true};
@@ -235,7 +236,7 @@ static xsm_status join_outcomes(const sum_pass *s, size_t chunks, xsmi_outcome *
     for (uint32_t r = 0; r < ranks; r++) {
         s->sizes[r] = sizeof *mine;
     }
-    XSMI_TRY(xsmi_exchange_blocks(m->context, mine, all, s->sizes, err));
+    XSMI_TRY(xsmi_together_blocks(m, mine, all, s->sizes, err));
     g->whole = (xsmi_whole_gradient){m->classes, 0};
     for (uint32_t r = 0; r < ranks; r++) {
         const xsmi_outcome of = {.largest = all[r].largest, .finite = all[r].finite};
@@ -250,18 +251,19 @@ static xsm_status run_stages(sum_pass *s, xsmi_outcome *outcome, xsm_error *err)
 {
     const xsmi_pass *p = s->pass;
     xsm_gradient *g = p->gradient;
-    xsm_context *ctx = p->estimator->context, *group = p->estimator->model->context;
+    const xsm_model *m = p->estimator->model;
+    xsm_context *ctx = p->estimator->context;
     const size_t chunks = (s->rows + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     xsm_status status = reserve(s, err);
     status = status == XSM_OK ? xsmi_gradient_reserve_outcomes(g, chunks, err) : status;
     status = status == XSM_OK ? score_mine(p, g->coefficients, (size_t)g->width, err) : status;
     status = status == XSM_OK ? xsmi_run(ctx, run_most, s, chunks, err) : status;
-    XSMI_TRY(xsmi_agree(group, status, err));
-    XSMI_TRY(xsmi_exchange_max(group, s->values, s->limits + s->labels, err));
-    XSMI_TRY(xsmi_agree(group, xsmi_run(ctx, run_sums, s, chunks, err), err));
-    XSMI_TRY(xsmi_exchange_blocks(group, s->sent, s->all, s->sizes, err));
+    XSMI_TRY(xsmi_together(m, status, err));
+    XSMI_TRY(xsmi_together_largest(m, s->values, s->limits + s->labels, err));
+    XSMI_TRY(xsmi_together(m, xsmi_run(ctx, run_sums, s, chunks, err), err));
+    XSMI_TRY(xsmi_together_blocks(m, s->sent, s->all, s->sizes, err));
     add_runs(s);
-    XSMI_TRY(xsmi_agree(group, xsmi_run(ctx, run_gradient, s, chunks, err), err));
+    XSMI_TRY(xsmi_together(m, xsmi_run(ctx, run_gradient, s, chunks, err), err));
     return join_outcomes(s, chunks, outcome, err);
 }
 

@@ -50,7 +50,7 @@ static void score_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
     const xsm_gradient *g = p->gradient;
-    const uint64_t ahead = xsmi_lists_ahead((size_t)(g->width / xsmi_ranks(e->model->context)));
+    const uint64_t ahead = xsmi_lists_ahead((size_t)(g->width / xsmi_processes(e->model)));
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_divided_find(e->model, p->gradient, i);
     }
@@ -93,9 +93,9 @@ xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err)
     score_job job = {p, listed};
     xsm_status status = xsmi_gradient_reserve_own(g, p->batch->count, err);
     status = status == XSM_OK ? xsmi_run(p->estimator->context, score_chunk, &job, (size_t)chunks, err) : status;
-    XSMI_TRY(xsmi_agree(m->context, status, err));
-    XSMI_TRY(xsmi_exchange_max(m->context, g->work.scores, count, err));
-    return m->part.own->w.bias ? xsmi_exchange_max(m->context, g->work.linear, count, err) : XSM_OK;
+    XSMI_TRY(xsmi_together(m, status, err));
+    XSMI_TRY(xsmi_together_largest(m, g->work.scores, count, err));
+    return m->part.own->w.bias ? xsmi_together_largest(m, g->work.linear, count, err) : XSM_OK;
 }
 
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count)

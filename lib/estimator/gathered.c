@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/order.h"
-#include "base/share.h"
 #include "estimator/divided_lists.h"
 #include "estimator/shared.h"
 
@@ -36,17 +35,17 @@ static uint64_t start_of(const xsmi_pass *p, uint32_t rank)
 {
     const uint64_t unit = xsmi_gradient_is_shared(p->gradient) ? XSMI_SHARED_ROWS : 1;
     const uint64_t units = (p->batch->count + unit - 1) / unit;
-    return XSMI_MIN(xsmi_share_start(units, xsmi_ranks(p->estimator->model->context), rank) * unit, p->batch->count);
+    return XSMI_MIN(xsmi_share_start(units, xsmi_processes(p->estimator->model), rank) * unit, p->batch->count);
 }
 
 bool xsmi_gather_range(xsmi_pass *p)
 {
-    const xsm_context *ctx = p->estimator->model->context;
+    const xsm_model *m = p->estimator->model;
     if (computes_all(p)) {
         return false;
     }
-    p->first = start_of(p, xsmi_rank(ctx));
-    p->end = start_of(p, xsmi_rank(ctx) + 1);
+    p->first = start_of(p, xsmi_process(m));
+    p->end = start_of(p, xsmi_process(m) + 1);
     return true;
 }
 
@@ -106,7 +105,7 @@ static void divide_lists(const xsmi_pass *p, listing *l, xsmi_arena *arena)
 {
     const uint64_t n = p->batch->count;
     xsmi_gathered *w = &p->gradient->work.gathered;
-    const size_t ranks = xsmi_ranks(p->estimator->model->context);
+    const size_t ranks = xsmi_processes(p->estimator->model);
     w->slots = xsmi_arena_take(arena, n, (size_t)p->gradient->width * sizeof *w->slots);
     w->shared = xsmi_arena_take(arena, shared_count(p->gradient), sizeof *w->shared);
     l->classes = xsmi_arena_take(arena, l->most, sizeof *l->classes);
@@ -143,7 +142,7 @@ static void list_classes(const xsmi_pass *p, listing *l)
     const xsm_model *m = p->estimator->model;
     xsm_gradient *g = p->gradient;
     xsmi_gathered *w = &g->work.gathered;
-    const uint32_t ranks = xsmi_ranks(m->context);
+    const uint32_t ranks = xsmi_processes(m);
     memset(l->table, 0xff, ((size_t)1 << l->bits) * sizeof *l->table);
     for (uint32_t c = 0; c < shared_count(g); c++) {
         w->shared[c] = place_of(l, g->shared.classes[c]);
@@ -186,7 +185,7 @@ static size_t scale_at(const xsm_model *m)
 
 static void divide_lines(const xsm_model *m, const listing *l, lines *of, xsmi_arena *arena)
 {
-    const uint32_t rank = xsmi_rank(m->context);
+    const uint32_t rank = xsmi_process(m);
     of->floats = scale_at(m) + sizeof(double) / sizeof(float);
     of->all = xsmi_arena_take(arena, l->count, of->floats * sizeof *of->all);
     of->mine = xsmi_arena_take(arena, l->sizes[rank], of->floats * sizeof *of->mine);
@@ -267,7 +266,7 @@ static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s': the gradient of the rows needs class-major weights where they are divided "
                          "among %u ranks: xsm_model_set_layout()",
-                         p->estimator->ops.name, xsmi_ranks(m->context));
+                         p->estimator->ops.name, xsmi_processes(m));
     }
     const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     XSMI_TRY(xsmi_run(p->estimator->context, list_chunk, (void *)(uintptr_t)p, (size_t)chunks, err));
@@ -284,11 +283,11 @@ xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err)
     const xsm_model *m = p->estimator->model;
     listing l = {.count = 0};
     lines of = {.floats = 0};
-    XSMI_TRY(xsmi_agree(m->context, prepare(p, &l, &of, err), err));
-    for (uint32_t r = 0; r < xsmi_ranks(m->context); r++) {
+    XSMI_TRY(xsmi_together(m, prepare(p, &l, &of, err), err));
+    for (uint32_t r = 0; r < xsmi_processes(m); r++) {
         l.sizes[r] *= of.floats * sizeof *of.all;
     }
-    XSMI_TRY(xsmi_exchange_blocks(m->context, of.mine, of.all, l.sizes, err));
+    XSMI_TRY(xsmi_together_blocks(m, of.mine, of.all, l.sizes, err));
     use_lines(m, &l, &of, &p->gradient->work.gathered);
     return XSM_OK;
 }
@@ -352,21 +351,21 @@ static size_t block_bytes(const xsmi_pass *p, uint32_t rank)
 /* The bytes of `sizes`, so that the blocks begin aligned. */
 static uint64_t size_bytes(const xsmi_pass *p)
 {
-    const uint64_t bytes = xsmi_ranks(p->estimator->model->context) * sizeof(size_t);
+    const uint64_t bytes = xsmi_processes(p->estimator->model) * sizeof(size_t);
     return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
 }
 
 xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err)
 {
-    const xsm_context *ctx = p->estimator->model->context;
+    const xsm_model *m = p->estimator->model;
     xsm_gradient *g = p->gradient;
     xsmi_gathered *w = &g->work.gathered;
     if (computes_all(p)) {
         return XSM_OK;
     }
-    const uint64_t mine = block_bytes(p, xsmi_rank(ctx));
+    const uint64_t mine = block_bytes(p, xsmi_process(m));
     uint64_t all = 0;
-    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
+    for (uint32_t r = 0; r < xsmi_processes(m); r++) {
         const size_t bytes = block_bytes(p, r);
         all = bytes == SIZE_MAX ? UINT64_MAX / 4 : all + bytes;
     }
@@ -379,10 +378,10 @@ xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err)
 /* The reserved memory. */
 static exchange exchange_of(const xsmi_pass *p)
 {
-    const xsm_context *ctx = p->estimator->model->context;
+    const xsm_model *m = p->estimator->model;
     unsigned char *memory = p->gradient->work.gathered.results, *mine = memory + size_bytes(p);
-    const exchange x = {(size_t *)(void *)memory, mine, mine + block_bytes(p, xsmi_rank(ctx))};
-    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
+    const exchange x = {(size_t *)(void *)memory, mine, mine + block_bytes(p, xsmi_process(m))};
+    for (uint32_t r = 0; r < xsmi_processes(m); r++) {
         x.sizes[r] = block_bytes(p, r);
     }
     return x;
@@ -402,7 +401,7 @@ static void move_results(const xsmi_pass *p, uint32_t rank, unsigned char *block
     xsm_gradient *g = p->gradient;
     const size_t features = p->input ? p->estimator->model->features : 0, listed = listed_width(p),
                  hidden = p->some_hidden ? features : 0;
-    const bool out = rank == xsmi_rank(p->estimator->model->context);
+    const bool out = rank == xsmi_process(p->estimator->model);
     uint64_t first;
     const uint64_t count = examples_of(p, rank, &first);
     xsmi_arena arena = {block, 0};
@@ -449,32 +448,32 @@ static void list_shared(const xsmi_pass *p, uint64_t first, uint64_t count)
 
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err)
 {
-    xsm_context *group = p->estimator->model->context;
+    const xsm_model *m = p->estimator->model;
     if (computes_all(p)) {
         return status;
     }
     const exchange x = exchange_of(p);
     if (status == XSM_OK) {
-        move_results(p, xsmi_rank(group), x.mine);
+        move_results(p, xsmi_process(m), x.mine);
     } else {
-        memset(x.mine, 0, x.sizes[xsmi_rank(group)]);
+        memset(x.mine, 0, x.sizes[xsmi_process(m)]);
     }
     *(verdict *)(void *)x.mine = (verdict){outcome->largest, outcome->finite, status != XSM_OK};
-    XSMI_TRY(xsmi_exchange_blocks(group, x.mine, x.all, x.sizes, err));
+    XSMI_TRY(xsmi_together_blocks(m, x.mine, x.all, x.sizes, err));
     unsigned char *block = x.all;
-    for (uint32_t r = 0; r < xsmi_ranks(group); block += x.sizes[r], r++) {
+    for (uint32_t r = 0; r < xsmi_processes(m); block += x.sizes[r], r++) {
         if (((const verdict *)(const void *)block)->failed) {
-            return xsmi_agree_failed(group, r, status, err);
+            return xsmi_together_failed_in(m, r, status, err);
         }
     }
     block = x.all;
-    for (uint32_t r = 0; r < xsmi_ranks(group); block += x.sizes[r], r++) {
+    for (uint32_t r = 0; r < xsmi_processes(m); block += x.sizes[r], r++) {
         const verdict *of = (const verdict *)(const void *)block;
         const xsmi_outcome its = {.largest = of->largest, .finite = of->finite};
         uint64_t first;
         const uint64_t count = examples_of(p, r, &first);
         xsmi_outcome_join(outcome, &its);
-        if (r != xsmi_rank(group)) {
+        if (r != xsmi_process(m)) {
             move_results(p, r, block);
             list_shared(p, first, count);
         }

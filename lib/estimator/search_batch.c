@@ -1,7 +1,6 @@
 /* Searching the classes of a batch, and the coefficients of what was found. */
 #include "base/arena.h"
 #include "base/order.h"
-#include "base/share.h"
 #include "estimator/pass.h"
 
 #include <math.h>

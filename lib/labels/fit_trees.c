@@ -1,10 +1,10 @@
 /* The public fit of label trees: options, one tree after another, the model. */
 #include "base/activity.h"
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/storage.h"
-#include "data/same_rows.h"
+#include "ranks/same.h"
 #include "labels/fit_trees.h"
 #include "labels/grow_tree.h"
 #include "model/divided.h"

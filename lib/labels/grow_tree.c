@@ -4,7 +4,7 @@
 #include "base/activity.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
-#include "base/share.h"
+#include "ranks/share.h"
 #include "labels/parts.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "labels/parts.h"
 
-#include "base/share.h"
+#include "ranks/share.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "base/random.h"
-#include "base/share.h"
+#include "ranks/share.h"
 #include "labels/marks.h"
 #include "labels/select.h"
 

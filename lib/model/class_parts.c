@@ -2,7 +2,7 @@
 #include "model/divided.h"
 
 #include "base/order.h"
-#include "base/share.h"
+#include "ranks/comm.h"
 
 #include <string.h>
 

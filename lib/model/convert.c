@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "ranks/comm.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "model/head.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "model/score.h"
 #include "model/pairs.h"
 

@@ -5,7 +5,7 @@
  * model. Only code that changes a row differs: the derivative is phi - w_k, and the bias must be updated with
  * the row.
  */
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "model/score.h"
 #include "base/activity.h"
 #include "base/entry.h"

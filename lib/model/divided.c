@@ -3,6 +3,7 @@
 
 #include "base/order.h"
 #include "model/narrow.h"
+#include "ranks/comm.h"
 
 #include <string.h>
 

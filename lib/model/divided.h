@@ -1,5 +1,5 @@
 /*
- * Models whose classes are divided among the processes (ranks) of a context: base/comm.h.
+ * Models whose classes are divided among the processes of a context: ranks/comm.h.
  *
  * The class runs (XSMI_RUN_CLASSES) are divided into contiguous parts, one a rank. A divided model has no weights of
  * its own; its part is a model of its own, whose class c is class first + c. A first layer is the part's, and the
@@ -12,7 +12,6 @@
 #ifndef XSMI_DIVIDED_H
 #define XSMI_DIVIDED_H
 
-#include "base/comm.h"
 #include "model/together.h"
 
 /* -- which rank has which classes (class_parts.c) ------------------------------------------------------------------ */

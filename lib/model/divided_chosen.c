@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "model/tiles.h"
+#include "ranks/comm.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "base/top.h"
+#include "ranks/comm.h"
 
 #include <math.h>
 

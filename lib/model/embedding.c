@@ -2,7 +2,7 @@
 #include "model/layer.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "model/score.h"
 
 #include <math.h>

@@ -18,7 +18,6 @@
 #include "model/model.h"
 
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"
 #include "base/utf8.h"
@@ -612,12 +611,7 @@ static xsm_status make_model(const file *f, xsm_model **out, xsm_error *err)
 static xsm_status import(xsm_context *ctx, const char *path, const char *prefix, xsm_model **out, xsm_error *err)
 {
     xsmi_mapping mapping;
-    if (xsmi_ranks(ctx) > 1) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "%s: models of fastText are for one process, and the context has a communicator of %u ranks; "
-                         "import and save it in one process first",
-                         path, xsmi_ranks(ctx));
-    }
+    XSMI_TRY(xsmi_context_need_alone(ctx, "importing a model of fastText", err));
     XSMI_TRY(xsmi_map_file(path, &mapping, err));
     file f = {.context = ctx, .name = path, .prefix = prefix ? prefix : XSMI_LABEL_PREFIX, .end = UINT32_MAX};
     f.data = mapping.data;

@@ -2,7 +2,6 @@
 #include "model/layer.h"
 
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/random.h"
 #include "model/narrow.h"
 #include "model/score.h"

@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "model/model_file.h"
 #include "model/narrow.h"
 

@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/hash.h"
 #include "base/option.h"
+#include "ranks/comm.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -38,6 +38,7 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/order.h"
+#include "ranks/comm.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * The model's part of a checkpoint: weights and scales each as they are in memory. Multiplying scales into the weights
  * would round them, which a run without checkpoints does not do.
  */
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "model/model_file.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* New linear models, in one process or divided among several. */
 #include "base/entry.h"
 #include "model/divided.h"
+#include "ranks/comm.h"
 
 xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
                                 const xsm_model_options *options, xsm_model **out, xsm_error *err)

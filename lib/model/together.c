@@ -1,8 +1,9 @@
 #include "model/together.h"
 
 #include "base/activity.h"
-#include "data/same_rows.h"
+#include "ranks/same.h"
 #include "model/divided.h"
+#include "ranks/comm.h"
 
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err)
 {
@@ -11,6 +12,16 @@ xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_er
                                  "%s needs weights of one step on all ranks, and a rank has failed in a step of this "
                                  "model that others may have taken; load it from a file, or make a new one",
                                  what);
+}
+
+uint32_t xsmi_processes(const xsm_model *m)
+{
+    return xsmi_ranks(m->context);
+}
+
+uint32_t xsmi_process(const xsm_model *m)
+{
+    return xsmi_rank(m->context);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -97,6 +108,16 @@ xsm_status xsmi_together_largest(const xsm_model *m, float *numbers, size_t coun
 {
     xsm_context *group = xsmi_model_group(m);
     return group ? xsmi_exchange_max(group, numbers, count, err) : XSM_OK;
+}
+
+xsm_status xsmi_together_blocks(const xsm_model *m, const void *mine, void *all, const size_t *sizes, xsm_error *err)
+{
+    return xsmi_exchange_blocks(m->context, mine, all, sizes, err);
+}
+
+xsm_status xsmi_together_failed_in(const xsm_model *m, uint32_t first, xsm_status status, xsm_error *err)
+{
+    return xsmi_agree_failed(m->context, first, status, err);
 }
 
 uint32_t xsmi_together_callers(const xsm_model *m, const xsm_context *ctx)

@@ -8,6 +8,10 @@
 #include "base/settings.h"
 #include "model/score.h"
 
+/* The processes among which the classes of a model are divided, and the number of this one, from 0. */
+uint32_t xsmi_processes(const xsm_model *m);
+uint32_t xsmi_process(const xsm_model *m);
+
 /* Refuses a model whose parts may be of different steps. */
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err);
 
@@ -16,6 +20,8 @@ void xsmi_together_begin(const xsm_model *m);
 /* Passes on, unless all processes know it already, whether they are well: XSM_OK, or everywhere the status and the
  * message of the first process that has failed. */
 xsm_status xsmi_together(const xsm_model *m, xsm_status status, xsm_error *err);
+/* Both around a call, which is evaluated between them. */
+#define XSMI_TOGETHER(m, call, err) (xsmi_together_begin(m), xsmi_together(m, call, err))
 /* The same at the end of a call that all processes leave together where it succeeds: then nothing is sent. */
 xsm_status xsmi_together_end(const xsm_model *m, xsm_status status, xsm_error *err);
 /* Whether all processes know of a failure since xsmi_together_begin(), or cannot learn of one any more. */
@@ -37,6 +43,11 @@ xsm_status xsmi_together_file(const xsm_model *m, const xsmi_container *file, co
 xsm_status xsmi_together_first(const xsm_model *m, double *number, xsm_error *err);
 /* The largest of each number of all processes. */
 xsm_status xsmi_together_largest(const xsm_model *m, float *numbers, size_t count, xsm_error *err);
+/* The blocks of the processes of a divided model one after another; that of process r has sizes[r] bytes. */
+xsm_status xsmi_together_blocks(const xsm_model *m, const void *mine, void *all, const size_t *sizes, xsm_error *err);
+/* xsmi_together() where all processes of a divided model know by what they have exchanged that the first that has
+ * failed is `first`. */
+xsm_status xsmi_together_failed_in(const xsm_model *m, uint32_t first, xsm_status status, xsm_error *err);
 
 /* Lists of classes of some rows. */
 typedef struct xsmi_score_lists {

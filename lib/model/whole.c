@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/order.h"
 #include "model/divided.h"
+#include "ranks/comm.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * before the tolerance is reached, starts it once more.
  */
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "methods/registry.h"
 #include "predict/evaluate.h"

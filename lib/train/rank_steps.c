@@ -195,7 +195,7 @@ static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint6
     for (uint32_t k = 0; k < n; k++) {
         score(t, k, n, list->alphas[first + k]);
     }
-    XSMI_TRY(xsmi_exchange_max(whole_of(t)->context, t->numbers, move(t, n, false), err));
+    XSMI_TRY(xsmi_together_largest(whole_of(t), t->numbers, move(t, n, false), err));
     (void)move(t, n, true);
     return XSM_OK;
 }
@@ -255,7 +255,7 @@ xsm_status xsmi_rank_steps_run(xsmi_rank_steps *t, const xsmi_step_list *list, u
                                xsm_status status, double *losses, uint64_t *failed, xsm_error *err)
 {
     *failed = UINT64_MAX;
-    XSMI_TRY(xsmi_agree(whole_of(t)->context, status, err));
+    XSMI_TRY(xsmi_together(whole_of(t), status, err));
     uint32_t n;
     for (uint64_t s = first; s < first + count && *failed == UINT64_MAX; s += n) {
         n = fill(t, list, s, first + count);

@@ -181,9 +181,8 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
 {
     XSMI_ENTER(err);
     xsm_trainer *t = NULL;
-    xsmi_together_begin(model);
-    xsm_status status = new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err);
-    status = xsmi_together(model, status, err);
+    const xsm_status status = XSMI_TOGETHER(
+        model, new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err), err);
     if (status != XSM_OK) {
         xsm_trainer_free(t);
         return status;

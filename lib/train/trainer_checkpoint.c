@@ -246,8 +246,7 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
                      t->report.pending && !t->report.running},
         .sums = {t->done.loss_sum, t->done.eta, t->done.seconds},
     };
-    xsmi_together_begin(t->model);
-    xsm_status status = xsmi_together(t->model, contents_gather(t, &c, err), err);
+    xsm_status status = XSMI_TOGETHER(t->model, contents_gather(t, &c, err), err);
     if (status == XSM_OK) {
         xsmi_model_extras extras = {c.tensors, c.divisions, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, place, &extras, err);
@@ -306,9 +305,9 @@ static void choose(const void *state, const xsmi_tensor *t, xsmi_tensor_part *pa
         }
         const bool lines = c->divisions[i].by == XSMI_LINES;
         const size_t each = xsmi_dtype_size(t->dtype) * (lines ? (size_t)width_of(t) : 1);
-        const size_t end = lines ? m->part.end
-                                 : xsmi_part_columns_end(m->classes, xsmi_ranks(m->context), xsmi_rank(m->context),
-                                                         (size_t)t->shape[1]);
+        const size_t end =
+            lines ? m->part.end
+                  : xsmi_part_columns_end(m->classes, xsmi_processes(m), xsmi_process(m), (size_t)t->shape[1]);
         *part = (xsmi_tensor_part){lines ? t->size : (size_t)t->shape[1] * each, m->part.first * each, end * each};
     }
 }
@@ -498,23 +497,22 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
     return XSM_OK;
 }
 
+static xsm_status open_file(xsm_trainer *t, const xsmi_place *place, contents *c, xsm_error *err)
+{
+    XSMI_TRY(xsmi_trainer_check(t, err));
+    XSMI_TRY(contents_list(t, c, err));
+    const chooser of = {t->model, c};
+    const xsmi_open_how how = {.choose = xsmi_model_is_divided(t->model) ? choose : NULL, .chooser = &of};
+    XSMI_TRY(xsmi_container_open_at(t->context, place, how, &c->file, err));
+    return xsmi_settings_gather(t, &c->settings, err);
+}
+
 static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
     xsmi_host_tensors host = {NULL, 0, 0};
-    xsmi_together_begin(t->model);
-    xsm_status status = xsmi_trainer_check(t, err);
-    status = status == XSM_OK ? contents_list(t, &c, err) : status;
-    const chooser of = {t->model, &c};
-    const xsmi_open_how how = {.choose = xsmi_model_is_divided(t->model) ? choose : NULL, .chooser = &of};
-    if (status == XSM_OK) {
-        status = xsmi_container_open_at(t->context, place, how, &c.file, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_settings_gather(t, &c.settings, err);
-    }
-    status = xsmi_together(t->model, status, err);
+    xsm_status status = XSMI_TOGETHER(t->model, open_file(t, place, &c, err), err);
     status = status == XSM_OK ? xsmi_together_file(t->model, c.file, c.path, err) : status;
     if (status == XSM_OK) {
         status = resume(t, &c, &loaded, &host, err);

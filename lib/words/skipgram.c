@@ -4,7 +4,6 @@
  */
 #include "words/skipgram.h"
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "train/trainer.h"

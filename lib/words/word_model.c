@@ -2,7 +2,6 @@
  * Word vectors as linear models: making them for a corpus, and text files in word2vec's format (`.vec`).
  */
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/file.h"
 #include "base/random.h"

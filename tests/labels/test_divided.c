@@ -8,6 +8,7 @@
 
 #include "base/context.h"
 #include "comm.h"
+#include "ranks/comm.h"
 
 #include <xsoftmax/label_tree.h>
 
@@ -156,13 +157,7 @@ static xsm_status fit(test_rank *r)
 /* Runs fit() on so many ranks; the file's bytes are the caller's to free. */
 static unsigned char *fit_on(work *w, uint32_t count, uint32_t threads, size_t *size)
 {
-    test_rank ranks[TEST_RANKS];
-    remove(w->path);
-    test_run_ranks(count, threads, 0, fit, w, ranks);
-    for (uint32_t r = 0; r < count; r++) {
-        assert_ok(ranks[r].status, ranks[r].err);
-    }
-    return test_read(w->path, size);
+    return test_ranks_file(count, threads, fit, w, w->path, size);
 }
 
 static work *work_new(const xsm_dataset *rows, int kind)
@@ -371,18 +366,8 @@ TEST(test_group_lost)
     xsm_dataset_free(rows);
 }
 
-static xsm_status evaluate_body(test_rank *r)
-{
-    work *w = r->user;
-    xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->path, NULL, &m, &r->err));
-    const xsm_status status = evaluate(w->contexts[r->rank], m, w->rows, 0, w->found[r->rank].measures, &r->err);
-    xsm_model_free(m);
-    return status;
-}
-
 /* Each allocation of rank 1 fails in turn, and ends the call on all, or the rank does without. Returns how many did. */
-static size_t without_memory(work *w, test_rank_body body)
+static size_t without_memory(work *w)
 {
     test_rank ranks[TEST_RANKS];
     size_t failures = 0;
@@ -393,7 +378,7 @@ static size_t without_memory(work *w, test_rank_body body)
             w->contexts[r] = test_memory_context(&memory[r], 1);
         }
         test_memory_fail(memory[1], k);
-        test_run_ranks(3, 1, 0, body, w, ranks);
+        test_run_ranks(3, 1, 0, fit, w, ranks);
         reached = test_memory_calls(memory[1]) >= k;
         for (uint32_t r = 0; r < 3; r++) {
             w->contexts[r]->group = (xsmi_group){.comm.ranks = 1};
@@ -414,8 +399,7 @@ TEST(test_memory_lost)
         xsm_dataset *rows = rows_of(true, true);
         work *w = work_new(rows, kind);
         w->options.leaf = 30;
-        assert_true(without_memory(w, fit) > 100);
-        assert_true(without_memory(w, evaluate_body) > 4);
+        assert_true(without_memory(w) > 100);
         free(w);
         xsm_dataset_free(rows);
     }

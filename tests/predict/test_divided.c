@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
+#include "ranks/comm.h"
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/choose.h>
@@ -28,9 +29,8 @@ enum { ROWS = 260, SOME = 60, FEATURES = 5, CLASSES = 2 * XSMI_RUN_CLASSES + 11,
 
 /* -- parts --------------------------------------------------------------------------------------------------------- */
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     const uint32_t run = XSMI_RUN_CLASSES;
     for (uint32_t classes = run; classes <= 9 * run; classes += run / 2) {
         const uint32_t runs = (classes + run - 1) / run;
@@ -227,9 +227,8 @@ static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
     test_problem_free(&p);
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     try_bits(false, true, XSM_LAYOUT_CLASS_MAJOR, false);
     try_bits(true, false, XSM_LAYOUT_CLASS_MAJOR, false);
     try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR, false);
@@ -316,9 +315,8 @@ static xsm_status save_diverged(test_rank *r)
     return status;
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
@@ -533,9 +531,8 @@ static void save_tied(const char *path)
     xsm_model_free(m);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     work w = {.one = p.data};
@@ -585,9 +582,8 @@ static xsm_status predict_unlike(test_rank *r)
 
 /* Ranks predict other rows than rank 0, or what one gives is refused: all fail. Of a host's arrays only their number
  * of rows is compared. */
-static void test_unlike_batches(void **state)
+TEST(test_unlike_batches)
 {
-    (void)state;
     static const char other[] = "rank 1: the rows are not those of rank 0";
     static const uint64_t rows[] = {3, 1, 2}, others[] = {3, 2, 1};
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
@@ -696,9 +692,8 @@ static xsm_status call_unlike(test_rank *r)
 }
 
 /* What differs is named, on all ranks, also where one refuses what is its own. */
-static void test_unlike_settings(void **state)
+TEST(test_unlike_settings)
 {
-    (void)state;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     for (size_t i = 0; i < sizeof unlike_says / sizeof *unlike_says; i++) {
         unlike_calls u = {p.data, i};
@@ -711,13 +706,4 @@ static void test_unlike_settings(void **state)
         }
     }
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),    cmocka_unit_test(test_bits),           cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_unlike_batches), cmocka_unit_test(test_unlike_settings),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -258,25 +258,22 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
     test_problem_free(&p);
 }
 
-static void test_floats(void **state)
+TEST(test_floats)
 {
-    (void)state;
     try_bits(false, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
     try_bits(true, false, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
 }
 
-static void test_narrow(void **state)
+TEST(test_narrow)
 {
-    (void)state;
     try_bits(false, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
     try_bits(true, true, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
     try_bits(false, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
     try_bits(true, false, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
 }
 
-static void test_corrected(void **state)
+TEST(test_corrected)
 {
-    (void)state;
     try_bits(false, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_CLASSES);
     try_bits(true, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_CLASSES);
     try_bits(false, false, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_TREE);
@@ -285,9 +282,8 @@ static void test_corrected(void **state)
     try_bits(true, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_PAIRS);
 }
 
-static void test_first_layers(void **state)
+TEST(test_first_layers)
 {
-    (void)state;
     try_bits(true, true, 7, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
     try_bits(false, false, 40, XSM_DTYPE_FLOAT32, XSM_CORRECTION_TREE);
     try_bits(true, false, 7, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_CLASSES);
@@ -352,9 +348,8 @@ static xsm_status refuse(test_rank *r)
     return status;
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
@@ -379,13 +374,4 @@ static void test_failures(void **state)
     assert_ok(ranks[0].status, ranks[0].err);
     assert_ok(ranks[1].status, ranks[1].err);
     test_problem_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floats),       cmocka_unit_test(test_narrow),   cmocka_unit_test(test_corrected),
-        cmocka_unit_test(test_first_layers), cmocka_unit_test(test_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

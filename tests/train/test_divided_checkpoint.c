@@ -197,9 +197,8 @@ static work work_new(const settings *plan, const test_problem *p)
     return w;
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plans[i].sparse, 8);
         work w = work_new(&plans[i], &p);
@@ -232,9 +231,8 @@ static void test_bits(void **state)
     }
 }
 
-static void test_storages(void **state)
+TEST(test_storages)
 {
-    (void)state;
     const settings *plan = &plans[2];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
     work w = work_new(plan, &p);
@@ -275,9 +273,8 @@ static xsm_status fail_and_finish(test_rank *r)
     return same || status == XSM_OK ? status : XSM_ERROR_INTERNAL;
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     const settings *plan = &plans[2];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
     work w = work_new(plan, &p);
@@ -355,9 +352,8 @@ static void test_failures(void **state)
 }
 
 /* Rows that are sparse make the model feature-major, and adagrad's numbers with it. */
-static void test_feature_major(void **state)
+TEST(test_feature_major)
 {
-    (void)state;
     static const settings by_feature[] = {
         {"softmax", "ridge=0.1", "sgd", 8, true, true, 0},
         {"softmax", "ridge=0", "adagrad", 8, true, true, 0},
@@ -392,15 +388,4 @@ static void test_feature_major(void **state)
         free(model);
         test_problem_free(&p);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_storages),
-        cmocka_unit_test(test_feature_major),
-        cmocka_unit_test(test_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -29,8 +29,10 @@ typedef struct work {
     uint32_t classes, batch;
     int bound;
     char start[256], path[256]; /* the models before and after */
-    float input[TEST_RANKS][STEPS][ROWS * STRIDE];
-    double loss[TEST_RANKS][STEPS];
+    struct {
+        float input[STEPS][ROWS * STRIDE];
+        double loss[STEPS];
+    } made[TEST_RANKS];
 } work;
 
 static xsm_status bind(const work *w, xsm_estimator *e, const xsm_model *m, xsm_error *err)
@@ -49,7 +51,7 @@ static xsm_status take_steps(const test_rank *r, work *w, xsm_estimator *e, xsm_
     uint32_t labels[ROWS];
     uint64_t ids[ROWS];
     const double eta = w->table->flags & XSM_ESTIMATOR_UNBOUNDED ? 1e-5 : 0.25;
-    memset(w->input[r->rank], 0, sizeof w->input[r->rank]);
+    memset(&w->made[r->rank], 0, sizeof w->made[r->rank]);
     for (uint32_t s = 0; s < STEPS; s++) {
         const uint32_t first = s * w->batch % (ROWS - w->batch + 1);
         const float *x = w->x + (size_t)first * PHI;
@@ -67,8 +69,8 @@ static xsm_status take_steps(const test_rank *r, work *w, xsm_estimator *e, xsm_
         }
         batch.labels = w->bound == STREAMED ? labels : NULL;
         batch.ids = w->bound == STREAMED ? ids : NULL;
-        XSMI_TRY(xsm_estimator_gradient_input(e, &batch, eta, g, w->input[r->rank][s], STRIDE, err));
-        w->loss[r->rank][s] = g->loss;
+        XSMI_TRY(xsm_estimator_gradient_input(e, &batch, eta, g, w->made[r->rank].input[s], STRIDE, err));
+        w->made[r->rank].loss[s] = g->loss;
         XSMI_TRY(xsm_optimizer_apply(o, &batch, g, eta, err));
     }
     return XSM_OK;
@@ -98,52 +100,18 @@ static xsm_status run(test_rank *r)
     return status;
 }
 
-static unsigned char *run_on(work *w, uint32_t count, uint32_t threads, size_t *size)
-{
-    test_rank ranks[TEST_RANKS];
-    remove(w->path);
-    test_run_ranks(count, threads, 0, run, w, ranks);
-    for (uint32_t r = 0; r < count; r++) {
-        if (ranks[r].status != XSM_OK) {
-            fail_msg("%s on %u ranks: %s", w->table->name, count, ranks[r].err.message);
-        }
-    }
-    return test_read(w->path, size);
-}
-
 static void expect_bits(work *w, uint32_t most)
 {
-    static float one_input[STEPS][ROWS * STRIDE];
-    double one_loss[STEPS];
-    size_t size, wanted;
-    unsigned char *one = run_on(w, 1, 2, &wanted);
-    memcpy(one_input, w->input[0], sizeof one_input);
-    memcpy(one_loss, w->loss[0], sizeof one_loss);
+    char what[100];
+    snprintf(what, sizeof what, "%s, batches of %u", w->table->name, w->batch);
+    const test_made made = {w->path, w->made, sizeof *w->made};
+    test_same_on_ranks(run, w, &made, most, what);
     float largest = 0;
     for (size_t i = 0; i < STEPS * ROWS * STRIDE; i++) {
-        const float value = one_input[i / (ROWS * STRIDE)][i % (ROWS * STRIDE)];
+        const float value = w->made[0].input[i / (ROWS * STRIDE)][i % (ROWS * STRIDE)];
         largest = value > largest ? value : largest;
     }
     assert_true(largest > 0);
-    for (uint32_t count = 2; count <= most; count++) {
-        for (uint32_t threads = test_full() ? 1 : 2; test_ranks_tried(count) && threads <= (count <= 4 ? 2 : 1);
-             threads++) {
-            unsigned char *many = run_on(w, count, threads, &size);
-            assert_int_equal(size, wanted);
-            if (memcmp(many, one, size) != 0) {
-                fail_msg("%s: another model on %u ranks, batches of %u", w->table->name, count, w->batch);
-            }
-            for (uint32_t r = 0; r < count; r++) {
-                if (memcmp(w->input[r], one_input, sizeof one_input) != 0) {
-                    fail_msg("%s: another gradient of the rows on %u ranks, batches of %u", w->table->name, count,
-                             w->batch);
-                }
-                assert_memory_equal(w->loss[r], one_loss, sizeof one_loss);
-            }
-            free(many);
-        }
-    }
-    free(one);
 }
 
 /* Rows whose classes are spread over the parts of all ranks. */
@@ -243,7 +211,7 @@ static xsm_status refuse(test_rank *r)
     status = status == XSM_OK ? xsm_estimator_new(r->context, "nce", &e, &r->err) : status;
     status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
     status = status == XSM_OK ? xsm_estimator_bind(e, m, w->rows, &r->err) : status;
-    float *input = w->input[r->rank][0];
+    float *input = w->made[r->rank].input[0];
     const xsm_batch batch = xsm_batch_range(w->rows, 0, 1);
     if (status == XSM_OK) {
         input[0] = 77;

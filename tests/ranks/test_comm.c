@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/comm.h"
+#include "ranks/comm.h"
 #include "comm.h"
 
 static int32_t no_max(void *user, float *values, size_t count)

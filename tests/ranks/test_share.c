@@ -5,7 +5,7 @@
 #include "support.h"
 
 #include "base/order.h"
-#include "base/share.h"
+#include "ranks/share.h"
 #include "comm.h"
 
 #include <stdlib.h>

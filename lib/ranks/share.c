@@ -1,4 +1,4 @@
-#include "base/share.h"
+#include "ranks/share.h"
 
 #include "base/heap_sort.h"
 #include "base/order.h"

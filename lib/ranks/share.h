@@ -6,19 +6,7 @@
 #ifndef XSMI_SHARE_H
 #define XSMI_SHARE_H
 
-#include "base/comm.h"
-
-/* `count` things, at most 2^48, are divided evenly: each process gets a contiguous share. xsmi_share_start() returns
- * the first thing of a process's share, and `count` for the process number `ranks`. xsmi_share_of() returns the process
- * that has a thing. */
-static inline uint64_t xsmi_share_start(uint64_t count, uint32_t ranks, uint32_t rank)
-{
-    return count * rank / ranks;
-}
-static inline uint32_t xsmi_share_of(uint64_t count, uint32_t ranks, uint64_t at)
-{
-    return (uint32_t)(((at + 1) * ranks - 1) / count); /* the last process whose share begins at or before it */
-}
+#include "ranks/comm.h"
 
 /* An array that one process has filled. */
 typedef struct xsmi_shared {

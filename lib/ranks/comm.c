@@ -1,41 +1,10 @@
-/* The group of processes of a context. */
-#include "base/comm.h"
+#include "ranks/comm.h"
 
 #include "base/activity.h"
 #include "base/context.h"
 #include "base/entry.h"
 
 #include <string.h>
-
-xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *err)
-{
-    xsm_comm c = XSM_COMM_INIT;
-    if (given) { /* checked first: in another release the rest may mean something else */
-        memcpy(&c.size, given, sizeof c.size);
-        memcpy(&c.release, (const unsigned char *)given + offsetof(xsm_comm, release), sizeof c.release);
-        if (c.size >= offsetof(xsm_comm, rank) && c.release / 100 != XSM_VERSION / 100) {
-            return xsmi_fail(
-                err, XSM_ERROR_ABI,
-                "xsm_comm.release is %u, and this library is of %u: build the communicator with its headers", c.release,
-                (unsigned)XSM_VERSION);
-        }
-    }
-    XSMI_TRY(xsmi_options_read(&c, sizeof c, XSMI_FIRST(xsm_comm), given, "xsm_comm", err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_comm, &c, reserved, err));
-    if (c.ranks < 1 || c.ranks > XSM_RANKS_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_comm.ranks is %u; accepted is 1 to %d", c.ranks, XSM_RANKS_MAX);
-    }
-    if (c.rank >= c.ranks) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_comm.rank is %u; accepted is 0 to %u, one less than its ranks",
-                         c.rank, c.ranks - 1);
-    }
-    const char *missing = !c.max_f32 ? "max_f32" : !c.allgatherv ? "allgatherv" : !c.broadcast ? "broadcast" : NULL;
-    if (c.ranks > 1 && missing) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a communicator of %u ranks needs %s()", c.ranks, missing);
-    }
-    *group = (xsmi_group){.comm = c};
-    return XSM_OK;
-}
 
 uint32_t xsmi_ranks(const xsm_context *ctx)
 {
@@ -50,15 +19,6 @@ uint32_t xsmi_rank(const xsm_context *ctx)
 xsmi_sent xsmi_sent_by(const xsm_context *ctx)
 {
     return ctx->group.sent;
-}
-
-xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err)
-{
-    return !ctx || xsmi_ranks(ctx) == 1
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "%s needs a context without a communicator, and this one's has %u ranks", what,
-                           xsmi_ranks(ctx));
 }
 
 /* Ends a collective call that sent so many bytes: counts it, or returns its failure. */

@@ -1,5 +1,5 @@
 /*
- * The group of processes of a context: the host's collective calls (ext/comm.h), with a status.
+ * The collective calls of a context's group of processes, by the host's communicator (ext/comm.h), with a status.
  *
  * Every process makes the same calls in the same order. A process whose part of a call has failed still takes part in
  * the next xsmi_agree(), which ends the call on all processes; nothing is exchanged after an agreement that failed.
@@ -7,32 +7,11 @@
 #ifndef XSMI_COMM_H
 #define XSMI_COMM_H
 
-#include "base/base.h"
-
-#define XSM_EXPERIMENTAL
-#include <xsoftmax/ext/comm.h>
-
-/* What this process has sent so far. */
-typedef struct xsmi_sent {
-    uint64_t calls, bytes;
-} xsmi_sent;
-
-typedef struct xsmi_group {
-    xsm_comm comm; /* ranks = 1 without one */
-    xsmi_sent sent;
-    bool failed; /* a function of the host's has failed; none is called any more */
-    bool agreed; /* the last agreement was on a failure */
-    bool met;    /* something was exchanged since xsmi_agree_begin() */
-} xsmi_group;
-
-/* Reads a host's table; NULL = this process alone. */
-xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *err);
+#include "base/group.h"
 
 uint32_t xsmi_ranks(const xsm_context *ctx);
 uint32_t xsmi_rank(const xsm_context *ctx);
 xsmi_sent xsmi_sent_by(const xsm_context *ctx);
-/* Refuses a context of several processes for `what`. NULL is accepted. */
-xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err);
 
 /* Makes all processes return the same status: XSM_OK if `status` is XSM_OK in each; otherwise the status and the
  * message of the first process where it is not. Each sends 4 bytes, and after a failure that process its error. Here
