@@ -1,5 +1,5 @@
-/* The suite that tests an estimator's table on generated problems (ext/estimator.h lists the checks): the parts in
- * order, the same gradient in other blocks, and on other numbers of threads. */
+/* The suite that tests an estimator's table on generated problems (ext/estimator.h lists the checks): runs the parts in
+ * order, and computes the same gradient in other blocks and on other numbers of threads. */
 #include "check/estimator_check.h"
 #include "base/entry.h"
 
@@ -36,7 +36,7 @@ static xsm_status check_options(const xsmi_estimator_trial *t, xsm_error *err)
         xsmi_release(t->context, text, length + 1, 1);
     }
     if (status == XSM_OK && t->ops->unbind) {
-        e->ops.unbind(e->state); /* of a state that was never bound */
+        e->ops.unbind(e->state); /* must accept a state that was never bound */
     }
     xsm_estimator_free(e);
     return status;
@@ -182,7 +182,7 @@ static xsm_status try_shape(xsmi_estimator_trial *t, xsm_error *err)
     status = status == XSM_OK ? xsm_gradient_new(t->context, &other, err) : status;
     if (status == XSM_OK) {
         status = xsmi_estimator_trial_make(t, t->context, &e, err);
-        /* Options for the largest problem need not be valid for one of two classes. */
+        /* Options for the largest problem need not be valid for a problem with two classes. */
         bool refused = t->smallest && (status == XSM_ERROR_RANGE || status == XSM_ERROR_UNSUPPORTED);
         status = status == XSM_OK ? try_estimator(t, e, g, other, err) : refused ? XSM_OK : status;
     }

@@ -1,6 +1,6 @@
 /*
  * A test of an estimator's table: estimator_check.c compares its gradients with themselves, estimator_lists.c tests its
- * lists, estimator_promises.c what it promises. They share estimator_trial.c.
+ * lists, estimator_promises.c tests its losses and coefficients. They share estimator_trial.c.
  */
 #ifndef XSMI_CHECK_ESTIMATOR_H
 #define XSMI_CHECK_ESTIMATOR_H
@@ -36,28 +36,28 @@ typedef struct xsmi_trial_run {
 /* Reports an error of the table. */
 xsm_status xsmi_estimator_fault(const xsmi_estimator_trial *t, xsm_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* An estimator with the options of the trial, bound to its data. */
+/* Makes an estimator with the options of the trial, bound to its data. */
 xsm_status xsmi_estimator_trial_make(const xsmi_estimator_trial *t, xsm_context *ctx, xsm_estimator **out,
                                      xsm_error *err);
 /* Sets weights up to `size`, and biases up to `bias` on a grid of 2^-16, so that small changes of biases are exact. */
 xsm_status xsmi_estimator_trial_fill(const xsmi_estimator_trial *t, double size, double bias, uint64_t seed,
                                      xsm_error *err);
-/* A gradient; g has one more example than requested, which must remain junk. */
+/* Computes a gradient. `g` has one more example than requested, which must remain junk. */
 xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
                                     const xsmi_trial_run *how, xsm_error *err);
-/* Whether two gradients are the same bits. */
+/* Checks that two gradients have the same bits. */
 xsm_status xsmi_estimator_trial_same(const xsmi_estimator_trial *t, const xsm_gradient *a, const xsm_gradient *b,
                                      const char *when, xsm_error *err);
-/* The conditions for every gradient. */
+/* Checks the conditions that every gradient must meet. */
 xsm_status xsmi_estimator_trial_numbers(const xsmi_estimator_trial *t, const xsm_gradient *g, bool finite,
                                         xsm_error *err);
 
-/* The conditions for the list of an example; and whether select() fills lists that meet them. */
+/* Check the conditions for the list of an example, and that select() fills lists that meet them. */
 xsm_status xsmi_estimator_trial_list(const xsmi_estimator_trial *t, const xsm_example *example, const uint32_t *classes,
                                      uint32_t length, uint64_t width, xsm_error *err);
 xsm_status xsmi_estimator_trial_lists(const xsmi_estimator_trial *t, const xsm_estimator *e, xsm_error *err);
 
-/* Whether coefficients are the slopes of losses, and whether they are finite at large scores. */
+/* Check that coefficients are the slopes of losses, and that they are finite at large scores. */
 xsm_status xsmi_estimator_trial_slopes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
                                        xsm_gradient *other, xsm_error *err);
 xsm_status xsmi_estimator_trial_extremes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,

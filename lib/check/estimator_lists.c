@@ -5,7 +5,7 @@
 
 enum {
     ROWS = XSMI_TRIAL_ROWS,
-    GUARD = 8 /* guard elements behind an array, which must not change */
+    GUARD = 8 /* guard elements after an array, which must not change */
 };
 #define UNTOUCHED 0xfefefefeu
 
@@ -38,7 +38,7 @@ xsm_status xsmi_estimator_trial_list(const xsmi_estimator_trial *t, const xsm_ex
     return XSM_OK;
 }
 
-/* The lists of ROWS examples, and a list made again. */
+/* The lists of ROWS examples, and one list that is made again. */
 typedef struct selection {
     xsm_example *examples;
     uint32_t *classes, *lengths, *again;

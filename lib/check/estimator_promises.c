@@ -1,4 +1,4 @@
-/* Tests what an estimator promises: that its coefficients are the slopes of its losses, and finite at large scores. */
+/* Tests that an estimator's coefficients are the slopes of its losses, and finite at large scores. */
 #include "check/estimator_check.h"
 
 #include "base/order.h"
@@ -16,8 +16,8 @@ static xsm_status loss_at(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_g
     return XSM_OK;
 }
 
-/* Changes biases, which with weights of zeros are the scores, by exact steps, and uses a formula of the fourth
- * order. */
+/* Compares coefficients with differences of losses. Weights are zero, so the biases are the scores: changes them by
+ * exact steps, and uses a difference formula of the fourth order. */
 static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other,
                                  uint64_t row, xsm_error *err)
 {

@@ -131,7 +131,7 @@ xsm_status xsmi_estimator_trial_same(const xsmi_estimator_trial *t, const xsm_gr
     return XSM_OK;
 }
 
-/* The conditions for every gradient. */
+/* Checks the conditions that every gradient must meet. */
 xsm_status xsmi_estimator_trial_numbers(const xsmi_estimator_trial *t, const xsm_gradient *g, bool finite,
                                         xsm_error *err)
 {

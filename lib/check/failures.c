@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Lies in front of each block, so that blocks in use can be released at the end. */
+/* The header of each block, by which blocks still in use can be released at the end. */
 typedef struct xsmi_trial_block {
     struct xsmi_trial_block *next, *before;
     size_t size, offset; /* from the start of the memory to the pointer returned */

@@ -16,21 +16,22 @@ typedef struct xsmi_trial {
     atomic_size_t calls, fail_at, blocks; /* fail_at: the call that fails, from 1; 0 = none */
     size_t own;                           /* blocks of the context itself */
     atomic_flag busy;                     /* held while the list is changed */
-    struct xsmi_trial_block *list;        /* of the blocks in use */
+    struct xsmi_trial_block *list;        /* list of the blocks in use */
     xsmi_activity activity;               /* around all that happens in the context */
 } xsmi_trial;
 
-/* A context on such memory with the given number of threads, in which everything is cancelled when the parent's call
- * is. `trial` must not move while the context exists, which one thread makes and frees. */
+/* Makes a context on such memory with the given number of threads. Calls in it are cancelled when the parent's call is.
+ * `trial` must not move while the context exists; one thread makes and frees it. */
 xsm_status xsmi_trial_context(xsmi_trial *trial, xsm_context *parent, uint32_t threads, unsigned char junk,
                               xsm_context **out, xsm_error *err);
-/* Blocks in use now, without the context's own. */
+/* Returns the number of blocks in use now, without the context's own. */
 size_t xsmi_trial_blocks(xsmi_trial *trial);
-/* Another context for trials, with memory of its own: what happens in it is cancelled when the parent's call is. */
+/* Makes another context for trials, with memory of its own. Calls in it are cancelled when the parent's call is. */
 xsm_status xsmi_trial_child(xsm_context *parent, xsm_context_options *options, xsm_context **out, xsm_error *err);
 /* Frees the context and releases all blocks still in use. */
 void xsmi_trial_end(xsmi_trial *trial, xsm_context *ctx);
-/* Ends the activity of a suite. A suite that was cancelled is so whatever its parts have said of the table. */
+/* Ends the activity of a suite. A suite that was cancelled returns XSM_CANCELLED, whatever fault its parts have
+ * reported. */
 xsm_status xsmi_trial_status(xsmi_activity *activity, const xsm_context *ctx, xsm_status status, xsm_error *err);
 
 /* A test that allocates from ctx and releases all of it. */

@@ -16,7 +16,7 @@ enum { BIASED = XSMI_TRIAL_BIASED, EQUAL = XSMI_TRIAL_EQUAL, ZEROS = XSMI_TRIAL_
 typedef xsmi_index_trial problem;
 #define FAULT(p, err, ...) xsmi_index_fault(p, err, __VA_ARGS__)
 
-/* Approximately normal: the sum of four uniform numbers. */
+/* Returns an approximately normal number: the sum of four uniform ones. */
 static float number(xsmi_stream *s)
 {
     double sum = 0;
@@ -42,7 +42,7 @@ static void fill_row(problem *p, xsmi_stream *s, uint32_t k)
     p->bias[k] = (p->kind & EQUAL) && k % 3 == 1 ? p->bias[0] : number(s);
 }
 
-/* Some of the queries, and the length of their lists. */
+/* A search for some of the queries, and the length of their lists. */
 typedef struct request {
     uint32_t first, count, top;
     const float *least_score; /* or NULL */
@@ -68,7 +68,7 @@ static xsm_status search(const problem *p, const xsm_index *x, request a, int in
     return xsm_index_query(x, &s, err);
 }
 
-/* Whether the lists of a search are valid. */
+/* Checks the lists of a search. */
 static xsm_status check_lists(const problem *p, int of, uint32_t top, const float *least_score, xsm_error *err)
 {
     for (uint32_t i = 0; i < QUERIES; i++) {

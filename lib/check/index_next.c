@@ -1,4 +1,4 @@
-/* The part of the conformance suite of indexes that tries next(): rows in falling order on demand. */
+/* The part of the conformance suite of indexes that tests next(): rows in falling order on demand. */
 #include "check/index_check.h"
 
 #include "base/arena.h"
@@ -39,7 +39,7 @@ static desk divide_desk(const xsmi_index_trial *p, const xsm_index *x, uint32_t 
     return d;
 }
 
-/* Further rows of queries that have a desk; appends them to the listing, from query `first` of it on. */
+/* Gets further rows of queries that have a desk, and appends them to the listing, from its query `first` on. */
 static xsm_status list_some(const xsmi_index_trial *p, const xsm_index *x, const desk *d, uint32_t first,
                             uint32_t count, uint32_t top, bool begin, listing *to, xsm_error *err)
 {
@@ -71,7 +71,7 @@ static xsm_status list_some(const xsmi_index_trial *p, const xsm_index *x, const
         memcpy(to->classes + into, d->classes + from, lengths[i] * sizeof *to->classes);
         memcpy(to->scores + into, d->scores + from, lengths[i] * sizeof *to->scores);
         to->lengths[first + i] += lengths[i];
-        /* A call's list is in falling order. */
+        /* The list of one call must be in falling order. */
         for (uint32_t j = 1; j < lengths[i]; j++) {
             const size_t at = from + j;
             if (d->scores[at] > d->scores[at - 1] ||
@@ -96,7 +96,7 @@ static void set_queries(const xsmi_index_trial *p, const xsm_index *x, const des
     }
 }
 
-/* Lists all rows of the queries first..first+count in one block, ever more of them at a time. */
+/* Lists all rows of the queries first..first+count in one block, with more rows in each call. */
 static xsm_status list_all(const xsmi_index_trial *p, const xsm_index *x, unsigned char *memory, uint32_t first,
                            uint32_t count, listing *to, xsm_error *err)
 {
@@ -129,7 +129,7 @@ static xsm_status list_all(const xsmi_index_trial *p, const xsm_index *x, unsign
     return XSM_OK;
 }
 
-/* What the rows of a listing are, and that the first ones are those that query() found or better ones. */
+/* Checks the rows of a listing, and that the first ones are those that query() found or better ones. */
 static xsm_status check_listing(const xsmi_index_trial *p, const listing *l, uint32_t query, uint64_t *seen,
                                 xsm_error *err)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Row i, feature j: the value of its label's centre, and noise. */
+/* Fills the features: feature j of row i is the value of its label's centre, and noise. */
 static xsm_status fill(const xsm_context *ctx, const xsmi_trial_shape *shape, const uint64_t *offsets,
                        const uint32_t *labels, float *x, xsm_error *err)
 {
@@ -56,7 +56,7 @@ static void choose_labels(const xsmi_trial_shape *shape, uint64_t *offsets, uint
     offsets[shape->rows] = total;
 }
 
-/* Removes the zeros: CSR in place, row by row. */
+/* Removes the zeros, row by row: makes CSR in place. */
 static void compress(const xsmi_trial_shape *shape, float *x, uint64_t *starts, uint32_t *index)
 {
     uint64_t count = 0;

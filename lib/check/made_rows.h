@@ -13,8 +13,8 @@ typedef struct xsmi_trial_shape {
     bool several; /* up to three labels a row, and one row with all classes but the last */
 } xsmi_trial_shape;
 
-/* Rows whose features depend on their label. Labels have uneven frequencies; with three classes or more the last has no
- * rows. Row 1 is all zeros. The same shape gives the same rows. */
+/* Makes rows whose features depend on their label. Labels have uneven frequencies; with three classes or more the last
+ * has no rows. Row 1 is all zeros. The same shape gives the same rows. */
 xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_dataset **out, xsm_error *err);
 
 #endif

@@ -78,7 +78,8 @@ static xsm_status fill_rig(const xsmi_optimizer_trial *t, const form *f, rig *r,
     return xsm_gradient_new(r->context, &r->gradient, err);
 }
 
-/* `ctx`: of the caller; NULL = a new one with so many threads. Freed by the caller, also on failure. */
+/* Makes a rig, which the caller frees, also on failure. `ctx` is borrowed; NULL: a new context with `threads`
+ * threads. */
 static xsm_status rig_new(const xsmi_optimizer_trial *t, const form *f, xsm_context *ctx, uint32_t threads, rig *r,
                           xsm_error *err)
 {
@@ -117,7 +118,7 @@ static float weight_at(const xsm_model *m, uint32_t class, uint32_t feature)
                                                  : m->w.weight[(size_t)feature * m->w.stride + class];
 }
 
-/* Whether two models of the same kind have the same bits, in any layout. Not if the suite was cancelled. */
+/* Whether two models of the same kind have the same bits, in any layout; false if the suite was cancelled. */
 static bool same_models(const xsmi_optimizer_trial *t, const xsm_model *a, const xsm_model *b)
 {
     bool equal = !a->w.bias || memcmp(a->w.bias, b->w.bias, a->classes * sizeof *a->w.bias) == 0;
@@ -148,7 +149,7 @@ static xsm_status check_finite(const xsmi_optimizer_trial *t, const xsm_model *m
     return XSM_OK;
 }
 
-/* The same steps on one thread and on several. */
+/* Compares the same steps on one thread and on several. */
 static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xsm_error *err)
 {
     rig one, several = {.context = NULL};
@@ -210,7 +211,7 @@ static xsm_status check_resumed(const xsmi_optimizer_trial *t, const form *f, xs
     return status;
 }
 
-/* The same gradients on both layouts, with sparse and with dense rows. */
+/* Compares steps with the same gradients on both layouts, with sparse and with dense rows. */
 static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_error *err)
 {
     enum { RIGS = 4 };
@@ -251,7 +252,7 @@ static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_
     return status;
 }
 
-/* A trainer's windows of single steps, and the same steps one by one. */
+/* Compares a trainer's windows of single steps with the same steps taken one by one. */
 static xsm_status check_windows(const xsmi_optimizer_trial *t, xsm_error *err)
 {
     const form f = {"ove", "negatives", "2", 1, XSM_LAYOUT_CLASS_MAJOR, false};

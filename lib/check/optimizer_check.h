@@ -4,7 +4,7 @@
 
 #include "optimizer/optimizer.h"
 
-/* Steps of each run. */
+/* Number of steps of each run. */
 #define XSMI_OPTIMIZER_TRIAL_STEPS 4
 
 typedef struct xsmi_optimizer_trial {
@@ -18,7 +18,7 @@ typedef struct xsmi_optimizer_trial {
 /* Reports a fault of the table. */
 xsm_status xsmi_optimizer_fault(const xsmi_optimizer_trial *t, xsm_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Tries the rule of a bound optimizer by itself. */
+/* Tests the rule of a bound optimizer without a model. */
 xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err);
 
 #endif

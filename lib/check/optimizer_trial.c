@@ -24,7 +24,7 @@ typedef struct piece {
     float numbers[1 + XSM_OPTIMIZER_ACCUMULATORS][GUARDED];
 } piece;
 
-/* What the trial works on: too much for a host's stack. */
+/* The memory of the trial: too large for a host's stack. */
 typedef struct desk {
     piece whole, cut, before;            /* steps by rule() */
     piece scaled, listed, want;          /* a step by scaled() */
@@ -83,7 +83,7 @@ static bool is_zero(uint64_t step, size_t i)
     return i % ZERO_EVERY == step % ZERO_EVERY;
 }
 
-/* What a step did to the numbers that it should not touch, and whether they are finite. */
+/* Checks that a step has not changed other numbers, and that all are finite. */
 static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t step,
                                 const piece *before, const piece *after, xsm_error *err)
 {
@@ -112,7 +112,7 @@ static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimiz
     return XSM_OK;
 }
 
-/* scaled() against rule(): all weights, or those of a list in no order. */
+/* Compares scaled() with rule(): on all weights, or on those of a list in no order. */
 static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimizer *o, desk *d, const xsm_step *step,
                                xsm_error *err)
 {
@@ -121,7 +121,7 @@ static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimize
     for (size_t i = 0; i < WEIGHTS; i++) {
         d->values[i] = number(2, i);
         d->sums[i] = factor * d->values[i];
-        d->index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each once: 7 does not divide 300 */
+        d->index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each index once, as 7 does not divide 300 */
     }
     call_rule(o, &d->want, d->sums, 0, WEIGHTS, step);
     xsm_scaled_gradient g = {sizeof g, d->values, NULL, WEIGHTS, factor, 0};

@@ -18,7 +18,7 @@ enum {
     CALLS_TOGETHER = 64, /* between two polls */
     GUARD = 8            /* entries behind an array, which must not change */
 };
-/* The least expected draws of a cell of a chi-square test; rarer classes share one. */
+/* The least expected number of draws of a cell of a chi-square test; rarer classes share a cell. */
 #define CELL 25.0
 #define UNTOUCHED_CLASS 0xfefefefeu
 #define UNTOUCHED 12345.5
@@ -129,7 +129,7 @@ static xsm_status check_probabilities(const xsmi_sampler_trial *t, const xsm_sam
 
 /* -- draws --------------------------------------------------------------------------------------------------------- */
 
-/* Whether t->seen is plausible for `draws` draws from t->q. */
+/* Checks that t->seen is plausible for `draws` draws from t->q. */
 static xsm_status check_frequencies(const xsmi_sampler_trial *t, uint64_t draws, uint64_t row, xsm_error *err)
 {
     double chi = 0, rare = 0, rare_seen = 0;
@@ -211,7 +211,7 @@ static xsm_status check_draws(const xsmi_sampler_trial *t, const xsm_sampler *s,
     return check_frequencies(t, calls * TOGETHER, row, err);
 }
 
-/* A bound of the two-sided tail probability of a binomial number (Chernoff), which holds for every n. */
+/* Returns a bound (Chernoff) on the two-sided tail probability of a binomial variable, which holds for every n. */
 static double binomial_tail(double seen, double n, double p)
 {
     double share = seen / n, part = 0;
@@ -220,7 +220,8 @@ static double binomial_tail(double seen, double n, double p)
     return 2 * exp(-n * part);
 }
 
-/* Every class but the excluded ones must be drawn equally often, in the right number and with one probability. */
+/* Checks that all classes but the excluded ones are drawn equally often, in the right number and with the same
+ * probability. */
 static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s, const float *code, uint32_t excluded,
                                uint32_t count, xsm_error *err)
 {

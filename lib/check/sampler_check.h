@@ -34,14 +34,14 @@ xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const
     __attribute__((format(printf, 3, 4)));
 /* xsm_sampler_set(), for xsmi_trial_set(). */
 xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err);
-/* A sampler with the options of the trial, bound to its data. */
+/* Makes a sampler with the options of the trial, bound to its data. */
 xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err);
 /* Draws for all rows, together or one by one, into classes[into] and logs[into]. */
 xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
                                    xsm_error *err);
-/* Whether both draws are the same bits. */
+/* Checks that both draws have the same bits. */
 xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err);
-/* Whether draw_rows() draws what draw() does. */
+/* Checks that draw_rows() draws the same as draw(). */
 xsm_status xsmi_sampler_trial_rows(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err);
 /* Saves a sampler that has drawn into classes[0] and logs[0], and loads it. */
 xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err);

@@ -5,7 +5,7 @@
 
 enum { LANES = XSM_SAMPLER_ROWS, MOST_DRAWS = 40, ENTRIES = MOST_DRAWS + 2 };
 
-/* Draws of several rows, with slots before and behind them that must not change. */
+/* Draws of several rows, with slots before and after them that must not change. */
 typedef struct drawn {
     uint32_t classes[LANES][ENTRIES];
     double logs[LANES][ENTRIES];

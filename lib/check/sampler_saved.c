@@ -9,7 +9,7 @@
 /* Rows whose log-probabilities are compared with those of a tree. */
 enum { TREE_ROWS = 8 };
 
-/* A sampler from those arrays, without training rows. */
+/* Makes a sampler from these arrays, without training rows. */
 static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_array_reader *reader, xsm_sampler **out,
                        xsm_error *err)
 {
@@ -39,7 +39,7 @@ static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w,
             if (kind == 1 && intact.shape[0] == 0) {
                 continue;
             }
-            if (kind == 0) { /* missing: replaced by the last */
+            if (kind == 0) { /* missing: the last array takes its place */
                 w->tensors[i] = w->tensors[w->count - 1];
                 reader.count--;
             } else if (kind == 1) { /* shorter by one */
@@ -76,7 +76,7 @@ static xsm_status use_loaded(void *state, xsm_context *ctx, xsm_error *err)
     return XSM_OK;
 }
 
-/* The tree that save() hands over against log_probability(). */
+/* Compares the tree that save() writes with log_probability(). */
 static xsm_status check_tree(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     xsmi_tree tree;

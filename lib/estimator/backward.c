@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Classes whose coefficients are applied together. */
+/* Number of classes whose coefficients are applied together. */
 #define GROUP 64
 /* Classes between two polls, a multiple of GROUP. */
 #define POLL_CLASSES 512
@@ -48,16 +48,16 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
     }
 }
 
-/* The rows of a call from `row` on, and their sums over the classes. */
+/* The rows of a call, from number `row` on, for which the sums over the classes are computed. */
 typedef struct input_sums {
     const xsmi_pass *pass;
-    const xsmi_weights *weights; /* class k is number k - first of its classes, and has the coefficient k - column */
+    const xsmi_weights *weights; /* class k is row k - first of these, and its coefficient is in column k - column */
     uint32_t first, column;
     uint64_t row, rows;
-    uint32_t next; /* sifted: the first entry of the list, behind the labels, that is not done */
+    uint32_t next; /* sifted: the first entry of the list, after the labels, that is not added yet */
 } input_sums;
 
-/* Every class: one class run for each row in turn, so that their weights are in the cache. */
+/* Adds every class: one class run for each row in turn, so that the weights of the run stay in the cache. */
 static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
     const input_sums *s = state;
@@ -79,7 +79,7 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
     return true;
 }
 
-/* The number of labels at the head of a sifted list; those whose coefficient is 0 are not in it. */
+/* Returns the number of labels at the head of a sifted list, which omits labels whose coefficient is 0. */
 static uint32_t listed_labels(const xsm_gradient *g, uint64_t row)
 {
     const xsm_example *example = &g->example[row];
@@ -105,7 +105,7 @@ static void add_sifted(const input_sums *s, const uint32_t *classes, const float
     }
 }
 
-/* The labels among the classes first..end, then the other listed classes among them. One row. */
+/* Adds, for one row, the labels among the classes first..end, then the other listed classes among them. */
 static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
     input_sums *s = state;
@@ -115,7 +115,7 @@ static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, si
     bool any = false;
     (void)stride;
     while (s->next < g->lengths[s->row] && classes[s->next] < first) {
-        s->next++; /* of classes that another rank has */
+        s->next++; /* its class belongs to another process */
     }
     const uint32_t start = s->next;
     while (s->next < g->lengths[s->row] && classes[s->next] < end) {
@@ -135,7 +135,7 @@ static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, si
     return true;
 }
 
-/* Rows that are summed together: their scratch is not much more than a cache. */
+/* Returns how many rows are summed together: as many as keep the scratch near the size of a cache. */
 static uint64_t rows_together(const xsm_model *m, uint64_t rows)
 {
     const size_t each = xsmi_shard_scratch(m->classes) * m->features;
@@ -155,7 +155,7 @@ uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows)
     return xsmi_gradient_is_sifted(p->gradient) ? 1 : rows_together(p->estimator->model, rows);
 }
 
-/* The sums of `rows` examples from `first` on. */
+/* Sets up the sums of `rows` examples from `first` on. */
 static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows, input_sums *state)
 {
     const xsm_gradient *g = p->gradient;
@@ -187,7 +187,7 @@ bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, 
                            p->gradient->work.shards + thread * p->gradient->work.shards_each);
 }
 
-/* Classes that all have a coefficient, or might have one: sums by shards. */
+/* Where every class has a coefficient, or may have one: adds by shards. */
 static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
 {
     const xsm_gradient *g = p->gradient;
@@ -201,7 +201,7 @@ static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, u
     }
 }
 
-/* Classes of lists: one after another. */
+/* Where examples list classes: adds them one after another. */
 static void backward_listed(const xsmi_pass *p, uint64_t i)
 {
     const xsm_gradient *g = p->gradient;

@@ -1,4 +1,4 @@
-/* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
+/* Computes the gradient of a batch: example by example on the context's threads, jointly, or with a search. */
 #include "estimator/divided_lists.h"
 #include "base/activity.h"
 #include "base/entry.h"
@@ -12,13 +12,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Examples of one job. */
+/* Returns the number of examples of one job. */
 static uint64_t chunk_of(const xsm_gradient *g)
 {
     return xsmi_gradient_is_shared(g) ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
 }
 
-/* The scores of the examples first..first+count; those of all classes were computed with the whole batch. */
+/* Computes the scores of the examples first..first+count, unless those of all classes were computed with the batch. */
 static bool select_and_score(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
@@ -50,7 +50,7 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
     }
 }
 
-/* Whether the gradient of the rows must wait until all ranks have sent their coefficients. */
+/* Whether the gradient of the rows must wait until all processes have sent their coefficients. */
 static bool waits(const xsmi_pass *p)
 {
     return xsmi_model_is_divided(p->estimator->model) && xsmi_gradient_is_dense(p->gradient);
@@ -90,7 +90,7 @@ static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
     return repeats;
 }
 
-/* The scores of classes that all examples have. */
+/* Computes the scores of the classes that all examples have. */
 static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
@@ -144,7 +144,7 @@ static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
     return XSM_OK;
 }
 
-/* Makes the outcome of the chunks that of the batch, on a divided model with what other ranks have computed. */
+/* Joins the outcomes of the chunks to that of the batch, on a divided model with those of the other processes. */
 static xsm_status end_chunks(const xsmi_pass *p, size_t chunks, xsm_status status, xsmi_outcome *outcome,
                              xsm_error *err)
 {
@@ -195,7 +195,8 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
     xsm_status status = score_all(&p, err);
     if (xsmi_gradient_is_dense(g) || xsmi_together_failed(e->model)) {
-        XSMI_TRY(status); /* otherwise the other ranks have their scores, and learn of it by what ranks send next */
+        XSMI_TRY(status); /* otherwise the other processes have their scores already, and learn of a failure from the
+                             next exchange */
     }
     status = status == XSM_OK ? run_chunks(&p, chunks, err) : status;
     status = status == XSM_OK ? xsmi_estimator_check_draws(e, err) : status;
@@ -299,7 +300,7 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
     return xsmi_together_end(m, gradient_of(e, given, eta, g, what, err), err);
 }
 
-/* A call of the host's. */
+/* Runs a call of the host's. */
 static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, purpose what,
                                 xsm_error *err)
 {
@@ -307,7 +308,7 @@ static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double
         return gradient(e, batch, eta, g, what, err);
     }
     xsmi_activity activity;
-    if (e->ops.state_tensor) { /* what it stores for the rows must not be half changed */
+    if (e->ops.state_tensor) { /* ends as a whole: its state of the rows must not be half changed */
         xsmi_begin_whole(&activity, e->context, "computing a gradient", "rows");
     } else {
         xsmi_begin_short(&activity, e->context, "computing a gradient", "rows");

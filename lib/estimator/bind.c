@@ -39,7 +39,7 @@ static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train,
     return XSM_OK;
 }
 
-/* Rows whose norms one job computes. */
+/* Number of rows whose norms one job computes. */
 #define NORM_ROWS 4096
 
 typedef struct norm_job {
@@ -88,7 +88,7 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
     return XSM_OK;
 }
 
-/* The correction of the model's scores must match the estimator's training. */
+/* Checks that the correction of the model's scores matches the estimator's training. */
 static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
     const xsmi_head_kind *kind = model->head ? model->head->kind : NULL;
@@ -169,7 +169,7 @@ static xsm_status check_classes(const xsm_model *model, const xsm_dataset *train
                                                         model->classes, train->classes);
 }
 
-/* The table's own bind(), and what it then says of itself. */
+/* Calls the table's bind(), and reads the properties that it has then. */
 static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double longest,
                              xsm_error *err)
 {
@@ -198,7 +198,7 @@ static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm
     return XSM_OK;
 }
 
-/* What finds the classes of an example, and how many they are at most. */
+/* Binds what finds the classes of an example (sampler, index or tree), and sets how many they can be. */
 static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     if (e->exact) {
@@ -278,7 +278,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
     XSMI_TRY(xsmi_estimator_agree(e, model, err));
-    if (!size) { /* ranks with the same rows find the same of what follows */
+    if (!size) { /* processes with the same rows get the same results below */
         XSMI_TRY(xsmi_together_rows(model, train, labels_alone, err));
     }
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, "the data", err));
@@ -291,7 +291,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         XSMI_TRY(check_labels(e, train, &of.most_labels, err));
     }
     XSMI_TRY(check_weights(e, train, of.most_labels, err));
-    /* Before those of an earlier binding are given up, which may be the same. */
+    /* Retains the new ones before an earlier binding releases its own, which may be the same. */
     const xsm_model *kept_model = xsmi_model_retain(model);
     const xsm_dataset *kept_train = xsmi_dataset_retain(train);
     xsmi_estimator_unbind(e);

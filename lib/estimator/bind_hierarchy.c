@@ -13,7 +13,7 @@
 enum { TREE_HUFFMAN, TREE_BALANCED, TREE_FITTED };
 const char *const xsmi_hierarchy_names[] = {"huffman", "balanced", "fitted", NULL};
 
-/* The leaves of a tree fitted to the rows, from left to right. */
+/* Makes a tree fitted to the rows. */
 static xsm_status make_fitted(const xsm_estimator *e, const xsm_dataset *train, xsmi_class_tree **h, xsm_error *err)
 {
     xsm_sampler *sampler = NULL;

@@ -59,13 +59,13 @@ static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options 
     return XSM_OK;
 }
 
-/* The state of the ids of an earlier stream; NULL if there was none. */
+/* The state of the ids of an earlier stream; `bytes` is NULL if there was none. */
 typedef struct kept_state {
     uint64_t ids;
     unsigned char *bytes;
 } kept_state;
 
-/* Binds and restores the state by ids. */
+/* Binds, and restores the state of the ids. */
 static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o, xsmi_stream_rows *s,
                        const kept_state *kept, xsm_error *err)
 {
@@ -98,7 +98,7 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     XSMI_TRY(read_options(e, options, &o, err));
     xsmi_stream_rows *s = NULL;
     XSMI_TRY(new_stream(e, model, &o, &s, err));
-    /* If bound to a stream before, the state of ids remains. */
+    /* An estimator that was bound to a stream before keeps the state of the ids. */
     uint64_t ids = e->stream ? e->stream->ids : 0;
     ids = XSMI_MIN(ids, o.ids);
     const size_t bytes = e->stream ? xsmi_stream_bytes(e, ids) : 0;

@@ -1,4 +1,4 @@
-/* Lists of classes as options of estimators. The estimator owns their memory. */
+/* Lists of classes as options of estimators. The estimator owns the memory of the lists. */
 #include "estimator/estimator.h"
 
 #include "base/heap_sort.h"

@@ -56,7 +56,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
     return XSM_OK;
 }
 
-/* What example i, if it is before the end, will be scored with. */
+/* Returns what example i will be scored with, for prefetching; nothing from the end on. */
 static xsmi_upcoming upcoming_list(const xsm_estimator *e, const xsm_gradient *g, uint64_t i, uint64_t end)
 {
     if (i >= end) {
@@ -83,7 +83,7 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
             xsmi_weights_score_list(w, &x, classes, g->lengths[i], alpha, scores, &next);
         }
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
-            finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
+            finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN, too */
         }
         for (uint32_t j = 0; w->bias && j < g->lengths[i]; j++) {
             g->work.linear[i * g->width + j] = scores[j] - w->bias[classes[j]];
@@ -172,7 +172,7 @@ uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_scor
         /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         outcome->largest = XSMI_MAX(reach, outcome->largest);
-        /* The first three are false for NaN too. */
+        /* The first three are false for NaN, too. */
         bool finite = most < INFINITY && reach * (double)block->batch < XSMI_GRADIENT_LIMIT &&
                       reach * block->eta < XSMI_STEP_LIMIT && isfinite(block->losses[i]);
         good = finite || good < i ? good : i;

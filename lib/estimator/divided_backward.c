@@ -100,7 +100,7 @@ typedef struct back_pass {
     size_t rows, line; /* examples; floats of a sum, for sifted gradients with one that says whether there is one */
     node_list nodes;
     size_t jobs;   /* for each node */
-    float *mine;   /* [this rank's nodes][rows][line] */
+    float *mine;   /* [this process's nodes][rows][line] */
     float *all;    /* [nodes][rows][line] */
     size_t *sizes; /* [ranks] */
 } back_pass;
@@ -138,7 +138,7 @@ static bool is_sifted(const back_pass *b)
     return xsmi_gradient_is_sifted(b->pass->gradient);
 }
 
-/* The sums of one of this rank's nodes for some examples. */
+/* Computes the sums of one of this process's nodes for some examples. */
 static void run_node(void *state, size_t index, uint32_t thread)
 {
     const back_pass *b = state;

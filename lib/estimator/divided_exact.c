@@ -1,7 +1,8 @@
 /*
- * Estimators that score every class, on a model whose classes are divided among ranks. A table with class_sums computes
- * the coefficients of this rank's classes; the ranks exchange a largest value and the scores of the labels, then the
- * sums of their class runs, which all add in rising order. Other tables get the scores of all ranks.
+ * Estimators that score every class, on a model whose classes are divided among processes. A table with class_sums
+ * computes the coefficients of this process's classes; the processes exchange a largest value and the scores of the
+ * labels, then the sums of their class runs, which every process adds in rising order. Other tables get the scores of
+ * all processes.
  */
 #include "estimator/divided_lists.h"
 
@@ -45,7 +46,7 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
 
 /* -- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* What a rank says of its coefficients. */
+/* A process's report on its coefficients. */
 typedef struct verdict {
     double largest;
     uint64_t nonzero;
@@ -55,15 +56,15 @@ typedef struct verdict {
 typedef struct sum_pass {
     const xsmi_pass *pass;
     const xsm_class_sums *table;
-    size_t rows, labels, runs;  /* of the batch; class runs of this rank */
+    size_t rows, labels, runs;  /* of the batch; class runs of this process */
     size_t limits;              /* rows with a largest value */
     float *values;              /* [limits] the largest values, then [labels] the scores of the labels */
     const float **label_scores; /* [rows] */
     double *mine;               /* [rows][runs][count] */
     double *totals;             /* [rows][count] */
-    size_t total_runs;          /* of all ranks */
-    unsigned char *sent, *all;  /* the same as they are sent: doubles or floats */
-    verdict *verdicts;          /* [ranks + 1] of all ranks, then this one's */
+    size_t total_runs;          /* of all processes */
+    unsigned char *sent, *all;  /* `mine` and those of all processes as they are sent: doubles or floats */
+    verdict *verdicts;          /* [ranks + 1] of all processes, then this one's */
     size_t *sizes;              /* [ranks] bytes that each sends */
 } sum_pass;
 
@@ -118,7 +119,7 @@ static xsm_status reserve(sum_pass *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* The examples of a chunk; sums are of the rank's class runs, or of all classes. */
+/* Returns the block of a chunk's examples, with sums over the process's class runs or over all classes. */
 static xsm_class_block block_of(const sum_pass *s, size_t chunk, double *sums, size_t each)
 {
     const xsmi_pass *p = s->pass;
@@ -142,7 +143,7 @@ static xsm_class_block block_of(const sum_pass *s, size_t chunk, double *sums, s
     };
 }
 
-/* Numbers that can be exchanged by xsmi_exchange_max(): a score that is NaN is infinite, and found below. */
+/* Returns the number as xsmi_exchange_max() can exchange it: INFINITY for NaN; the scores are checked later. */
 static float comparable(float value)
 {
     return value == value ? value : INFINITY;
@@ -219,7 +220,7 @@ static void run_gradient(void *state, size_t index, uint32_t thread)
     xsmi_estimator_finish_block(p->estimator->model->kernels, &entries, outcome);
 }
 
-/* Joins them, so that all ranks find the same. */
+/* Joins the outcomes of the chunks and of the processes, so that all processes get the same outcome. */
 static xsm_status join_outcomes(const sum_pass *s, size_t chunks, xsmi_outcome *outcome, xsm_error *err)
 {
     const xsm_model *m = s->pass->estimator->model;
@@ -230,7 +231,7 @@ static xsm_status join_outcomes(const sum_pass *s, size_t chunks, xsmi_outcome *
     for (size_t i = 0; i < chunks; i++) {
         xsmi_outcome_join(&own, &g->work.outcomes[i]);
     }
-    g->examples = s->rows; /* for the count alone */
+    g->examples = s->rows; /* only for xsmi_gradient_count() */
     *mine = (verdict){own.largest, xsmi_gradient_count(g, true), own.finite};
     g->examples = 0;
     for (uint32_t r = 0; r < ranks; r++) {
@@ -246,7 +247,8 @@ static xsm_status join_outcomes(const sum_pass *s, size_t chunks, xsmi_outcome *
     return XSM_OK;
 }
 
-/* Computes and exchanges what each stage needs of all ranks. A stage that fails on one rank ends on all. */
+/* Runs the stages; each computes and exchanges what the next one needs. A stage that fails on one process ends the pass
+ * on all. */
 static xsm_status run_stages(sum_pass *s, xsmi_outcome *outcome, xsm_error *err)
 {
     const xsmi_pass *p = s->pass;

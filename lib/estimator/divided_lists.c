@@ -1,7 +1,7 @@
 /*
- * Estimators on a model whose classes are divided among ranks. Draws depend on seed and position alone, so that every
- * rank lists the same classes; each scores those that it has, and the scores of all are exchanged before the table
- * turns them into coefficients, on every rank. What an optimizer changes is its rank's.
+ * Estimators on a model whose classes are divided among processes. Draws depend on seed and position alone, so that
+ * every process lists the same classes; each scores those that it has, and the scores of all are exchanged before the
+ * table turns them into coefficients, on every process. A process's optimizer changes only that process's classes.
  */
 #include "estimator/divided_lists.h"
 

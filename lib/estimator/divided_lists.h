@@ -1,35 +1,35 @@
-/* Estimators on models whose classes are divided among ranks (model/divided.h). */
+/* Estimators on models whose classes are divided among processes (model/divided.h). */
 #ifndef XSMI_ESTIMATOR_DIVIDED_H
 #define XSMI_ESTIMATOR_DIVIDED_H
 
 #include "estimator/pass.h"
 #include "model/divided.h"
 
-/* Finds which classes of an example's list this process has: g->work.own, which is reserved. */
+/* Finds which classes of an example's list this process has, and stores them in g->work.own, which is reserved. */
 void xsmi_divided_find(const xsm_model *m, xsm_gradient *g, uint64_t i);
-/* Scores those, with the model's factor alpha: g->work.scores and, with a bias, g->work.linear. Classes of other
- * processes get -INFINITY, and what is NaN INFINITY, so that the largest number of all processes is the score. `next`
- * is scored soon. */
+/* Scores these classes with the model's factor alpha, into g->work.scores and, with a bias, g->work.linear. Classes of
+ * other processes get -INFINITY, and scores that are NaN get INFINITY, so that the largest number of all processes is
+ * the score. `next` is what will be scored next, for prefetching. */
 void xsmi_divided_score_own(const xsm_estimator *e, xsm_gradient *g, uint64_t i, double alpha,
                             const xsmi_upcoming *next);
-/* Lists (unless they are listed) and scores the examples of a batch, for a reserved gradient: 4 bytes for each entry,
- * and 4 more with a bias. All ranks have the scores. */
+/* Lists the examples of a batch, unless `listed` says that they are, and scores them, for a reserved gradient. Every
+ * process gets all scores. A process sends 4 bytes for each entry, and 4 more with a bias. */
 xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err);
-/* The scores of all classes in place of the coefficients of a reserved gradient that is dense: 4 bytes for each class
- * of this rank. All ranks have them. (divided_exact.c) */
+/* Writes the scores of all classes in place of the coefficients of a reserved, dense gradient, on every process. A
+ * process sends 4 bytes for each example and class of its own. (divided_exact.c) */
 xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err);
-/* Whether the batches of an estimator, bound as far as it scores every class, are computed by xsmi_divided_sums(). Its
- * gradients then have the rank's classes alone. */
+/* Whether xsmi_divided_sums() computes the batches of an estimator whose binding has set `exact`. Its gradients then
+ * have only the process's classes. */
 static inline bool xsmi_divided_has_sums(const xsm_estimator *e, const xsm_model *m)
 {
     return xsmi_model_is_divided(m) && e->exact && e->ops.class_sums;
 }
-/* Such a batch, for a reserved gradient: 4 bytes for a row's largest value and for each label, for each run of this
- * rank's classes 8 for each sum, or 4, and 36 bytes. (divided_exact.c) */
+/* Computes such a batch, for a reserved gradient. A process sends 4 bytes for each row's largest value and each label,
+ * 8 or 4 for each sum of each run of its classes, and 36 bytes. (divided_exact.c) */
 xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
-/* The gradient of the rows of a batch where every class has a coefficient, once there are such and they are finite: 4
- * bytes for each feature and node of the rank's classes. Does nothing for a pass without the output array.
- * (divided_backward.c) */
+/* Computes the gradient of the rows of a batch where every class has a coefficient, once the coefficients are there and
+ * finite. A process sends 4 bytes for each example, feature and node of its classes. Does nothing for a pass without
+ * the output array. (divided_backward.c) */
 xsm_status xsmi_divided_backward(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Whether the scores of some examples are finite, and not too large. */
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count);

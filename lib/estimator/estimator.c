@@ -1,4 +1,4 @@
-/* Estimators between their tables and their callers: checks tables, allocates states, sets options. */
+/* Estimators: checks their tables, allocates their states, sets their options. */
 #include "estimator/estimator.h"
 #include "base/entry.h"
 #include "index/index.h"
@@ -111,7 +111,7 @@ static uint32_t functions_of(const xsm_estimator_ops *ops)
     return functions;
 }
 
-/* The name of the lowest bit. */
+/* Returns the name of the lowest bit. */
 static const char *first_name(const char *const *names, uint32_t bits)
 {
     size_t i = 0;
@@ -140,7 +140,8 @@ static xsm_status check_class_sums(const xsm_estimator_ops *ops, xsm_error *err)
     return XSM_OK;
 }
 
-/* The table has the functions that its kind needs, and no function or property that the kind has no use for. */
+/* Checks that the table has the functions that its kind needs, and no function or property that the kind has no use
+ * for. */
 static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
 {
     const kind *k = kind_of(ops);

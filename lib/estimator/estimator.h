@@ -30,17 +30,17 @@ typedef struct xsmi_common_options {
 
 typedef struct xsmi_stream_rows xsmi_stream_rows;
 
-/* The sampler of an estimator. */
+/* What an estimator with a sampler has. */
 typedef struct xsmi_sampling {
     xsm_sampler *own;     /* the sampler of the options */
     xsm_sampler *sampler; /* the sampler in use: `own`, or the host's (a reference) */
     xsmi_draw_rule rule;
-    xsmi_draw_fault fault; /* of the sampler, since it was bound here */
+    xsmi_draw_fault fault; /* of the sampler, since this binding */
     float *codes;          /* [code_count] of the training rows while bound */
     size_t code_count;
 } xsmi_sampling;
 
-/* The index of an estimator. */
+/* What an estimator that searches has. */
 typedef struct xsmi_searching {
     xsm_index *own;          /* the index of the options, never built */
     xsm_index *index;        /* the prototype of the indexes: `own` or a copy of the host's */
@@ -53,11 +53,11 @@ struct xsm_estimator {
     xsm_estimator_ops ops; /* a copy; members missing in the host's table are NULL */
     void *state;
     xsmi_common_options common;
-    const xsm_model *model;   /* NULL = not bound; references, this and the next */
+    const xsm_model *model;   /* NULL = not bound; a reference, as is the next */
     const xsm_dataset *train; /* the rows */
     uint64_t shape, edits;    /* of the model and of the rows when they were bound */
     uint64_t examples;        /* N of the objective */
-    uint64_t row_slots;       /* while bound: every example's row is below it */
+    uint64_t row_slots;       /* while bound: more than the number of any example's row */
     uint64_t most_labels;     /* while bound: the most labels of a row */
     xsmi_stream_rows *stream; /* rows are streamed with labels; NULL = the data has them (stream.c) */
     bool labels_alone;        /* while bound: each batch brings its rows' features, `train` has the labels */
@@ -69,8 +69,8 @@ struct xsm_estimator {
     uint64_t bindings;  /* number of bindings so far */
     double decay_rate;  /* mu/N, 0 for proximal estimators */
     bool fixed_batches; /* every epoch has the same minibatches */
-    bool apart;         /* ranks may keep different things of the rows: a step has failed on some */
-    xsmi_spans *spans;  /* of joint batches; made with the first one */
+    bool apart;         /* a step has failed on some processes: they may store different state for the rows */
+    xsmi_spans *spans;  /* of joint batches; made with the first such batch */
     double row_bound;   /* maximum row norm; 0 = none */
 
     xsmi_head *head;        /* what the model needs: a correction or a hierarchy, or NULL */
@@ -80,9 +80,9 @@ struct xsm_estimator {
 
 XSMI_COUNTED(estimator)
 
-/* Refuses an estimator whose ranks may keep different things of the rows. */
+/* Fails if the estimator's processes may store different state for the rows. */
 xsm_status xsmi_estimator_check_rows_kept(const xsm_estimator *e, xsm_error *err);
-/* Releases what binding has made so far; the options stay. xsmi_estimator_unbind() does so if it is bound. */
+/* Releases what binding has made so far; the options stay. xsmi_estimator_unbind() does so for a bound estimator. */
 void xsmi_estimator_clear(xsm_estimator *e);
 void xsmi_estimator_unbind(xsm_estimator *e);
 
@@ -91,7 +91,7 @@ void xsmi_estimator_unbind(xsm_estimator *e);
 xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
                                   bool joint, xsm_error *err);
 
-/* The example at position `position` of the run. */
+/* Returns the example at position `position` of the run. */
 static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, uint64_t position)
 {
     size_t count;
@@ -106,11 +106,11 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
 
 /* -- rows of a stream (stream.c) ----------------------------------------------------------------------------------- */
 
-/* The number of the state that the estimator has for row i. */
+/* Returns the slot of the state that the estimator stores for row i of the batch. */
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
 void xsmi_stream_free(xsmi_stream_rows *s);
 
-/* What training makes of the model's scores, an XSM_LINK_* value. */
+/* Returns what training makes of the model's scores, an XSM_LINK_* value. */
 static inline int32_t xsmi_estimator_link(const xsm_estimator *e)
 {
     return e->ops.flags & XSM_ESTIMATOR_SIGMOID ? XSM_LINK_SIGMOID : XSM_LINK_SOFTMAX;
@@ -158,13 +158,14 @@ static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batc
     return example;
 }
 
-/* The weight decay factor of the L2 penalty (ridge) in a step with eta. */
+/* Returns the weight decay factor of the L2 penalty (ridge) in a step with eta. */
 static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
 {
     return 1 / (1 + eta * e->decay_rate);
 }
 
-/* The same for weights that the library itself decays, whatever the table does: first layers and joint batches. */
+/* Returns this factor for weights that the library itself decays, whatever the table does: first layers and joint
+ * batches. */
 static inline double xsmi_estimator_own_decay(const xsm_estimator *e, double eta)
 {
     return 1 / (1 + eta * e->common.ridge / (double)e->examples);
@@ -177,7 +178,8 @@ static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_mo
     return e->labels_alone || m->layer;
 }
 
-/* The best order of the weights for a bound estimator: feature-major if it scores every class of sparse rows. */
+/* Returns the best order of the weights for a bound estimator: feature-major if it scores every class of sparse
+ * rows. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
     bool columns = e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) &&
@@ -185,7 +187,7 @@ static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
     return columns ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
 }
 
-/* The features of an example of a gradient. */
+/* Returns the features of an example of a gradient. */
 static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const xsm_gradient *g, uint64_t i)
 {
     if (g->work.rows.values && g->work.rows.offsets) {
@@ -203,18 +205,18 @@ static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const
 
 /* -- binding (bind.c) ---------------------------------------------------------------------------------------------- */
 
-/* Numbers that a dataset would have, for rows that are not known yet. */
+/* The sizes that a dataset would have, for rows that are not known yet. */
 typedef struct xsmi_bind_size {
     uint64_t examples, row_slots, most_labels;
 } xsmi_bind_size;
 
-/* Binds. labels_alone = each batch brings its features; size NULL = the numbers of the data. */
-/* Adds an estimator's settings, with those of its sampler and its index; compares them among the processes of a group.
- */
+/* Adds an estimator's settings, with those of its sampler and its index. */
 xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm_error *err);
 /* xsm_estimator_get() as an xsmi_option_getter. */
 size_t xsmi_estimator_get(const void *of, const char *name, char *buffer, size_t size);
+/* Compares these settings among the processes of a group. */
 xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, xsm_error *err);
+/* Binds. labels_alone: each batch brings its features. size: in place of the sizes of `train`; NULL = these. */
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err);
 /* The tensors of a bound estimator's state, by number; *found is false after the last. A host's table is checked. */
@@ -253,8 +255,8 @@ xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err);
 
 /* -- gradients ----------------------------------------------------------------------------------------------------- */
 
-/* As xsm_estimator_gradient(), for callers that only apply the gradient, to the same model: classes that the batch
- * shares are not listed for each example. */
+/* As xsm_estimator_gradient(), for callers that only apply the gradient, to the same model: it does not list the
+ * classes that the batch shares for each example. */
 xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                         xsm_error *err);
 
@@ -264,8 +266,8 @@ xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
 /* Scores the examples first..first+count of a gradient with filled lists, for estimators that are not exact. alpha is
- * the model's at that moment. Meanwhile it prefetches the lists of the next ones, or, of a single example, `upcoming`
- * (NULL = nothing). Returns false when a score is not finite or too large. */
+ * the model's at that moment. Meanwhile it prefetches what the next examples' lists need or, for a single example,
+ * `upcoming` (NULL = nothing). Returns false when a score is not finite or too large. */
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_upcoming *upcoming);
 /* Some examples of a gradient that one thread processes together. */
@@ -276,21 +278,22 @@ typedef struct xsmi_piece {
     uint32_t thread;
 } xsmi_piece;
 
-/* What the estimator's table sees of them. */
+/* Returns these examples as the estimator's table gets them. */
 xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece);
-/* Calls the estimator to turn the scores of those examples into coefficients. Returns the number of examples before the
+/* Calls the table to turn the scores of these examples into coefficients. Returns the number of examples before the
  * first with a coefficient that is not finite or too large. */
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome);
 
-/* Completes a block of the gradient that the table has filled: weighs it, takes the mean over the batch, and returns
- * how many examples are finite, as above. lengths NULL: all entries. */
+/* Completes a block of the gradient that the table has filled: multiplies by the examples' weights, takes the mean over
+ * the batch, and returns how many examples are finite, as above. If its `lengths` is NULL, examples have all
+ * entries. */
 uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome);
 
 /* -- hierarchies (bind_hierarchy.c) -------------------------------------------------------------------------------- */
 
 /* The trees that the option `tree` names, ended by NULL. */
 extern const char *const xsmi_hierarchy_names[];
-/* Takes the model's tree, or makes the one of the options; sets the estimator's width. */
+/* Takes the model's tree, or makes the tree that the option names; sets the estimator's width. */
 xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                          xsm_error *err);
 /* Lists the nodes on the paths of the examples first..first+count, and where the paths turn right. */

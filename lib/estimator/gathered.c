@@ -1,4 +1,5 @@
-/* Weights of listed classes from all ranks, and what each computes with them: see gathered.h. */
+/* Gathers the weights of listed classes from all processes, and exchanges what each computes with them: see
+ * gathered.h. */
 #include "estimator/gathered.h"
 
 #include "base/arena.h"
@@ -16,13 +17,13 @@ bool xsmi_pass_gathers(const xsmi_pass *p)
            (p->input || xsmi_gradient_is_shared(g));
 }
 
-/* -- which rank computes which examples ---------------------------------------------------------------------------- */
+/* -- which process computes which examples ------------------------------------------------------------------------- */
 
-/* Fewer examples are computed by each rank, where their scores are there: an exchange would take longer. */
+/* With fewer examples, each process computes all of them if it has their scores: an exchange would take longer. */
 #define DIVIDED_LEAST 32
 
-/* Whether every rank computes all examples: so that the states of the rows are the same on all, or because they are
- * few. */
+/* Whether every process computes all examples: because all must store the same state for the rows, or because the
+ * examples are few. */
 static bool computes_all(const xsmi_pass *p)
 {
     const xsm_estimator *e = p->estimator;
@@ -30,7 +31,8 @@ static bool computes_all(const xsmi_pass *p)
            (!p->input && p->batch->count < DIVIDED_LEAST);
 }
 
-/* The first example of a rank; for the number of ranks the number of examples. Products take whole blocks. */
+/* Returns the first example of process `rank`; the number of examples if `rank` is the number of processes. Products
+ * take whole blocks. */
 static uint64_t start_of(const xsmi_pass *p, uint32_t rank)
 {
     const uint64_t unit = xsmi_gradient_is_shared(p->gradient) ? XSMI_SHARED_ROWS : 1;
@@ -49,7 +51,7 @@ bool xsmi_gather_range(xsmi_pass *p)
     return true;
 }
 
-/* The examples that a rank computes alone: their number, and the first; 0 where each rank computes all. */
+/* Returns how many examples a process computes alone, and sets the first; returns 0 where each process computes all. */
 static uint64_t examples_of(const xsmi_pass *p, uint32_t rank, uint64_t *first)
 {
     *first = start_of(p, rank);
@@ -64,13 +66,13 @@ typedef struct listing {
     uint32_t *classes; /* [most] */
     uint32_t *slots;   /* [most] */
     uint32_t *table;   /* [1 << bits] where a class is in `classes`; XSMI_NO_CLASS: free */
-    size_t *next;      /* [ranks + 1] the first slot of each rank, then the next */
+    size_t *next;      /* [ranks + 1] the first slot of each process, then the next */
     size_t *sizes;     /* [ranks] bytes that each sends */
     size_t most;
     uint32_t count, bits;
 } listing;
 
-/* Where a class is in the list, at whose end it is added if it is new. */
+/* Returns the place of a class in the list; adds a new one at the end. */
 static uint32_t place_of(listing *l, uint32_t class)
 {
     const size_t mask = ((size_t)1 << l->bits) - 1;
@@ -95,7 +97,7 @@ static const uint32_t *listed_classes(const xsm_gradient *g, uint64_t i)
     return xsmi_gradient_is_shared(g) ? g->example[i].labels : g->classes + i * g->width;
 }
 
-/* The classes of shared draws; 0 where lists have all. */
+/* Returns the number of classes of shared draws; 0 where the lists have all classes. */
 static uint32_t shared_count(const xsm_gradient *g)
 {
     return xsmi_gradient_is_shared(g) ? g->shared.count : 0;
@@ -136,7 +138,7 @@ static xsm_status reserve_lists(const xsmi_pass *p, listing *l, xsm_error *err)
     return XSM_OK;
 }
 
-/* Lists the classes, and gives each a slot: those of rank 0 come first. */
+/* Lists the classes, and gives each a slot, the classes of process 0 first. */
 static void list_classes(const xsmi_pass *p, listing *l)
 {
     const xsm_model *m = p->estimator->model;
@@ -208,7 +210,7 @@ static xsm_status reserve_lines(const xsmi_pass *p, const listing *l, lines *of,
     return XSM_OK;
 }
 
-/* Copies this rank's classes, in the order of their slots, which is that of the list. */
+/* Copies this process's classes, in the order of their slots, which is that of the list. */
 static void copy_mine(const xsm_model *m, const listing *l, const lines *of)
 {
     const xsm_model *own = m->part.own;
@@ -226,7 +228,7 @@ static void copy_mine(const xsm_model *m, const listing *l, const lines *of)
     }
 }
 
-/* Makes a view of what came. */
+/* Makes a view of the weights that came. */
 static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsmi_gathered *w)
 {
     xsmi_weights *rows = &w->rows;
@@ -294,13 +296,13 @@ xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err)
 
 /* -- results ------------------------------------------------------------------------------------------------------- */
 
-/* What a rank says of its examples. */
+/* A process's report on its examples. */
 typedef struct verdict {
     double largest;
-    uint32_t finite, failed; /* flags; with `failed` nothing else of its block is meant */
+    uint32_t finite, failed; /* flags; with `failed` the rest of its block is undefined */
 } verdict;
 
-/* What a rank sends of its examples, one array after another, each in the order of the examples. */
+/* The results of a process's examples, which it sends: one array after another, each in the order of the examples. */
 typedef struct results {
     verdict *verdict; /* one */
     double *losses;
@@ -308,10 +310,10 @@ typedef struct results {
     float *coefficients; /* [examples][listed] */
     float *matrix;       /* [examples][|S|] of the classes that all share */
     float *gradient;     /* [examples][features] */
-    float *hidden;       /* [examples][features], where each rank has those of its examples */
+    float *hidden;       /* [examples][features], where each process computes only those of its examples */
 } results;
 
-/* Entries of an example's list that an optimizer or a host reads. */
+/* Returns the number of entries of an example's list that an optimizer or a host reads. */
 static size_t listed_width(const xsmi_pass *p)
 {
     const xsm_gradient *g = p->gradient;
@@ -332,13 +334,13 @@ static void divide_results(const xsmi_pass *p, uint64_t examples, results *r, xs
     r->hidden = xsmi_arena_take(arena, p->some_hidden ? examples : 0, row);
 }
 
-/* The blocks of all ranks, and this one's own. */
+/* The blocks of results of all processes, and this one's own. */
 typedef struct exchange {
     size_t *sizes; /* [ranks] */
     unsigned char *mine, *all;
 } exchange;
 
-/* The bytes of a rank's block. */
+/* Returns the bytes of a process's block. */
 static size_t block_bytes(const xsmi_pass *p, uint32_t rank)
 {
     uint64_t first;
@@ -348,7 +350,7 @@ static size_t block_bytes(const xsmi_pass *p, uint32_t rank)
     return counted.used;
 }
 
-/* The bytes of `sizes`, so that the blocks begin aligned. */
+/* Returns the bytes of `sizes`, rounded up so that the blocks begin aligned. */
 static uint64_t size_bytes(const xsmi_pass *p)
 {
     const uint64_t bytes = xsmi_processes(p->estimator->model) * sizeof(size_t);
@@ -375,7 +377,7 @@ xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err)
     return XSM_OK;
 }
 
-/* The reserved memory. */
+/* Returns the reserved memory, divided. */
 static exchange exchange_of(const xsmi_pass *p)
 {
     const xsm_model *m = p->estimator->model;
@@ -387,7 +389,7 @@ static exchange exchange_of(const xsmi_pass *p)
     return x;
 }
 
-/* Copies rows of `bytes` bytes. */
+/* Copies rows of `bytes` bytes between matrices of different strides. */
 static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, uint64_t rows)
 {
     for (uint64_t i = 0; i < rows && bytes > 0; i++) {
@@ -395,7 +397,7 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
     }
 }
 
-/* Between the gradient and the block of a rank, this one's or one that has come. */
+/* Copies results from the gradient to this process's block, or from another process's block to the gradient. */
 static void move_results(const xsmi_pass *p, uint32_t rank, unsigned char *block)
 {
     xsm_gradient *g = p->gradient;
@@ -431,7 +433,7 @@ static void move_results(const xsmi_pass *p, uint32_t rank, unsigned char *block
     }
 }
 
-/* What an optimizer reads of examples that share classes, which other ranks have computed. */
+/* Lists the shared classes for examples that other processes have computed, as an optimizer reads them. */
 static void list_shared(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     xsm_gradient *g = p->gradient;

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Examples that one job scores: each has many classes. */
+/* Number of examples that one job scores; they are few, as each has many classes. */
 #define SCORE_EXAMPLES 8
 
 typedef struct score_job {
@@ -80,7 +80,7 @@ static xsm_status list_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *e
     return XSM_OK;
 }
 
-/* Until joint() nothing that the estimator stores for the rows has changed: a cancelled call may end here. */
+/* Asks whether the call goes on. A cancelled call may end here: nothing stored for the rows changes before joint(). */
 static xsm_status go_on(const xsmi_pass *p, xsm_error *err)
 {
     const xsm_context *ctx = p->estimator->context;
@@ -103,7 +103,8 @@ static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *
     return go_on(p, err);
 }
 
-/* The coordinates of the rows in the basis of their span. On a divided model all ranks have theirs, or fail. */
+/* Computes the coordinates of the rows in the basis of their span. On a divided model it succeeds on all processes or
+ * on none. */
 static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const double **coordinates, size_t *rank,
                             xsm_error *err)
 {
@@ -115,8 +116,8 @@ static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const doub
     return xsmi_together(e->model, status, err);
 }
 
-/* The table's joint(), which on a divided model is not cancelled: the other ranks go on. If it fails on one of them,
- * others may have changed what they keep of the rows. */
+/* Calls the table's joint(), which cannot be cancelled on a divided model, as the other processes go on. If it fails on
+ * one process, others may have changed the state that they store for the rows. */
 static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm_error *err)
 {
     if (!xsmi_model_is_divided(e->model)) {
@@ -131,7 +132,7 @@ static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm
     return status;
 }
 
-/* Scratch: `rows` for each row's number, and a flag for each job. */
+/* `rows` (each row's number) and `flags` (one for each job) are scratch memory. */
 static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
     xsm_estimator *e = p->estimator;

@@ -1,6 +1,6 @@
 /*
  * The stages of a batch in an estimator. Each stage reads the batch pass and fills the gradient; a stage that meets
- * numbers that are not finite says so in the outcome, and the caller reports it.
+ * numbers that are not finite records it in the outcome, and the caller reports it.
  */
 #ifndef XSMI_PASS_H
 #define XSMI_PASS_H
@@ -8,7 +8,7 @@
 #include "base/order.h"
 #include "estimator/estimator.h"
 
-/* The output array for dL/dx: that of example i is at values + i*stride, D floats. */
+/* The output array for dL/dx: the gradient of example i is at values + i*stride, D floats. */
 typedef struct xsmi_input_gradient {
     float *values;
     size_t stride;
@@ -21,12 +21,12 @@ typedef struct xsmi_pass {
     const xsm_batch *batch; /* checked */
     double eta;
     const xsmi_input_gradient *input; /* where the gradient of the rows goes; NULL = nowhere */
-    bool lists;                       /* also of classes that an optimizer finds in the shared matrix */
+    bool lists;                       /* the lists also contain classes that an optimizer finds in the shared matrix */
     uint64_t first, end;              /* the examples that this process computes */
-    bool some_hidden; /* of a first layer it computes the hidden vectors of these alone: others come with results */
+    bool some_hidden; /* with a first layer: computes hidden vectors only for these; the others come with results */
 } xsmi_pass;
 
-/* The largest |g| ||(x,1)|| so far, and whether all numbers are finite. */
+/* Joins another outcome: the largest |g| ||(x,1)|| so far, and whether all numbers are finite. */
 static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
 {
     o->finite &= other->finite;
@@ -35,7 +35,7 @@ static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
 
 /* -- rows (batch_rows.c) ------------------------------------------------------------------------------------------- */
 
-/* Reads a caller's batch, and checks that a bound estimator can take it. */
+/* Copies a caller's batch, and checks that a bound estimator can take it. */
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
 /* Sets the gradient's rows to those of the batch, or to their hidden vectors; computes the codes of rows that come with
  * the batch. `aside` (NULL = nothing) runs beside that. */
@@ -52,15 +52,16 @@ void xsmi_pass_layer_backward(const xsmi_pass *p, uint64_t first, uint64_t count
  * thread. (backward.c) */
 bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread);
 size_t xsmi_pass_backward_scratch(const xsmi_pass *p);
-/* Where every class has a coefficient, of `rows` examples from `first` on (no more than xsmi_pass_rows_together(), and
- * in sifted gradients one): the sum over the classes of a node (gradient/shards.h), all of them this rank's, as
- * xsmi_shard_node() says. */
+/* Where every class has a coefficient: xsmi_pass_backward_node() computes, for `rows` examples from `first` on (at most
+ * xsmi_pass_rows_together(), and one in sifted gradients), the sum over the classes of a node (gradient/shards.h), all
+ * of them this process's; see xsmi_shard_node(). */
 uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows);
 bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, uint32_t thread, uint32_t shard,
                              uint32_t count, float *out, size_t stride);
-/* Several examples as a whole: the table's joint(). Refuses batches for which that is not supported (joint.c). */
+/* Computes several examples as a whole, with the table's joint(). Refuses batches for which that is not supported.
+ * (joint.c) */
 xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
-/* A batch whose classes are searched (search_batch.c). */
+/* Computes a batch whose classes are searched. (search_batch.c) */
 xsm_status xsmi_pass_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 
 /* Refuses models whose batches cannot be processed as a whole. */

@@ -91,7 +91,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
                          s->ops.name, s->features, xsmi_model_input(model));
     }
     XSMI_TRY(xsmi_shared_check(e, err));
-    if (plan.count > 0) { /* of a class that is never drawn nothing is learned, and a label's score only rises */
+    if (plan.count > 0) { /* nothing is learned of a class that is never drawn, and the score of a label only rises */
         XSMI_TRY(xsmi_sampler_need_every(s, plan.label_probabilities ? NULL : train->map.counts, err));
     }
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {

@@ -1,4 +1,4 @@
-/* Searching the classes of a batch, and the coefficients of what was found. */
+/* Searches the classes of a batch, and computes the coefficients of what was found. */
 #include "base/arena.h"
 #include "base/order.h"
 #include "estimator/pass.h"
@@ -18,7 +18,8 @@ typedef struct search_job {
     xsmi_outcome outcomes[XSM_INDEX_QUERIES];
 } search_job;
 
-/* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
+/* Writes B alpha x_j, followed by a 1 for the bias: each block has the share 1/B of it, but its own bias with
+ * distances. */
 static void make_query(const search_job *job, const xsmi_block_index *p, uint32_t i, float *query)
 {
     const xsmi_searcher *s = job->searcher;
@@ -42,7 +43,7 @@ static void make_query(const search_job *job, const xsmi_block_index *p, uint32_
     }
 }
 
-/* B z_kj of a class and query number i, for all blocks. */
+/* Computes B z_kj of a class and query number i, for all blocks. */
 static void query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float *shares)
 {
     const xsm_model *m = s->model;
@@ -60,7 +61,7 @@ static void query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float
     }
 }
 
-/* What search() gets of an example of the batch, without what was found and what scores. */
+/* Returns what search() gets of an example of the batch, except the classes found and the functions that score. */
 static xsm_search_block search_block_of(const xsmi_pass *p, uint64_t example, uint32_t thread)
 {
     xsm_gradient *g = p->gradient;
@@ -83,7 +84,7 @@ static xsm_search_block search_block_of(const xsmi_pass *p, uint64_t example, ui
     };
 }
 
-/* Completes the coefficients that search() has written. */
+/* Completes the coefficients that search() has written: weights, mean over the batch, check. */
 static void finish(const xsmi_pass *p, const xsm_search_block *block, xsmi_outcome *outcome)
 {
     const xsm_gradient *g = p->gradient;
@@ -103,23 +104,24 @@ static void finish(const xsmi_pass *p, const xsm_search_block *block, xsmi_outco
     xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
 }
 
-/* One example of it. */
+/* One example of a search_job. */
 typedef struct example_job {
     search_job *job;
     uint32_t index;
-    xsmi_growing_lists lists; /* where lists grow */
+    xsmi_growing_lists lists; /* if lists grow */
 } example_job;
 
 /* -- lists that do not grow, before search() ----------------------------------------------------------------------- */
 
-/* A table may process all queries of one block together, which can be faster; each thread has work. */
+/* Returns into how many pieces the queries are divided. An index may process all queries of one piece together, which
+ * can be faster, but every thread must have work. */
 static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
 {
     uint32_t pieces = (xsmi_context_threads(s->context) + s->blocks - 1) / s->blocks;
     return XSMI_MIN(pieces, queries);
 }
 
-/* One job: makes its queries, and searches the classes. */
+/* Runs one job: makes its queries, and searches the classes. */
 static void run_queries(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
@@ -156,7 +158,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* The first of the errors of so many jobs. */
+/* Returns the first of the errors of `count` jobs. */
 static xsm_status first_error(const search_job *job, size_t count, xsm_error *err)
 {
     for (size_t i = 0; i < count; i++) {
@@ -169,7 +171,7 @@ static xsm_status first_error(const search_job *job, size_t count, xsm_error *er
 
 /* -- one example --------------------------------------------------------------------------------------------------- */
 
-/* xsm_search_block.score() and next(): blocks have one example. */
+/* xsm_search_block.score() and next(): a block has one example. */
 
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
                         float *shares)
@@ -309,7 +311,7 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
     return status;
 }
 
-/* Indexes the rows that have changed; *finite: they are finite. */
+/* Indexes the rows that have changed; sets *finite to whether they are finite. */
 static xsm_status update(xsmi_searcher *s, bool *finite, xsm_error *err)
 {
     xsm_error unsaid = XSM_ERROR_INIT;

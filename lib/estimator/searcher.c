@@ -156,7 +156,7 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
             const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
             XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
-            /* An update that is repeated could give other clusters. */
+            /* The update is not cancelled: if it were repeated later, it could give other clusters. */
             xsmi_activity shield;
             xsmi_shield(&shield, s->context);
             xsm_status status = xsm_index_update(p->index, s->update.changed, s->update.changes, err);
@@ -192,7 +192,7 @@ xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *aren
     return p;
 }
 
-/* Bytes of a thread. */
+/* Returns the bytes that a thread needs. */
 static size_t block_bytes(const xsmi_searcher *s)
 {
     xsmi_arena arena = {NULL, 0};
@@ -211,7 +211,7 @@ static size_t block_bytes(const xsmi_searcher *s)
     return each;
 }
 
-/* Lists that do not grow. */
+/* Reserves lists that do not grow. */
 static bool reserve_lists(xsmi_searcher *s, size_t lists)
 {
     const size_t entries = lists * s->candidates;

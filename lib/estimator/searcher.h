@@ -70,13 +70,13 @@ typedef struct xsmi_growing_lists {
     uint32_t *length;       /* [blocks] */
     size_t cursor_stride;   /* bytes of the largest cursor */
     unsigned char *cursors; /* [blocks][cursor_stride] */
-    void *scratch;          /* of an index */
+    void *scratch;          /* scratch of an index */
 } xsmi_growing_lists;
 
-/* Divides a thread's memory, or counts it. */
+/* Divides a thread's memory, or only counts its bytes. */
 xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena);
 
-/* For a model, with indexes like `like`, which is not built; `rows` of the data. */
+/* Makes a searcher for a model and data of `rows` rows, with indexes made like `like`, which is not built. */
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
                              const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err);
 void xsmi_searcher_free(xsmi_searcher *s);
@@ -85,12 +85,12 @@ uint64_t xsmi_searcher_startup(const xsmi_searcher *s);
 void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples);
 /* Whether a batch that begins at that position of the run is searched. */
 bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
-/* For callers that take no step with the classes found, or a step that changes every row: sets which rows must be
- * indexed again before the next search. */
+/* Set which rows the next update indexes: none, if no step has been taken with the classes found, or all, after a step
+ * that changes every row. */
 void xsmi_searcher_change_none(xsmi_searcher *s);
 void xsmi_searcher_change_all(xsmi_searcher *s);
 
-/* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. */
+/* Indexes the rows that have changed. Fails with XSM_ERROR_DIVERGED if some are not finite. */
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
 /* Reserves memory for the searches of a batch. */
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
@@ -100,8 +100,8 @@ void xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t exampl
 /* Checkpoints (searcher_state.c). Copies the present state, and returns its tensors, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);
 bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *tensor);
-/* Makes indexes from a file's tensors, data[i] of tensor i, and the rows of the file's model, to replace that copy. On
- * failure there are none. Then either installs them in place of the searcher's indexes or frees them. */
+/* Makes indexes from a file's tensors, data[i] of tensor i, and the rows of the file's model. On failure there are
+ * none. The caller then either installs them in place of the searcher's indexes or frees them. */
 xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, const xsm_model *rows,
                                  const void *const *data, xsm_index **indexes, xsm_error *err);
 void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index **indexes);

@@ -5,7 +5,7 @@
  *
  *     search.place    U64 [3]   1 if the indexes are built, examples before the search, rows that wait
  *     search.alpha    F64 [1]   the model's factor at the last update of the indexes
- *     search.changed  U32 [K]   those rows, then zeros
+ *     search.changed  U32 [K]   the rows that wait, then zeros
  *     search.N        U32       the index of block N; zeros if it is not built
  */
 #include "estimator/searcher.h"
@@ -98,7 +98,7 @@ bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *te
     return true;
 }
 
-/* Whether the list has each row only once. */
+/* Whether the list names each row at most once, and only rows that exist. */
 static bool good_changes(const xsmi_searcher *s, const uint32_t *changed, uint64_t count, uint64_t *seen)
 {
     for (uint64_t i = 0; i < count; i++) {

@@ -16,7 +16,8 @@
 
 enum {
     LABELS_AHEAD = 4,    /* examples whose labels' weights are prefetched ahead */
-    LABELS_TOGETHER = 16 /* labels of an example whose first lines are prefetched: more leave the first cache */
+    LABELS_TOGETHER = 16 /* labels of an example whose first lines are prefetched: more would not stay in the first
+                            cache */
 };
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -55,13 +56,13 @@ static frame frame_of(const xsmi_pass *p, uint32_t thread)
     return divide_frame(p->gradient, d->scored, &arena);
 }
 
-/* The floats from a piece of the weights of S to the next. */
+/* Returns the floats from a piece of the weights of S to the next. */
 static size_t pitch_of(const xsmi_shared_classes *s)
 {
     return (size_t)s->count * XSMI_LANES;
 }
 
-/* Divides memory for a batch; NULL: only counts. Returns the bytes. */
+/* Divides the memory for a batch, or only counts it if `memory` is NULL. Returns the bytes. */
 static size_t divide(const xsmi_pass *p, unsigned char *memory)
 {
     xsmi_shared_classes *s = &p->gradient->shared;
@@ -121,14 +122,14 @@ static size_t lines_of(const xsmi_weights *w)
     return (w->features + (size_t)XSMI_LINE - 1) / XSMI_LINE;
 }
 
-/* The numbers of S in the model that they are scored with. */
+/* Returns the numbers of the classes S in the model that they are scored with. */
 static const uint32_t *classes_of(const xsmi_pass *p)
 {
     const xsmi_gathered *w = &p->gradient->work.gathered;
     return w->used ? w->shared : p->gradient->shared.classes;
 }
 
-/* Where the model has the weights of a block of S. */
+/* Returns where the model has the weights of a block of S. */
 static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const float **rows)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
@@ -167,7 +168,7 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
     }
 }
 
-/* Scores some of its classes of S for all examples: examples are the rows of this product, and features its sum.
+/* Scores a block of the classes S for all examples: examples are the rows of this product, and it sums over features.
  * Meanwhile it prefetches the weights of the thread's next block. */
 static void score_classes(void *state, size_t block, uint32_t thread)
 {
@@ -195,7 +196,7 @@ xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 {
     xsm_context *ctx = p->gradient->context;
     const size_t n = (size_t)(p->end - p->first), count = p->gradient->shared.count;
-    const bool gathered = p->gradient->work.gathered.used; /* other processes do not wait for this one any more */
+    const bool gathered = p->gradient->work.gathered.used; /* other processes no longer wait for this one */
     xsmi_pass *pass = (xsmi_pass *)(uintptr_t)p;
     XSMI_TRY(xsmi_shared_reserve_product(p, err));
     XSMI_TRY(xsmi_run_together(ctx, gathered, pack_examples, pass, (n + XSMI_LANES - 1) / XSMI_LANES, err));
@@ -204,14 +205,14 @@ xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 
 /* -- coefficients -------------------------------------------------------------------------------------------------- */
 
-/* The number of an example's labels in the model that they are scored with. */
+/* Returns the numbers of an example's labels in the model that they are scored with. */
 static const uint32_t *labels_of(const xsmi_pass *p, uint64_t i)
 {
     const xsm_gradient *g = p->gradient;
     return g->work.gathered.used ? g->work.gathered.slots + i * g->width : g->example[i].labels;
 }
 
-/* Calls the table for one example, whose lists and scores of S the block has; scores its labels before. */
+/* Scores the labels of one example, then calls the table; the block has its lists and its scores of S. */
 static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float *scores, float *linear,
                             xsmi_outcome *outcome)
 {
@@ -235,7 +236,7 @@ static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float 
     }
 }
 
-/* An example with its own lists. */
+/* Computes an example with its own lists. */
 static void compute_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outcome *outcome)
 {
     xsm_gradient *g = p->gradient;
@@ -267,7 +268,7 @@ static void compute_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outco
     }
 }
 
-/* An example without labels in S. */
+/* Computes an example without labels in S. */
 static void compute_unlisted(const xsmi_pass *p, const xsmi_piece *one, const frame *f, xsmi_outcome *outcome)
 {
     xsm_gradient *g = p->gradient;

@@ -1,4 +1,4 @@
-/* Sifting the scores (logits) of a batch: see sifted.h. */
+/* Sifts the scores (logits) of a batch: see sifted.h. */
 #include "estimator/sifted.h"
 
 #include "loss/loss.h"
@@ -10,16 +10,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Classes of a range: whole runs, and enough that the restart for each range costs nothing. */
+/* Number of classes of a range: whole runs, and so many that starting a range costs little. */
 #define RANGE (5 * XSMI_RUN_CLASSES)
-/* Scores of a row's tile that are skipped together if none is above the bar. */
+/* Number of scores of a row's tile that are skipped together if none is above the bar. */
 #define RUN 64
 /* The length of a list that first raises the bar; later it is twice the length after the last raise plus this. */
 #define LISTED_FIRST 48
-/* In place of a number of classes: scores are not finite. */
+/* Stands in place of a number of classes: scores are not finite. */
 #define BAD UINT32_MAX
-/* Whether to look, at row i, if the call goes on: every 64 rows, and not in small batches. */
-#define IS_LOOK(i) ((i) % 64 == 63)
+/* Whether to poll at row i: every 64 rows, and not in small batches. */
+#define IS_POLL(i) ((i) % 64 == 63)
 /* Floats set to zeros between two polls. */
 #define CLEAR_FLOATS ((uint64_t)1 << 19)
 
@@ -31,7 +31,7 @@ typedef struct sift_job {
     bool scored;    /* all scores are in the memory of the coefficients */
     uint32_t range; /* classes of each range */
     size_t ranges, groups;
-    uint32_t *counts;    /* [ranges][n] classes listed, stored from position first-of-range on */
+    uint32_t *counts;    /* [ranges][n] classes listed, stored from the first class of the range on */
     uint64_t *first;     /* [n+1] the first label of each example */
     float *label_scores; /* [labels of all examples] */
     uint64_t cleaned;    /* rows of zeros, at the end */
@@ -67,7 +67,7 @@ static sieve divide_scratch(const sift_job *job, size_t blocks, xsmi_arena *aren
     return s;
 }
 
-/* A float at or below a number. */
+/* Returns a float at or below a number. */
 static float round_down(double x)
 {
     float y = (float)x;
@@ -165,7 +165,7 @@ static void sift_tile(void *state, const xsmi_tile *tile)
     sift_lanes(state, tile, (float *)(uintptr_t)tile->scores);
 }
 
-/* The same for scores computed before; leaves zeros. */
+/* Sifts scores that were computed before; leaves zeros in their place. */
 static void sift_scored(sieve *s, size_t rows, uint32_t count)
 {
     const xsm_gradient *g = s->job->g;
@@ -243,7 +243,7 @@ static void join_lists(const sift_job *job, uint64_t i)
 static xsm_status clear_coefficients(xsm_gradient *g, uint64_t n, const xsm_context *ctx, xsm_error *err)
 {
     for (uint64_t i = 0; i < g->listed; i++) {
-        XSMI_TRY(IS_LOOK(i) ? xsmi_go_on(ctx, err) : XSM_OK);
+        XSMI_TRY(IS_POLL(i) ? xsmi_go_on(ctx, err) : XSM_OK);
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             g->coefficients[i * g->width + g->classes[i * g->width + j]] = 0;
         }
@@ -276,7 +276,7 @@ static xsm_status score_all(sift_job *job, xsm_error *err)
     return xsmi_model_score_range(job->model, &all, g->context, &g->work.score_scratch, err);
 }
 
-/* Forgets what the coefficients were before the scores replaced them. */
+/* Marks the coefficients as replaced by scores. */
 static void replaced(sift_job *job)
 {
     xsm_gradient *g = job->g;
@@ -322,7 +322,7 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *b
     }
     XSMI_TRY(xsmi_run(m->context, run_range, &job, jobs, err));
     for (size_t i = 0; i < n; i++) {
-        XSMI_TRY(IS_LOOK(i) ? xsmi_go_on(m->context, err) : XSM_OK);
+        XSMI_TRY(IS_POLL(i) ? xsmi_go_on(m->context, err) : XSM_OK);
         join_lists(&job, i);
         g->listed = i + 1;
     }

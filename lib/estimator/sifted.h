@@ -15,8 +15,8 @@
 
 /* Fills g->classes, lengths and scores of the batch's examples, which g->example has already: first the labels in their
  * order, then other classes in rising order, which include all that contribute to the loss. If scores are not finite,
- * the first one is NaN. Sets the coefficients to zeros. O(n K) for the scores, and little more. `scored`: the scores
- * are there, in place of the coefficients. */
+ * the first one is NaN. Sets the coefficients to zeros. Takes O(n K) for the scores, and little more. `scored`: the
+ * scores are already in place of the coefficients. */
 xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, bool scored, xsm_error *err);
 /* Removes coefficients that are 0 from the lists of the examples first..first+count, where they replaced the scores,
  * and copies the others to the array for all classes. */

@@ -14,9 +14,9 @@
 /* A residual below this share of a row's squared length counts as rounding error of the products, which are floats: a
  * part of a row that is orthogonal to the rows before it vanishes if it is shorter than 7e-4 of the row. */
 #define REST_LEAST 5e-7
-/* Multiplications between two polls. */
+/* Number of multiplications between two polls. */
 #define POLL_WORK ((size_t)1 << 18)
-/* In place of a rank: the call was cancelled. */
+/* Stands in place of a rank: the call was cancelled. */
 #define STOPPED SIZE_MAX
 
 /* A cached batch: rows[count], then coordinates[count][rank], in one allocation. */
@@ -122,7 +122,7 @@ typedef struct gram_job {
     size_t count;
 } gram_job;
 
-/* Products of row i with itself and the rows before it. */
+/* Computes the products of row i with itself and the rows before it. */
 static void run_products(void *state, size_t i, uint32_t thread)
 {
     const gram_job *job = state;

@@ -12,18 +12,18 @@ typedef struct xsmi_spans xsmi_spans;
 /* Bytes of cached coordinates; further batches are computed each time. */
 #define XSMI_SPANS_MOST ((size_t)256 << 20)
 
-/* `keep`: whether batches recur, so that caching their coordinates pays off. `data` must remain valid. */
+/* Makes the memory of such coordinates. `keep`: whether batches recur, so that caching their coordinates pays off.
+ * `data` must remain valid. */
 xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_kernels *kernels, bool keep,
                           xsmi_spans **out, xsm_error *err);
 void xsmi_spans_free(xsmi_spans *s);
-/* Coordinates [count][*rank] of the rows. Their products equal those of the rows up to 1e-6 of the rows' lengths;
- * linearly dependent rows (duplicates, rows of zeros), and rows with less than 7e-4 of their length outside of the span
- * of the others, make the rank less than count. Valid until the next call. Cached batches are found by all their rows,
- * in order. Others take O(count^2) products of rows, on the context's threads. */
+/* Sets *coordinates to the coordinates [count][*rank] of the rows. Their products equal those of the rows up to 1e-6 of
+ * the rows' lengths; linearly dependent rows (duplicates, rows of zeros), and rows with less than 7e-4 of their length
+ * outside of the span of the others, make the rank less than count. They are valid until the next call. Cached batches
+ * are found by all their rows, in order. Others take O(count^2) products of rows, on the context's threads. */
 xsm_status xsmi_spans_get(xsmi_spans *s, const uint64_t *rows, size_t count, const double **coordinates, size_t *rank,
                           xsm_error *err);
-/* The number of cached batches. Only tests call this: the cache changes no result, so nothing else shows that it works.
- */
+/* The number of cached batches. Only tests call this: the cache changes no result. */
 size_t xsmi_spans_kept(const xsmi_spans *s);
 
 #endif

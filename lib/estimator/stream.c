@@ -21,7 +21,8 @@ static size_t line_bytes(const xsm_state_tensor *t)
     return (size_t)t->width * (t->type == XSM_STATE_F64 || t->type == XSM_STATE_U64 ? 8 : 4);
 }
 
-/* Tensor number `index` of those by row; false after the last. Other tensors have no lines. */
+/* Gets tensor number `index` of the state; false after the last. A tensor that has no line for each row gets none
+ * here. */
 static bool by_row(const xsm_estimator *e, uint32_t index, xsm_state_tensor *t)
 {
     bool found = false;

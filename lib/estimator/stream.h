@@ -2,7 +2,7 @@
  * Rows of a stream: each batch brings features and labels, and they never form a dataset. State by row is stored by the
  * host's ids; a row without an id gets a slot that is reset for each batch.
  *
- * The estimator is bound to a dataset without rows, which has the classes.
+ * The estimator is bound to a dataset without rows, which only knows the classes.
  */
 #ifndef XSMI_STREAM_H
 #define XSMI_STREAM_H
@@ -19,7 +19,8 @@ struct xsmi_stream_rows {
 
 /* Stores a line of each tensor in its initial state. */
 xsm_status xsmi_stream_keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, xsm_error *err);
-/* The bytes of the lines of the first `ids` rows of all tensors; copies them to memory or, with `back`, from there. */
+/* xsmi_stream_bytes() returns the bytes of the lines of the first `ids` rows of all tensors; xsmi_stream_carry() copies
+ * them to memory or, with `back`, from there. */
 size_t xsmi_stream_bytes(const xsm_estimator *e, uint64_t ids);
 void xsmi_stream_carry(const xsm_estimator *e, uint64_t ids, unsigned char *memory, bool back);
 /* Checks a stream's batch except its features, and resets the state of rows without an id. */

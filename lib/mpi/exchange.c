@@ -1,12 +1,12 @@
-/* The collective calls by MPI, in pieces that its counts can say. */
+/* The collective calls of an xsm_comm by MPI, in pieces whose sizes fit MPI's counts. */
 #include "mpi/exchange.h"
 
 #include <sched.h>
 #include <string.h>
 #include <time.h>
 
-/* Tests before a rank that yields sleeps: who wakes gets a processor sooner than who has given one away. And for how
- * many nanoseconds. */
+/* A process that yields tests TESTS times, then sleeps for PAUSE nanoseconds: a process that wakes gets a processor
+ * sooner than one that has yielded. */
 #define TESTS 4
 #define PAUSE 20000
 
@@ -25,8 +25,8 @@ static int test_until_done(MPI_Request *begun)
     }
 }
 
-/* Ends a call that was begun. Open MPI hands a failure of such a call to the handler of MPI_COMM_WORLD, not to that of
- * the call's communicator, and the default one ends the job. */
+/* Waits for a call that was begun. Open MPI passes a failure of such a call to the error handler of MPI_COMM_WORLD, not
+ * to that of the call's communicator; the default handler would end the job. */
 static int wait_for(MPI_Request *begun)
 {
     MPI_Errhandler before;
@@ -88,10 +88,10 @@ int32_t xsmi_mpi_copy(const xsmi_mpi_way *way, void *data, size_t bytes, uint32_
     return 0;
 }
 
-/* Ranks that one MPI_Allgatherv() serves, which reads two arrays of as many counts. */
+/* The most processes that gather() takes: MPI_Allgatherv() needs two arrays with an entry for each. */
 #define RANKS_AT_ONCE 1024
 
-/* In one call. */
+/* Gathers the blocks in one call of MPI. */
 static int gather(const xsmi_mpi_way *way, const void *mine, void *all, const size_t *sizes, int rank, int ranks)
 {
     int counts[RANKS_AT_ONCE], starts[RANKS_AT_ONCE];

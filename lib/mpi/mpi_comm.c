@@ -1,4 +1,4 @@
-/* libxsoftmax-mpi: an MPI_Comm in, an xsm_comm out. */
+/* libxsoftmax-mpi: makes an xsm_comm from an MPI_Comm. */
 #define XSM_EXPERIMENTAL
 #include "base/base.h"
 #include "base/entry.h"
@@ -30,7 +30,7 @@ static MPI_Comm comm_of(void *user)
     return comm;
 }
 
-/* The functions of the table, and those of ranks that yield. */
+/* The functions of the table, for processes that yield while they wait and for others. */
 #define FUNCTIONS(suffix, yields)                                                                                      \
     static int32_t max_f32##suffix(void *user, float *values, size_t count)                                            \
     {                                                                                                                  \
@@ -56,7 +56,7 @@ static bool made_here(const xsm_comm *comm)
     return comm->max_f32 == max_f32 || comm->max_f32 == max_f32_yielding;
 }
 
-/* Whether the ranks of this machine are more than its processors; the same on all ranks. */
+/* Sets *yields to whether any machine has more processes of the group than processors: the same on all processes. */
 static int need_yield(MPI_Comm comm, int *yields)
 {
     MPI_Comm machine;
@@ -66,7 +66,7 @@ static int need_yield(MPI_Comm comm, int *yields)
     }
     failed = MPI_Comm_size(machine, &ranks);
     MPI_Comm_free(&machine);
-    /* The machine's processors, even if each rank is bound to some. */
+    /* All processors of the machine, even if each process is bound to some of them. */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     *yields = processors > 0 && ranks > processors;
     return failed ? failed : MPI_Allreduce(MPI_IN_PLACE, yields, 1, MPI_INT, MPI_MAX, comm);
@@ -107,7 +107,7 @@ static xsm_status check_comm(MPI_Comm comm, int *ranks, xsm_error *err)
     return XSM_OK;
 }
 
-/* The program's communicator, of which nothing is used but its duplicate. */
+/* Duplicates the program's communicator; the library uses only the duplicate. */
 static xsm_status duplicate(MPI_Comm given, MPI_Comm *own, xsm_error *err)
 {
     const int failed = MPI_Comm_dup(given, own);

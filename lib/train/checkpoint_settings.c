@@ -7,10 +7,10 @@
 #include "model/together.h"
 
 #define PREFIX XSMI_SETTINGS_PREFIX
-/* The numbers of rows and draws that distinguish two samplers. */
+/* How many rows and draws of each are hashed to tell samplers apart. */
 enum { PROBE_ROWS = 32, PROBE_DRAWS = 16 };
 
-/* A hash of a sampler's draws for some rows: a host's sampler may have been made elsewhere. */
+/* Returns a hash of a sampler's draws for some rows. A host's sampler may have been made with other options or rows. */
 static uint64_t probe(const xsm_estimator *e)
 {
     const xsm_sampler *s = e->sampling.sampler;
@@ -58,7 +58,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     const uint64_t hash = xsmi_dataset_fingerprint(t->train);
     XSMI_TRY(xsmi_go_on(t->context, err));
     XSMI_TRY(xsmi_settings_add_hash(s, PREFIX "data", hash, err));
-    /* The order of rows in a large file differs from that of the same rows in memory. */
+    /* A large file's rows are shuffled in another way than the same rows in memory. */
     size_t file = o->order == XSM_ORDER_SHUFFLE ? xsmi_dataset_order_bytes(t->train) : 0;
     if (file > 0) {
         XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "file_bytes", file, err));

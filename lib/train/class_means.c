@@ -7,12 +7,12 @@
  *     log P(k | x) = w_k . x + b_k + a term of x,
  *     w_k = (mu_k - m) / v,  b_k = (|m|^2 - |mu_k|^2) / (2v) + log share_k.
  *
- * Subtracting m from all means changes no probability, and leaves the digits of scores to what tells classes apart.
+ * Subtracting m from all means changes no probability, and makes scores small, so that rounding errors are small, too.
  *
  * The variance of rows about their means, over all features, would make scores much too large where features depend on
- * each other, as words do. v is chosen by the likelihood of some rows instead, each with its class counted and averaged
- * as if the row had been left out, among a sample of the other classes. Shares that say only which rows there happen to
- * be do harm: they count if that makes those rows more likely.
+ * each other, as words do. Instead, v is chosen by the likelihood of some rows, each with its class counted and
+ * averaged as if the row had been left out, among a sample of the other classes. The classes' shares are used only if
+ * they make those rows more likely: shares that come from the choice of the training rows would do harm.
  */
 #include "base/activity.h"
 #include "base/entry.h"
@@ -29,13 +29,13 @@
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/fit.h>
 
-/* The most rows by which the variance is chosen, and classes that each is compared with. */
+/* The most rows by which the variance is chosen, and the most classes that each row is compared with. */
 enum { ROWS = XSMI_MEANS_SAMPLE, CLASSES = XSMI_MEANS_SAMPLE };
 /* 1/v is searched between these powers of 2, in units of the reciprocal of the largest score for v = 1. */
 enum { EXPONENT_LEAST = -40, EXPONENT_MOST = 40, HALVINGS = 20 };
-/* Jobs over the classes, about. */
+/* Approximate number of jobs over the classes. */
 enum { JOBS = 256 };
-/* Rows of a class between two polls. */
+/* Number of rows of a class between two polls. */
 enum { ROWS_TOGETHER = 256 };
 
 /* A row with one of its labels. */
@@ -52,23 +52,23 @@ typedef struct means {
     const xsm_dataset *train;
     xsm_parameters to;
     uint64_t *starts, *rows;                /* [K+1], [labels]: class k has the rows rows[starts[k]..starts[k+1]) */
-    double *weights, *along, *square;       /* [K] of class k: the labels' weights; m.c and |c|^2, c = mu_k - m */
+    double *weights, *along, *square;       /* [K] of class k: its labels' weights; m.c; |c|^2 (c = mu_k - m) */
     double *mean, *sums;                    /* m; [threads, D] */
     double total, mean_square;              /* of the weights; |m|^2 */
-    uint32_t each, occurring;               /* classes of a job; those with a weight */
-    uint32_t classes[CLASSES], class_count; /* that samples are compared with */
-    double priors[CLASSES];                 /* the logarithms of their shares, or 0 */
+    uint32_t each, occurring;               /* classes of a job; number of classes with a weight */
+    uint32_t classes[CLASSES], class_count; /* the classes that samples are compared with */
+    double priors[CLASSES];                 /* the logarithms of these classes' shares, or 0 */
     sample *samples;                        /* [ROWS] */
     double *scores;                         /* [ROWS, CLASSES] for v = 1; -INFINITY for a label of the row */
     size_t sample_count;
     double precision; /* 1/v */
-    bool shares;      /* whether they count */
+    bool shares;      /* whether the classes' shares are used */
     double least;     /* the bias of classes without a weight */
 } means;
 
 /* -- means --------------------------------------------------------------------------------------------------------- */
 
-/* The weight of a row with one of its labels. */
+/* Returns the weight of a row with one of its labels. */
 static double weight_of(const xsm_dataset *d, uint64_t row, uint32_t class)
 {
     size_t count, at = 0;
@@ -98,7 +98,7 @@ static void list_rows(means *t)
         }
         xsmi_dataset_poll(d, i);
     }
-    memmove(t->starts + 1, t->starts, classes * sizeof *t->starts); /* back to where classes begin */
+    memmove(t->starts + 1, t->starts, classes * sizeof *t->starts); /* the starts have moved by one class */
     t->starts[0] = 0;
 }
 
@@ -109,7 +109,7 @@ static void add_row(const xsmi_features *x, double weight, double *sums)
     }
 }
 
-/* The mean of all rows, counted with their labels. */
+/* Computes m, the mean of all rows, each counted once for each label. */
 static xsm_status find_mean(means *t, xsm_error *err)
 {
     const xsm_dataset *d = t->train;
@@ -207,7 +207,7 @@ static void finish(void *state, size_t index, uint32_t thread)
 
 /* -- the variance -------------------------------------------------------------------------------------------------- */
 
-/* Chooses rows and classes at equal distances among all. */
+/* Chooses rows and classes at equal distances in the order of all. */
 static void choose_samples(means *t)
 {
     const uint64_t labels = t->starts[t->to.classes];
@@ -236,7 +236,7 @@ static void choose_samples(means *t)
     }
 }
 
-/* (x - m).c of a class. */
+/* Returns (x - m).c of a class. */
 static double dot(const means *t, const xsmi_features *x, double distance, const float *direction, uint32_t class)
 {
     const float *c = t->to.weight + class * t->to.class_step;
@@ -250,7 +250,7 @@ static double dot(const means *t, const xsmi_features *x, double distance, const
     return sum - t->along[class];
 }
 
-/* |x - m|^2; fills the direction of x - m if the row is dense. */
+/* Returns |x - m|^2; writes x - m to `direction` if the row is dense. */
 static double centre(const means *t, const xsmi_features *x, float *direction)
 {
     double sum = x->index ? t->mean_square : 0;
@@ -288,9 +288,10 @@ static void score(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* The log-likelihood of a sample, and its derivative by 1/v: its own score less the mean score by the probabilities.
- * The compared classes stand for all of them. A share `smooth` of the label is given to them, as Platt (1999) does, so
- * that there is a maximum where all samples are right. */
+/* Adds the log-likelihood of a sample to *sum, and its derivative by 1/v, which is its own score less the mean of the
+ * scores weighted by the probabilities, to *slope. The compared classes stand for all classes. They get a share
+ * `smooth` of the label, as in Platt (1999), so that there is a maximum even if all samples are classified
+ * correctly. */
 static void add_likelihood(const means *t, const sample *s, const double *scores, double smooth, double *sum,
                            double *slope)
 {
@@ -322,7 +323,7 @@ static void add_likelihood(const means *t, const sample *s, const double *scores
     *slope += s->weight * (target - expected / total);
 }
 
-/* The same for all samples. */
+/* Returns the log-likelihood of all samples, and sets *slope to its derivative. */
 static double likelihood(means *t, double precision, double smooth, double *slope)
 {
     double sum = *slope = 0;
@@ -333,7 +334,8 @@ static double likelihood(means *t, double precision, double smooth, double *slop
     return sum;
 }
 
-/* Finds the best 1/v, with the classes' shares or without, and that likelihood, which is concave in 1/v. */
+/* Finds the best 1/v, with the classes' shares or without, and sets *best to its log-likelihood, which is concave in
+ * 1/v. */
 static xsm_status search(means *t, bool shares, double largest, double smooth, double *best, xsm_error *err)
 {
     double low = ldexp(1, EXPONENT_LEAST) / largest, high = ldexp(1, EXPONENT_MOST) / largest, slope;
@@ -351,9 +353,9 @@ static xsm_status search(means *t, bool shares, double largest, double smooth, d
     return XSM_OK;
 }
 
-/* Chooses 1/v and whether shares count by the likelihood. Where no class has two rows nothing is known of v: then a row
- * that is the mean of its class is about as likely of it as of all others, if they are as far from it as rows are from
- * m. */
+/* Chooses 1/v, and whether shares are used, by the likelihood. If no class has two rows, the rows say nothing of v:
+ * then v is chosen so that a row at the mean of its class has a probability of about 1/2 if the classes' means are as
+ * far from m as rows are, in directions at right angles. */
 static xsm_status choose_precision(means *t, xsm_error *err)
 {
     double largest = 0, distance = 0, weight = 0, with, without;
@@ -419,9 +421,9 @@ static void release(const means *t)
     xsmi_release(ctx, t->scores, ROWS * CLASSES, sizeof *t->scores);
 }
 
-/* Refuses what float32 cannot hold, and chooses the bias of classes without a weight: the mean score of a row over
- * those that have one, by their shares, is that of their biases, whatever the row, so that one of them is always above
- * it. */
+/* Refuses weights and biases that float32 cannot hold, and chooses the bias of classes without a weight. The mean of a
+ * row's scores over the other classes, weighted by their shares, is the mean of their biases for every row, so one of
+ * these classes always has a score above that mean. */
 static xsm_status check_biases(means *t, xsm_error *err)
 {
     double mean = 0;

@@ -1,6 +1,6 @@
 /*
- * Full-batch training by libLBFGS on the whole objective. Reports and judges its iterations and, if rounding stops it
- * before the tolerance is reached, starts it once more.
+ * Full-batch training by libLBFGS on the whole objective. Reports its iterations, decides when it has converged and, if
+ * rounding stops it before the tolerance is reached, starts it once more.
  */
 #include "base/activity.h"
 #include "base/entry.h"
@@ -66,7 +66,7 @@ typedef struct fit {
     xsm_status status; /* what stopped the fit, or XSM_OK */
     xsm_error *err;
     xsm_metrics train_metrics, test_metrics;
-    uint64_t sample; /* training rows evaluated, 0 until they are */
+    uint64_t sample; /* number of training rows evaluated, 0 before the first evaluation */
 } fit;
 
 static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o, xsm_error *err)
@@ -269,7 +269,7 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
     t->best.x_norm = x_norm;
     t->best.gradient_norm = gradient_norm;
     t->best.step = step;
-    /* The slot has f of WINDOW iterations ago; the first iterations have none. */
+    /* `before` is f of WINDOW iterations ago, and undefined in the first iterations. */
     t->end = converged(t, t->done.iterations > WINDOW ? before : INFINITY) ? XSM_FIT_CONVERGED
              : t->done.iterations >= t->options.iterations                 ? XSM_FIT_ITERATIONS
                                                                            : XSM_FIT_UNFINISHED;
@@ -283,7 +283,7 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
 static bool stationary(const fit *t)
 {
     bool fell = t->done.iterations > 0 && t->best.gradient_norm <= SMALL_GRADIENT * t->first_norm;
-    /* Or: changing every weight by as much as it has changed would gain little at most. */
+    /* Or changing every weight by as much as it has changed would reduce f by little. */
     return fell || t->best.gradient_norm * (1 + t->best.x_norm) <= SMALL_GAIN * fabs(t->best.f);
 }
 
@@ -311,8 +311,8 @@ static xsm_status minimise(fit *t, xsm_error *err)
             t->end = XSM_FIT_CONVERGED;
             return XSM_OK;
         }
-        /* The line search found no better point. Rounding may have spoilt the pairs: starts again along the
-         * gradient. */
+        /* The line search found no better point. Rounding may have spoilt the stored pairs of L-BFGS: starts again
+         * along the gradient. */
         if (t->done.iterations == before) {
             break;
         }

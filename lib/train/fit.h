@@ -1,5 +1,5 @@
 /*
- * What the choice of how to train knows of fits to all rows at once.
+ * What other floors need to know of training on all rows at once.
  */
 #ifndef XSMI_FIT_H
 #define XSMI_FIT_H
@@ -8,10 +8,10 @@
 
 #include <xsoftmax/fit.h>
 
-/* The most rows by which the variance of class means is chosen, and classes that each of them is compared with. */
+/* The most rows by which class_means.c chooses the variance, and the most classes that each row is compared with. */
 enum { XSMI_MEANS_SAMPLE = 512 };
 
-/* Of L-BFGS: XSM_ERROR_UNSUPPORTED, with what is accepted instead, in builds without libLBFGS. */
+/* Fails with XSM_ERROR_UNSUPPORTED, and says what is accepted instead, in builds without libLBFGS. */
 xsm_status xsmi_fit_check(xsm_error *err);
 
 #endif

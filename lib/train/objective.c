@@ -3,8 +3,8 @@
  *
  * The estimator computes a tile's coefficients. The kernels that update weights sum its part of the gradient in
  * float32, in pieces: runs of the tile's rows, each with its own matrix, times ranges of classes. Then the matrices are
- * added to the gradient in double, run by run, and set to zeros. The cuts of rows and classes depend on the shape of
- * the problem alone, so the sums have the same bits on any number of threads. A run is short enough that rounding in
+ * added to the gradient in double, run by run, and set to zeros. Where rows and classes are cut depends only on the
+ * shape of the problem, so the sums have the same bits on any number of threads. A run is short enough that rounding in
  * float32 remains small compared with that of the scores (logits).
  */
 #include "train/objective.h"
@@ -69,7 +69,7 @@ void xsmi_objective_free(xsmi_objective *o)
     }
 }
 
-/* The shapes of the matrices, and how they are cut. */
+/* Sets the shapes of the matrices, and how they are cut. */
 static void set_shape(xsmi_objective *o)
 {
     const xsm_model *m = o->model;
@@ -318,7 +318,7 @@ static xsm_status start(xsmi_objective *o, const double *x, double *gradient, xs
     return XSM_OK;
 }
 
-/* Adds the gradient of a tile whose coefficients are there. */
+/* Adds the gradient of a tile whose coefficients are computed. */
 static xsm_status add_tile(xsmi_objective *o, xsm_error *err)
 {
     const size_t classes = o->model->classes;

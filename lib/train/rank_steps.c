@@ -1,8 +1,9 @@
 /*
- * Steps of one row each over ranks, in blocks of steps that share no class and no row. The steps of a block do not
- * depend on each other: each rank scores those of their classes that it has, one exchange gives all ranks all scores,
- * and each computes all coefficients and changes the weights of its own classes. A step that lists a class of an
- * earlier one begins the next block. All ranks list the same classes, and so find the same blocks.
+ * Steps of one row each on a model whose classes are divided among processes, in blocks of steps that share no class
+ * and no row. The steps of a block do not depend on each other: each process scores those of their classes that it has,
+ * one exchange gives all processes all scores, and each computes all coefficients and changes the weights of its own
+ * classes. A step that lists a class of an earlier step begins the next block. All processes list the same classes, and
+ * so make the same blocks.
  */
 #include "train/rank_steps.h"
 
@@ -15,12 +16,12 @@
 #include <string.h>
 
 enum {
-    STEPS_MOST = 512,         /* of a block: an exchange then takes longer than its latency */
+    STEPS_MOST = 512,         /* of a block: with so many, an exchange takes longer than its latency */
     ENTRIES_MOST = 1 << 15,   /* of the lists of a block, unless one step has more */
-    SOLVED = XSMI_SOLVE_LANES /* steps in one call of the estimator, each an equation for the solver of some */
+    SOLVED = XSMI_SOLVE_LANES /* steps in one call of the estimator; some estimators solve an equation for each */
 };
 
-/* A class that the block of that number lists. */
+/* A class that block number `block` lists. */
 typedef struct seen {
     uint32_t class, block;
 } seen;
@@ -32,11 +33,11 @@ struct xsmi_rank_steps {
     xsm_gradient *block;   /* the steps of a block */
     uint32_t most;         /* such steps */
     uint32_t number, bits; /* number: of the block */
-    unsigned char *memory; /* of what follows */
+    unsigned char *memory; /* the memory of the following members */
     size_t bytes;
     seen *table;     /* [1 << bits] open addresses */
-    float *numbers;  /* what is sent: of each step the scores and, with a bias, those without it */
-    float *scratch;  /* [width] coefficients of this rank's classes */
+    float *numbers;  /* what is sent: for each step the scores and, with a bias, the scores without it */
+    float *scratch;  /* [width] coefficients of this process's classes */
     double *shrinks; /* [width] */
 };
 
@@ -64,7 +65,7 @@ xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err)
     }
     xsmi_arena arena = {t->memory, 0};
     divide(t, &arena);
-    t->number = UINT32_MAX; /* the next clears the table */
+    t->number = UINT32_MAX; /* the next block clears the table */
     XSMI_TRY(xsmi_estimator_reserve(t->estimator, t->block, t->most, 1, false, err));
     return xsmi_gradient_reserve_own(t->block, t->most, err);
 }
@@ -107,7 +108,7 @@ static const xsm_model *whole_of(const xsmi_rank_steps *t)
     return t->estimator->model;
 }
 
-/* Where a class of the block is, or would be. */
+/* Returns the entry of a class of the block, or the free entry for it. */
 static seen *find(const xsmi_rank_steps *t, uint32_t class)
 {
     const uint32_t mask = (UINT32_C(1) << t->bits) - 1;
@@ -137,7 +138,7 @@ static void begin_block(xsmi_rank_steps *t)
     }
 }
 
-/* Makes a block of the steps from `first` on, one at least. Returns their number. */
+/* Makes a block of steps from `first` on, at least one. Returns their number. */
 static uint32_t fill(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint64_t end)
 {
     uint32_t n = 0;
@@ -161,7 +162,7 @@ static xsmi_features features_of(const xsmi_rank_steps *t, uint32_t k)
     return xsmi_dataset_features(t->estimator->train, t->block->example[k].row);
 }
 
-/* Scores this rank's classes of step k, and prefetches those of the next of n steps. */
+/* Scores this process's classes of step k, and prefetches those of the next of n steps. */
 static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha)
 {
     const xsm_gradient *g = t->block;
@@ -175,7 +176,8 @@ static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha
     xsmi_divided_score_own(t->estimator, t->block, k, alpha, &next);
 }
 
-/* Copies the scores of n steps, and with a bias those without it, to what is sent, or back. Returns how many. */
+/* Copies the scores of n steps, and with a bias the scores without it, to what is sent, or back. Returns how many
+ * numbers. */
 static size_t move(const xsmi_rank_steps *t, uint32_t n, bool back)
 {
     const xsm_gradient *g = t->block;
@@ -189,7 +191,7 @@ static size_t move(const xsmi_rank_steps *t, uint32_t n, bool back)
     return count;
 }
 
-/* The scores of n steps, on all ranks. */
+/* Computes the scores of n steps, for all processes. */
 static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint32_t n, xsm_error *err)
 {
     for (uint32_t k = 0; k < n; k++) {
@@ -200,7 +202,7 @@ static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint6
     return XSM_OK;
 }
 
-/* Changes the weights of this rank's classes by step k of the block, step s of the list. */
+/* Changes the weights of this process's classes by step k of the block, step s of the list. */
 static void change(const xsmi_rank_steps *t, const xsmi_step_list *list, uint32_t k, uint64_t s)
 {
     const xsm_gradient *g = t->block;
@@ -225,7 +227,7 @@ static void change(const xsmi_rank_steps *t, const xsmi_step_list *list, uint32_
     }
 }
 
-/* Takes n steps, whose scores are there. Returns the first that was not finite, or UINT64_MAX. */
+/* Takes n steps whose scores are computed. Returns the first that was not finite, or UINT64_MAX. */
 static uint64_t take(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint32_t n, double *losses)
 {
     xsm_gradient *g = t->block;

@@ -1,7 +1,7 @@
 /*
- * Steps in blocks. The steps of a block share no class and no row. Therefore all of them can be scored, then all their
- * coefficients computed in one call of the estimator, then all their rows of weights changed. The cost of a call is
- * shared, and estimators can work on several steps at once. Meanwhile the memory for later steps is prefetched.
+ * Takes steps in blocks. The steps of a block share no class and no row. Therefore it can score all of them, then
+ * compute all their coefficients in one call of the estimator, then change all their rows of weights. The cost of a
+ * call is shared, and estimators can work on several steps at once. Meanwhile the memory for later steps is prefetched.
  */
 #include "train/steps.h"
 
@@ -10,14 +10,15 @@
 #include <string.h>
 
 enum {
-    BLOCK = XSMI_SOLVE_LANES, /* the most steps of a block, each an equation for the solver of some estimators */
+    BLOCK = XSMI_SOLVE_LANES, /* the most steps of a block; some estimators solve an equation for each */
     COMING = 2 * BLOCK,       /* steps of a block, and those ahead of them */
     /* Bytes of the dense steps ahead that are prefetched: they should stay in the first cache. */
     AHEAD_BYTES = 12 << 10,
     AHEAD_LEAST = 2,   /* steps */
     SOLVED_LEAST = 4,  /* with a solver */
     CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of their number */
-    /* Rows that are prefetched while a solver computes coefficients: features' rests, features, and weights. */
+    /* Most rows that are prefetched while a solver computes coefficients: the rests of features, features, and
+     * weights. */
     QUEUED_MOST = 2 * BLOCK + CLASSES_MOST,
     /* Bytes that stay in a cache without prefetches: prefetching the lines of a sparse step costs a fifth of it on
      * Bibtex. */
@@ -33,12 +34,12 @@ struct xsmi_stepper {
     uint32_t most;    /* steps of a block */
     uint32_t ahead;   /* steps whose memory is prefetched while earlier ones are taken, at least as many */
     bool far_rows;    /* sparse rows do not stay in a cache */
-    bool far_weights; /* nor do the weights for sparse rows */
+    bool far_weights; /* the weights for sparse rows do not stay in a cache */
 };
 
-/* A solver needs some steps at once. Others of dense rows are best taken one by one: a row then stays in the first
- * cache from its score to its change, and memory is busy evenly. But steps that take little memory share the cost of a
- * call. */
+/* Chooses the size of blocks. A solver needs several steps at once. Other steps with dense rows are best taken one by
+ * one: a row then stays in the first cache from its score to its change, and memory is busy evenly. But steps that take
+ * little memory are taken together, to share the cost of a call. */
 static void choose_blocks(xsmi_stepper *t)
 {
     const xsm_estimator *e = t->estimator;
@@ -127,7 +128,7 @@ static xsmi_features features_at(const run *r, uint64_t i)
     return xsmi_dataset_features(r->stepper->estimator->train, r->drawn->example[step_at(r, i)].row);
 }
 
-/* The memory that step i of the run will read, if there is such a step. */
+/* Returns the memory that step i of the run will read; nothing after the last step. */
 static xsmi_upcoming upcoming_at(const run *r, uint64_t i)
 {
     xsmi_upcoming upcoming = {NULL, 0, NULL, SIZE_MAX};
@@ -141,7 +142,8 @@ static xsmi_upcoming upcoming_at(const run *r, uint64_t i)
     return upcoming;
 }
 
-/* The memory of a dense step that was looked up and that is not COMING steps behind the last of those. */
+/* Returns the memory of a dense step that was looked up, and that is less than COMING steps before the last such
+ * step. */
 static const xsmi_upcoming *coming_at(const run *r, uint64_t i)
 {
     return &r->coming[i % COMING];
@@ -173,15 +175,15 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* The numbers of each row of a dense step that are prefetched while an earlier one is scored. The others, the rests,
- * follow while rows change; those of the features while a solver computes coefficients, if there is one. The memory
- * should be busy all the time, but a processor drops prefetches that come faster than memory serves them. */
+/* Returns how many numbers of each row of a dense step are prefetched while an earlier step is scored. The rests of the
+ * rows follow while rows change; the rests of the features while a solver, if there is one, computes coefficients. The
+ * memory should be busy all the time, but a processor drops prefetches that come faster than memory serves them. */
 static size_t scoring_share(const run *r)
 {
     return r->stepper->optimizer->model->features / 2 / XSMI_PARTIALS * XSMI_PARTIALS;
 }
 
-/* Prefetches the numbers from..to of some rows in turn: row by row they would arrive at half the rate. */
+/* Prefetches the numbers from..to of several rows in turn: row after row they would arrive at half the rate. */
 XSMI_PREFETCHER void fetch_in_turn(const size_t rows, const float *const *row, size_t from, size_t to)
 {
     enum { LINES = 8 * XSMI_LINE };
@@ -201,7 +203,7 @@ XSMI_PREFETCHER void fetch_in_turn(const size_t rows, const float *const *row, s
 }
 
 /* Prefetches the numbers from..to of a dense step's weights, and of its features if `x` is not NULL, three rows in
- * turn: of more rows some lines would be dropped. */
+ * turn: with more rows, some prefetches would be dropped. */
 XSMI_PREFETCHER void fetch_numbers(const xsm_model *m, const xsmi_upcoming *upcoming, const float *x, size_t from,
                                    size_t to)
 {
@@ -334,9 +336,9 @@ static uint64_t fill(const run *r, uint64_t i)
     return n;
 }
 
-/* Puts the rows of dense steps behind those of the block of n that begins with step i into a solver's queue: the rests
- * of the features, then the first numbers of all rows, once more, if `again`: those were prefetched a moment ago, and
- * some prefetches were dropped. */
+/* Puts the rows of the dense steps that follow the block of n steps from step i on into a solver's queue: the rests of
+ * the features, then, if `again`, the first numbers of all rows once more, because some of their prefetches were
+ * dropped. */
 static void queue_rows(const run *r, uint64_t i, uint64_t n, bool again, const float **rows, xsmi_prefetch_queue *queue)
 {
     const xsm_model *m = r->stepper->optimizer->model;
@@ -399,7 +401,7 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
         queue_rows(r, i, n, again, rows, &queue);
     }
     g->work.upcoming = queues ? &queue : NULL;
-    /* One call for all steps with the same rate. */
+    /* Makes one call for all steps with the same rate. */
     for (uint64_t k = 0, end; k < n; k = end) {
         const double eta = list->etas[step_at(r, i + k)];
         for (end = k + 1; end < n && list->etas[step_at(r, i + end)] == eta; end++) {
@@ -449,7 +451,7 @@ uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uin
     r.losses = losses;
     r.count = count;
     r.block = t->blocks[thread];
-    r.known = 0; /* nothing of `coming` is set */
+    r.known = 0; /* no entry of `coming` is set */
     const bool sparse = t->estimator->train->sparse;
     if (!sparse) {
         look_up(&r, t->ahead, scoring_share(&r));

@@ -9,16 +9,16 @@
 
 /* The steps to take. */
 typedef struct xsmi_step_list {
-    const xsm_gradient *drawn; /* the lists of all steps; each row once */
+    const xsm_gradient *drawn; /* the lists of all steps; each row occurs once */
     double *alphas;            /* [steps+1] the model's alpha before each step and after the last */
     const double *etas;        /* [steps] */
-    uint64_t taken;            /* by the optimizer, before the list */
+    uint64_t taken;            /* steps that the optimizer has taken before the list */
 } xsmi_step_list;
 
 typedef struct xsmi_stepper xsmi_stepper;
 
-/* Makes what takes the estimator's steps on the optimizer's model, on up to the context's number of threads at a
- * time. */
+/* Makes an object that takes the estimator's steps on the optimizer's model, on up to the context's number of threads
+ * at a time. */
 xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err);
 void xsmi_stepper_free(xsmi_stepper *t);
 /* Takes the steps order[0..count) of a list, or 0..count if order is NULL, and writes the loss of step s to losses[s].

@@ -22,9 +22,9 @@
 
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
-/* How many rows ahead of a single step prefetching begins, and for how many features of a row at most. Of each feature
- * two cache lines of weights are prefetched, which should fit into the first or second cache beside the present row's.
- */
+/* How many rows ahead of a single step prefetching begins, and for at most how many features of a row. For each
+ * feature, two cache lines of weights are prefetched, which should fit into the first or second cache beside the
+ * present row's. */
 enum { ROWS_AHEAD = 3, FEATURES_AHEAD = 512 };
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
@@ -107,7 +107,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
     XSMI_TRY(xsmi_trainer_agree(model, &o, err));
-    XSMI_TRY(o.test ? xsmi_together_rows(model, o.test, false, err) : XSM_OK); /* an evaluation does so later */
+    XSMI_TRY(o.test ? xsmi_together_rows(model, o.test, false, err) : XSM_OK); /* otherwise done by an evaluation */
     XSMI_TRY(xsmi_model_check_rows(model, o.test, "the test rows", err));
     XSMI_TRY(xsmi_model_check_labels(model, o.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
@@ -221,7 +221,7 @@ static uint64_t steps_per_epoch(const xsm_trainer *t)
     return t->rows / t->options.batch + (t->rows % t->options.batch != 0);
 }
 
-/* The mean weight of the rows. */
+/* Returns the mean weight of the rows. */
 static double mean_weight(const xsm_trainer *t)
 {
     const xsm_dataset *d = t->estimator->train;
@@ -308,7 +308,7 @@ static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_
 /* Computes the order of the rows in an epoch. */
 static xsm_status order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order, xsm_error *err)
 {
-    /* An estimator of joint batches has the batches of the first epoch in every epoch. */
+    /* An estimator with joint batches has the batches of the first epoch in every epoch. */
     bool fixed = xsmi_estimator_is_joint(t->estimator, t->options.batch);
     for (uint64_t i = 0; i < t->rows; i++) {
         order[i] = i;
@@ -325,7 +325,7 @@ static xsm_status order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *ord
     return XSM_OK;
 }
 
-/* Computes the order of the next epoch, beside the last window of this one. */
+/* Computes the order of the next epoch while the last window of this one runs. */
 static void order_ahead(void *state)
 {
     xsm_trainer *t = state;
@@ -382,10 +382,10 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     xsmi_together_begin(t->model); /* no step of the window has been taken */
     uint64_t failed;
     xsmi_activity shield;
-    xsmi_shield(&shield, t->context); /* steps of a window end in any order */
+    xsmi_shield(&shield, t->context); /* the steps of a window end in any order, so it is not cancelled */
     xsm_status status = xsmi_window_run(t->window, &now, &next, &t->done.loss_sum, &failed, err);
     xsmi_unshield(&shield);
-    /* Steps of a window that failed later are not counted. */
+    /* The steps after the failed one are not counted, even if they were taken. */
     const bool taken = failed != UINT64_MAX && failed > 0;
     t->model->apart |= divided && taken && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
     if (t->marks) {
@@ -411,7 +411,7 @@ static void prefetch_rows(const xsm_trainer *t)
     const xsm_model *m = t->model;
     const uint64_t *rows = t->sequence.now + t->done.rows, left = t->rows - t->done.rows;
     if (t->options.batch > 1 || !d->sparse || m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
-        xsmi_model_is_divided(m) || left <= ROWS_AHEAD) { /* a layer's matrix has no lines of features */
+        xsmi_model_is_divided(m) || left <= ROWS_AHEAD) { /* the matrix of a layer has no row for each feature */
         return;
     }
     const uint64_t last = rows[ROWS_AHEAD], middle = rows[ROWS_AHEAD - 1];
@@ -438,7 +438,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     xsm_batch batch = xsm_batch_rows(t->train, t->sequence.now + t->done.rows, count);
     double eta = eta_at(t, t->done.epoch, t->done.rows);
     xsmi_activity shield;
-    /* A gradient that is computed again must be the same one, and a small step is taken as a whole. */
+    /* A cancelled step is taken again, so its gradient must then be the same. A small step is not cancelled. */
     const bool changes = t->estimator->ops.state_tensor != NULL, small = count < XSMI_UNDO_ROWS;
     if (changes) {
         xsmi_shield(&shield, t->context);
@@ -450,7 +450,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     if (status == XSM_OK) {
         prefetch_rows(t);
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
-        t->estimator->position -= status == XSM_CANCELLED ? count : 0; /* the same gradient again */
+        t->estimator->position -= status == XSM_CANCELLED ? count : 0; /* so that the same gradient is computed again */
     }
     if (changes || small) {
         xsmi_unshield(&shield);
@@ -503,9 +503,10 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
     return xsmi_estimator_check_rows_kept(e, err);
 }
 
-/* Whether the run can go on. On a divided model the ranks agree on that before an epoch begins and before it ends,
- * where evaluations and callbacks follow. Within an epoch a rank that cannot, or whose last step or callback ended the
- * run, takes part in the others' first agreement of their next step, before which a step changes nothing. */
+/* Checks that the run can go on. On a divided model, the processes agree on that before an epoch begins and before it
+ * ends, where evaluations and callbacks follow. Within an epoch, a process that cannot go on, or whose last step or
+ * callback ended the run, takes part in the first agreement of the others' next step; before it, a step changes
+ * nothing. */
 static xsm_status check_go_on(xsm_trainer *t, xsm_error *err)
 {
     xsm_status status = xsmi_go_on(t->context, err);
@@ -548,8 +549,8 @@ static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, x
     return XSM_OK;
 }
 
-/* The end of a step. If it has failed in a process whose weights have not changed, although those of others may have,
- * the model is apart everywhere, also if they agree on another process's status. */
+/* Ends a step. If memory or the runner failed on a process, whose weights then have not changed although those of
+ * others may have, the model is marked `apart` on all processes, even if they agree on another process's status. */
 static xsm_status end_step(xsm_trainer *t, xsm_status status, xsm_error *err)
 {
     return xsmi_together_end_step(t->model, status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER, status, err);

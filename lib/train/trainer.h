@@ -24,9 +24,9 @@ typedef struct xsmi_trainer_sequence {
     uint64_t ahead; /* the epoch of `next`, or UINT64_MAX */
 } xsmi_trainer_sequence;
 
-/* What has been done: with the model, what a checkpoint restores. */
+/* The progress of the run. A checkpoint restores it, with the model. */
 typedef struct xsmi_trainer_done {
-    uint64_t epoch; /* complete ones */
+    uint64_t epoch; /* complete epochs */
     uint64_t rows;  /* of the current epoch */
     uint64_t steps, examples;
     double loss_sum; /* of the current epoch */
@@ -41,12 +41,12 @@ typedef struct xsmi_trainer_report {
     bool running;               /* the callback is running for it */
     double last_call, interval; /* seconds between two calls of the callback within an epoch; 0 = after every step */
     xsm_metrics train, test;
-    uint64_t sample; /* training rows evaluated, 0 until they are */
+    uint64_t sample; /* number of training rows evaluated, 0 before the first evaluation */
 } xsmi_trainer_report;
 
 struct xsm_trainer {
     xsm_context *context;
-    /* References, also options.test. */
+    /* References; options.test is one, too. */
     xsm_model *model;
     const xsm_dataset *train;
     xsm_estimator *estimator;
@@ -64,25 +64,25 @@ struct xsm_trainer {
     xsmi_trainer_sequence sequence;
     xsmi_trainer_done done;
     xsmi_trainer_report report;
-    bool running; /* xsm_trainer_run() is */
-    bool freed;   /* by its own callback: to be released when the run has ended */
+    bool running; /* xsm_trainer_run() is running */
+    bool freed;   /* its own callback has freed it: it is released when the run ends */
 };
 
-/* Checks schedule, factor (0: the default) and order. */
+/* Checks the schedule, its factor (0: the default) and the order. */
 xsm_status xsmi_trainer_check_schedule(const xsm_trainer_options *o, xsm_error *err);
-/* The options with their defaults, checked against the estimator; `given` may be NULL. */
+/* Sets *o to the options with their defaults, checked against the estimator; `given` may be NULL. */
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
                                      xsm_error *err);
 /* Makes the schedule count each pass as `stretch` passes, so that a run of few epochs has the schedule of a long
  * one. */
 void xsmi_trainer_stretch(xsm_trainer *t, double stretch);
-/* Makes the trainer mark (model.h) the weights that its steps may change. Returns false, and marks nothing, if it uses
- * batches, or the model is divided. `marks` is borrowed. */
+/* Makes the trainer mark (model.h) the weights that its steps may change. Returns false, and marks nothing, if the
+ * trainer uses batches or the model is divided. `marks` is borrowed. */
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks);
-/* The share of the coefficients of all steps so far that were used: for a sifted gradient those that are not 0, for a
- * search those listed, otherwise all. */
+/* Returns the share of the coefficients of all steps so far that were used: of a sifted gradient those that are not 0,
+ * of a search those listed, otherwise all. */
 double xsmi_trainer_active(const xsm_trainer *t);
-/* Refuses a trainer whose objects were bound to something else in the meantime. */
+/* Fails if one of the trainer's objects was bound to something else in the meantime. */
 xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err);
 /* Sorts the rows into the order of the current epoch. */
 xsm_status xsmi_trainer_order_rows(xsm_trainer *t, xsm_error *err);

@@ -43,14 +43,14 @@ typedef struct contents {
     xsmi_settings settings;
     uint64_t counters[COUNTERS];
     double sums[SUMS];
-    xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
+    xsmi_tensor *tensors;     /* [capacity]; from number 2 on, `data` is borrowed from the states */
     char (*names)[NAME_SIZE]; /* [capacity] */
-    xsmi_division *divisions; /* [capacity] what `data` has of each */
+    xsmi_division *divisions; /* [capacity] which part of each tensor `data` has */
     size_t count, capacity;
     size_t optimizer;    /* the first tensor of the optimizer */
     size_t search;       /* the first tensor of an estimator's search */
-    const void **found;  /* [capacity] the file's data of each, in the same order */
-    xsm_index **indexes; /* [capacity] made from them */
+    const void **found;  /* [capacity] the file's data of each tensor, in the same order */
+    xsm_index **indexes; /* [capacity] indexes made from these data */
 } contents;
 
 static void forget_search(const xsm_trainer *t)
@@ -78,7 +78,7 @@ static void contents_free(contents *c)
 
 enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
 
-/* The states' tensors, one after another, and what this rank has of them. */
+/* Gets the states' tensors, one after another, and which part of them this process has. */
 static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor,
                                xsmi_division *division, bool *found, xsm_error *err)
 {
@@ -185,7 +185,7 @@ static xsm_status fail_null(const xsm_trainer *t, const char *function, xsm_erro
     return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, t ? "the path" : "the trainer");
 }
 
-/* Numbers in a line, and those of all lines, or of this rank's. */
+/* Return how many numbers a line has, and how many this process has in all of its lines. */
 static uint64_t width_of(const xsmi_tensor *t)
 {
     return t->rank > 1 ? t->shape[1] : 1;
@@ -201,7 +201,7 @@ static uint64_t numbers_of(const xsm_trainer *t, const contents *c, size_t index
                      (division->by == XSMI_LINES ? t->model->part.end - t->model->part.first : tensor->shape[0]);
 }
 
-/* The number in a tensor of the file that is number i of what was read of it. */
+/* Returns where number i of what was read of a tensor is in the file's tensor. */
 static uint64_t number_at(const xsmi_tensor *t, uint64_t i)
 {
     const size_t each = xsmi_dtype_size(t->dtype), kept = (t->part.to - t->part.from) / each;
@@ -280,7 +280,7 @@ xsm_status xsm_trainer_checkpoint_to(xsm_trainer *t, const xsm_storage *storage,
 
 /* -- resuming ------------------------------------------------------------------------------------------------------ */
 
-/* What decides which part of a tensor is read: this rank's, of weights and of other tensors that are divided. */
+/* What decides which part of a tensor is read: of weights and of other divided tensors, this process's part. */
 typedef struct chooser {
     const xsm_model *model;
     const contents *contents;
@@ -327,7 +327,7 @@ static xsm_status find(const contents *c, const xsmi_tensor *expected, const xsm
     return check_finite(t, xsmi_tensor_kept(t) / xsmi_dtype_size(t->dtype), c->path, err);
 }
 
-/* Checks numbers of an optimizer, its tensor `index`. */
+/* Checks the numbers of tensor `index` of an optimizer. */
 static xsm_status check_memory(const xsm_optimizer *o, size_t index, const xsmi_tensor *t, const char *path,
                                xsm_error *err)
 {
@@ -366,7 +366,7 @@ static xsm_status check_unknown(const contents *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Lengths of rows of weights: both tensors or none. */
+/* Finds the lengths of rows of weights: the file must have both tensors or none. */
 static xsm_status find_lengths(const contents *c, uint32_t classes, const double **squares, const uint64_t **ages,
                                xsm_error *err)
 {
@@ -419,7 +419,7 @@ static void put_state(const xsmi_tensor *state, const xsmi_division *division, c
     }
 }
 
-/* Rows with other features than the checkpoint's are told by the first that differs. */
+/* Checks that the rows have the checkpoint's features; the error names the first that differs. */
 static xsm_status check_features(const xsm_trainer *t, const contents *c, xsm_error *err)
 {
     xsmi_schema *theirs = NULL;
@@ -431,7 +431,7 @@ static xsm_status check_features(const xsm_trainer *t, const contents *c, xsm_er
     return status;
 }
 
-/* Checks everything before it changes anything; restoring the model is the last step that can fail, on all ranks
+/* Checks everything before it changes anything; restoring the model is the last step that can fail, on all processes
  * together. */
 static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_host_tensors *host, xsm_error *err)
 {

@@ -4,15 +4,16 @@
  * A step reads and writes the rows of weights of its few classes and the estimator's state for its example. Two steps
  * of a window that share no class, not even through other steps, can run at the same time; all others must keep their
  * order. Therefore the steps are cut into connected components (union-find over the classes that they use), and each
- * component runs on one thread in order. The result equals running all steps in order, bit for bit, for every number of
- * threads. With many classes the components are small; if one has most of the steps, the window runs on the caller's
+ * component runs on one thread in order. The result has the same bits as running all steps in order, for every number
+ * of threads. With many classes the components are small; if one has most of the steps, the window runs on the caller's
  * thread.
  *
- * Drawing and cutting need no weights. With threads, the next window is planned beside the steps of the current one,
+ * Drawing and cutting need no weights. With threads, the next window is planned while the steps of the current one run,
  * and the first window of the next epoch together with the order of its rows.
  *
- * On a model whose classes are divided among ranks these agree once a window, and take the steps on the caller's thread
- * (rank_steps.c). Their windows are those of one process, which scales the weights between windows.
+ * On a model whose classes are divided among processes, the processes agree once in each window, and take the steps on
+ * the caller's thread (rank_steps.c). Their windows are the same as those of one process, because scales are multiplied
+ * into the weights between windows.
  */
 #include "train/window.h"
 
@@ -23,7 +24,7 @@
 #include <string.h>
 
 enum {
-    STEPS_MOST = 8192,   /* enough that the start of the threads does not matter */
+    STEPS_MOST = 8192,   /* so many that starting the threads costs little */
     STEPS_LEAST = 64,    /* fewer are not worth starting threads for */
     SELECT_PIECE = 512,  /* steps whose classes one job draws */
     LANES_A_THREAD = 16, /* so that no thread waits long for one that plans, or that the system interrupts */
@@ -32,7 +33,7 @@ enum {
 };
 
 #define NONE UINT16_MAX
-/* Multiplications of the scores of a window: some hundredths of a second. */
+/* Number of multiplications for the scores of a window: they take some hundredths of a second. */
 #define WORK_MOST 5e7
 
 typedef struct lane {
@@ -57,7 +58,7 @@ struct xsmi_window {
     xsmi_stepper *stepper;        /* NULL with `ranks` */
     xsmi_rank_steps *ranks;       /* of a divided model, or NULL */
     uint64_t bindings;            /* of the estimator, when the following members were made for it */
-    uint64_t steps;               /* the most in a window */
+    uint64_t steps;               /* most steps of a window */
     plan plans[2];                /* of the window being run, and of the next */
     uint32_t now;                 /* index of the present plan */
     const xsmi_window_rows *next; /* of the call that runs */
@@ -114,7 +115,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     const uint32_t classes = e->model->classes;
     uint64_t steps = classes / (8 * e->width);
     w->steps = XSMI_CLAMP(steps, STEPS_LEAST, STEPS_MOST);
-    /* A run can be cancelled between two windows. */
+    /* A run is only cancelled between windows, so windows must be short. */
     const double entries = e->train->sparse ? (double)e->train->offsets[e->train->rows] / (double)e->train->rows
                                             : (double)e->train->features;
     const double most = WORK_MOST / ((entries + 1) * (double)e->width);
@@ -123,7 +124,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
     bool whole = w->losses && w->list.alphas;
-    /* Classes that share a slot count as one class: there are few such classes, and none if there are few classes. */
+    /* Classes that share a slot count as one class: few classes do, and none if there are few classes. */
     for (w->slots = 1; w->slots < classes && w->slots < 8 * w->steps * e->width; w->slots *= 2) {
     }
     if (w->threads > 1) {
@@ -227,15 +228,15 @@ static uint32_t root_of(uint32_t *parent, uint32_t s)
     return s;
 }
 
-/* The number of steps of lane t. It decreases, to the mean over the number of lanes, so that all threads end at nearly
- * the same time. */
+/* Returns the number of steps of lane t. Later lanes have fewer steps, so that all threads end at nearly the same
+ * time. */
 static uint32_t lane_size(const xsmi_window *w, uint32_t count, uint32_t t)
 {
     const uint64_t lanes = w->lane_count, parts = 2 * (lanes - t) - 1; /* of lanes^2 */
     return (uint32_t)((count * parts + lanes * lanes - 1) / (lanes * lanes));
 }
 
-/* Cuts a window's steps into lanes; returns false if one thread would do nearly all of the work. */
+/* Cuts a window's steps into lanes; returns false if one lane would have nearly all of the work. */
 static bool cut(xsmi_window *w, plan *p)
 {
     const xsm_gradient *list = p->drawn;
@@ -338,7 +339,7 @@ static void learn(xsmi_window_choice *c, bool tried, double pace)
     }
 }
 
-/* The scale of all weights before each step and after the last, starting at the model's. Returns the last. */
+/* Writes the scale of all weights before each step and after the last, starting at the model's. Returns the last. */
 static double fill_alphas(xsmi_window *w, uint64_t count)
 {
     const double *etas = w->list.etas;
@@ -352,8 +353,8 @@ static double fill_alphas(xsmi_window *w, uint64_t count)
     return alpha;
 }
 
-/* Takes single steps and multiplies the scale into the weights as needed: the L2 penalty (ridge) is so strong that the
- * scale would leave its range within one window. */
+/* Takes the steps one by one and multiplies the scale into the weights when needed. Called where the L2 penalty (ridge)
+ * is so strong that the scale would leave its range within one window. */
 static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, xsm_error *err)
 {
     xsm_model *m = w->optimizer->model;
@@ -376,8 +377,8 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
     return XSM_OK;
 }
 
-/* An estimator that was bound again, by a callback or between two runs, can have lists of another width: after a bind()
- * that failed, its options can be changed before the next one. */
+/* Follows an estimator that was bound again, by a callback or between two runs. Its lists can have another width then:
+ * after a bind() that failed, its options can be changed before the next one. */
 static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
 {
     const xsm_estimator *e = w->estimator;
@@ -406,8 +407,8 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
     return XSM_OK;
 }
 
-/* Makes the plan of these rows the present one: it was made beside the previous window, or its classes are drawn
- * now. */
+/* Makes the plan of these rows the present one. Draws its classes now, unless the plan was made during the previous
+ * window. */
 static xsm_status use_plan(xsmi_window *w, const xsmi_window_rows *now, xsm_error *err)
 {
     const uint64_t position = w->estimator->position;
@@ -435,7 +436,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
     w->list.etas = now->etas;
     *failed = UINT64_MAX;
     XSMI_TRY(follow_binding(w, err));
-    /* Access to the weights multiplies the scales into them. */
+    /* Makes scales again: access to the weights since the last window may have multiplied them into the weights. */
     XSMI_TRY(prepare(w, err));
     XSMI_TRY(use_plan(w, now, err));
     plan *p = &w->plans[w->now], *planned = &w->plans[1 - w->now];
@@ -468,7 +469,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
             for (uint32_t t = 0; t < w->lane_count; t++) {
                 *failed = XSMI_MIN(p->lanes[t].failed, *failed);
             }
-            m->w.alpha = least; /* other threads may have continued to the end */
+            m->w.alpha = least; /* other threads may have gone on to the end of the window */
             w->choice.threaded++;
         } else {
             *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
