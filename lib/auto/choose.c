@@ -1,5 +1,5 @@
 /*
- * The choice of how to train: reads what is given, runs the race, and says what came of it.
+ * The choice of how to train: reads the options, runs the race, and reports the result.
  */
 #include "auto/choose.h"
 
@@ -14,13 +14,13 @@
 #include <math.h>
 #include <string.h>
 
-/* The share of the remaining time of a budget that the run may take, as estimates have errors. */
+/* The share of a budget's remaining time that the run may take: less than 1, as estimates have errors. */
 #define SAFE_TIME 0.9
-/* With fewer rows, held-back rows tell nothing. */
+/* With fewer rows, held-back rows tell too little. */
 enum { ROWS_LEAST = 50 };
 
-/* Lists the transforms that are compared: sparse rows of unit length, with logarithms where these change a value; dense
- * rows as they are, and more. */
+/* Lists the transforms to compare: sparse rows of unit length, also with logarithms if these change a value; dense rows
+ * as they are, and others. */
 static void list_transforms(xsmi_chooser *c)
 {
     static const char *const sparse[] = {"unit", "tfidf,unit", "log,unit", "log,tfidf,unit"};
@@ -36,7 +36,8 @@ static void list_transforms(xsmi_chooser *c)
 
 /* -- the result ---------------------------------------------------------------------------------------------------- */
 
-/* Reduces the epochs to those that fit into the remaining budget; the rate then falls as far in fewer epochs. */
+/* Reduces the epochs to those that fit into the remaining budget; the rate then falls to the same value in fewer
+ * epochs. */
 static void fit_budget(xsmi_chooser *c, const xsmi_line *line)
 {
     xsm_choice_info *info = &c->result->info;
@@ -47,13 +48,13 @@ static void fit_budget(xsmi_chooser *c, const xsmi_line *line)
     const double pass = xsmi_line_seconds(c, line, (double)c->train->rows, 0) / (double)line->epochs;
     const double fits = floor(left / pass);
     c->cut_epochs = fits < (double)info->epochs;
-    if (c->cut_epochs && c->run.epochs == 0) { /* else as many as requested; the budget will end them */
+    if (c->cut_epochs && c->run.epochs == 0) { /* otherwise as many as requested; the budget will end them */
         info->epochs = fits > 1 ? (uint64_t)fits : 1;
         info->factor = xsmi_race_factor(c, info->epochs);
     }
 }
 
-/* What the race says of the winner, and of the others in the end. */
+/* Reports the race's results for the winner, and at the end for the others. */
 static void report(xsmi_chooser *c, const xsmi_entrant *e)
 {
     xsm_choice *r = c->result;
@@ -80,8 +81,8 @@ static void report(xsmi_chooser *c, const xsmi_entrant *e)
     info->trial_rows = e->rows;
 }
 
-/* A line that learns the frequencies of the classes from a bias alone; NULL if there is none, or it was not asked for.
- */
+/* Returns a line that learns only the frequencies of the classes, in a bias; NULL if there is none, or if the options
+ * exclude it. */
 static xsmi_line *prior_line(xsmi_chooser *c)
 {
     xsmi_line *found = NULL;
@@ -92,8 +93,8 @@ static xsmi_line *prior_line(xsmi_chooser *c)
     return found;
 }
 
-/* Replaces a winner that is no better than the frequencies of the classes by a model of these: no feature, and a
- * bias. */
+/* Replaces a winner that is no better than the frequencies of the classes by a model of these: a bias without
+ * features. */
 static void take_prior(xsmi_chooser *c, xsmi_entrant *e)
 {
     xsmi_line *line = prior_line(c);
@@ -103,7 +104,7 @@ static void take_prior(xsmi_chooser *c, xsmi_entrant *e)
     }
 }
 
-/* How to train. */
+/* Fills the result with how to train. */
 static void conclude_training(xsmi_chooser *c, const xsmi_entrant *winner)
 {
     xsm_choice *r = c->result;
@@ -179,14 +180,14 @@ static xsm_status race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *
     return XSM_OK;
 }
 
-/* Gives the rows the n-grams that were chosen. */
+/* Gives the rows the chosen n-grams. */
 static xsm_status take_text(const xsmi_chooser *c, xsm_dataset *rows, xsm_error *err)
 {
     const xsmi_schema *chosen = c->texts[c->result->info.text - c->result->texts];
     return xsmi_schema_equal(rows->schema, chosen) ? XSM_OK : xsmi_dataset_take_ngrams(rows, chosen, err);
 }
 
-/* `text`: the rows, if their n-grams are chosen. */
+/* Runs the choice. `text` is the rows if their n-grams are chosen, otherwise NULL. */
 static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
 {
     c->result = xsmi_allocate_zero(c->runner.context, 1, sizeof *c->result);
@@ -209,7 +210,7 @@ static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
     }
     const xsmi_entrant *winner;
     XSMI_TRY(race(c, &winner, err));
-    xsmi_runner_look(&c->runner);
+    xsmi_runner_read_clock(&c->runner);
     conclude(c, winner);
     return text ? take_text(c, text, err) : XSM_OK;
 }
@@ -270,7 +271,7 @@ static xsm_status start(xsmi_chooser *c, const xsm_choose_options *options, xsm_
     return read_options(c, options, err);
 }
 
-/* Those of a choice of n-grams, which is by label trees. */
+/* Keeps only the options of a choice of n-grams, which uses label trees. */
 static void keep_few_options(xsmi_chooser *c)
 {
     const uint64_t seed = c->run.seed;
@@ -304,7 +305,7 @@ static void free_race(xsmi_chooser *c)
     xsmi_runner_free(&c->runner);
 }
 
-/* Chooses how to train on the rows or, given them to change, their n-grams. */
+/* Chooses how to train on the rows or, if `text` has the same rows to be changed, their n-grams. */
 static xsm_status make_choice(xsm_context *context, const xsm_dataset *train, xsm_dataset *text,
                               const xsm_choose_options *options, xsm_choice **out, xsm_error *err)
 {

@@ -1,4 +1,4 @@
-/* Metadata that say how a model was trained: see describe.h and xsm_model_describe(). */
+/* Metadata on how a model was trained: see describe.h and xsm_model_describe(). */
 #include "auto/describe.h"
 
 #include "base/entry.h"
@@ -158,7 +158,7 @@ xsm_status xsmi_describe_anew(xsm_model *m, xsm_error *err)
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     XSMI_TRY(xsm_model_get_info(m, &info, err));
     for (uint64_t i = info.metadata_count; i > 0; i--) {
-        char key[KEY]; /* the model's goes with the entry; a longer one was not written here */
+        char key[KEY]; /* a copy, as the model's is removed with the entry; longer keys were not written here */
         snprintf(key, sizeof key, "%s", info.metadata_keys[i - 1]);
         bool ours = false;
         for (size_t j = 0; j < sizeof begins / sizeof *begins; j++) {

@@ -1,7 +1,7 @@
 /*
  * What xsm_choose() compares: the portfolio, a table of methods with their options, and the work of each. Whether a
- * line is tried depends on what was given, on memory and on the price of its run, not on what the rows may be good for:
- * the race finds that out.
+ * line is tried depends on the options, on memory and on the price of its run, and not on guesses about the rows: the
+ * race finds out which method suits them.
  */
 #include "auto/choose.h"
 #include "base/order.h"
@@ -15,21 +15,22 @@
 #include <math.h>
 #include <string.h>
 
-/* Work is counted in multiplications, as exactly as a single number can. A sampled class must be read from memory,
- * while an exact step finds the weights of the next class beside the last. */
+/* Work is counted in multiplications, which describe it roughly. A sampled class must be read from memory, while an
+ * exact step finds the weights of the next class beside those of the last. */
 #define EXACT_COST 2.0
 #define SAMPLED_COST 16.0
-#define FAR_COST 160.0 /* the same if the weights, of NEAR_BYTES, are in no cache */
+#define FAR_COST 160.0 /* the same if the weights, at least NEAR_BYTES, are in no cache */
 #define NEAR_BYTES 3e7
-#define DENSE_COST 0.25 /* the same of dense rows in products of matrices */
+#define DENSE_COST 0.25 /* the same for dense rows in products of matrices */
 #define OVERHEAD 8.0    /* fixed work of a row, in non-zeros */
-#define STEP_COST 8e3   /* of an exact step, whatever its size */
+#define STEP_COST 8e3   /* fixed work of an exact step */
 /* In sparse rows a feature's weights of all classes are changed in vectors of that many, and one more to find them. */
 #define VECTOR_WEIGHTS 16.0
-/* Of a weight that adagrad changes, beside its score: weight and sum are read and written, 16 bytes that memory streams
- * at two for each multiplication (16 GB/s a core); in a cache the root and the division take as long. */
+/* The cost of a weight that adagrad changes, besides its score: weight and sum are read and written, 16 bytes, of which
+ * memory streams two in the time of a multiplication (16 GB/s a core); in a cache, the root and the division take as
+ * long. */
 #define RULE_COST 8.0
-/* Of a number in new memory, which the system clears page by page: class means, and the sums of adagrad. */
+/* The cost of a number in new memory, which the system clears page by page: class means, and the sums of adagrad. */
 #define NEW_COST 16.0
 /* Costs of an embedding model, whose vectors are short and mostly in a cache, for each number of a vector: in training;
  * for each further row if its batch shares the vector; in judging. */
@@ -39,45 +40,48 @@
 /* Costs of a label tree for each feature and label of a row: of a level of a tree, and of a class of a leaf. */
 #define TREE_COST 130.0
 #define LEAF_COST 2.0
-/* The same of a class that a search scores: BEAM_CLASSES of a level, of some ARITY_BITS bits, or all. */
+/* Costs of a class that a search scores. It scores BEAM_CLASSES on each level, with 2^ARITY_BITS children of a node, or
+ * all. */
 #define TREE_SCORE_COST 6.0
 #define BEAM_CLASSES 300.0
 #define ARITY_BITS 4.0
-/* Of lbfgs, for each weight in an iteration. */
+/* The cost of lbfgs for each weight in an iteration. */
 #define FIT_COST 250.0
-/* How much longer a label tree takes that learns from the mistakes of a beam, too. */
+/* How many times longer a label tree takes if it also learns from the mistakes of a beam. */
 #define BEAM_TIMES 5.0
-/* Multiplications a second of a usual machine, and in training label trees and embedding models: by these work is said
- * in seconds. The real speed does not count, so that the choice is the same on any machine; with a time budget, until
- * one is measured. */
+/* Multiplications a second of a usual machine, and in training label trees and embedding models: they convert work to
+ * seconds. The real speed is not used, so that the choice is the same on any machine; with a time budget, it is used
+ * once it is measured. */
 #define SPEED 8e9
 #define SPEED_TREE 1e10
 #define SPEED_VECTORS 2e10
-/* A line is tried if its run takes at most so many seconds, or so many times what the cheapest one takes; and if model
- * and optimizer take at most so many bytes. */
+/* A line is tried if its run takes at most RUN_MOST seconds, or RUN_TIMES the time of the cheapest one, and if its
+ * model and optimizer take at most BYTES_MOST. */
 #define RUN_MOST 60.0
-#define RUN_OTHERS 5.0 /* where there are label trees and embedding models */
+#define RUN_OTHERS 5.0 /* for other lines, if there are label trees and embedding models */
 #define RUN_TIMES 4.0
 #define BYTES_MOST 8e9
-#define VALUE_BYTES 8.0 /* of a value of a sparse row */
-/* Of class means, for each feature and label of a row, and for each comparison of a row with a class in the search for
- * the variance. */
+#define VALUE_BYTES 8.0 /* bytes of a value of a sparse row */
+/* Costs of class means: for each feature and label of a row, and for each comparison of a row with a class in the
+ * search for the variance. */
 #define MEANS_COST 20.0
 #define MEANS_SEARCH_COST 4e3
-/* The most labels of a leaf by default, of a tree without inner nodes, and the trees where there is time for them. */
+/* The most classes of a leaf by default, the most classes of a tree without inner nodes, and the number of trees if
+ * there is time for them. */
 enum { TREE_LEAF = 100, FLAT_CLASSES = 4096, TREES = 3 };
 /* The length of an embedding model's vectors: wide ones if rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
-/* Passes of a run, by kind of line, and iterations of lbfgs. */
+/* Passes of a run for each kind of line, and iterations of lbfgs. */
 enum { EPOCHS_EXACT = 10, EPOCHS_SAMPLED = 5, EPOCHS_VECTOR = 4, ITERATIONS = 100 };
-/* Classes that a batch draws; where there are hardly more, all are scored. */
+/* The number of classes that a batch draws; if there are hardly more classes, all are scored. */
 #define SHARED "1000"
 enum { MANY_CLASSES = 1000 };
-/* With fewer features a row, these nearly identify it, and rows held back have relatives among the trained rows: they
- * overrate what memorises rows, which label trees do, beside vectors that had some thirty steps for a class. */
+/* With fewer features a row, the features nearly identify it, and rows that are held back resemble training rows. They
+ * then overrate methods that memorise rows, such as label trees, compared with vectors that had some thirty steps for
+ * each class. */
 #define KEY_FEATURES 4.0
 #define TAUGHT 8.0
-/* adagrad in batches: how many steps a pass has, the largest batch, and what its sums start at. */
+/* adagrad in batches: the number of steps of a pass, the largest batch, and the initial value of its sums. */
 typedef struct batching {
     uint64_t steps, most;
     double initial;
@@ -93,8 +97,8 @@ static double line_floats(const xsmi_chooser *c, const xsmi_line *line)
     return line->hidden ? line->hidden * (features + classes) : features * classes;
 }
 
-/* Of an exact step for an example. Batches of dense rows are scored, and their gradients summed twice, in products of
- * matrices. A rule changes a weight once a batch, and a batch has no more features than there are. */
+/* Returns the work of an exact step for an example. Batches of dense rows are scored, and their gradients are summed
+ * twice, in products of matrices. A rule changes a weight once for each batch, which has at most all features. */
 static double exact_cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
 {
     const double k = (double)c->train->classes, together = batch > 1 || line->full ? 3 * DENSE_COST : EXACT_COST;
@@ -104,7 +108,7 @@ static double exact_cost(const xsmi_chooser *c, const xsmi_line *line, double ba
     return classes * (scored + RULE_COST * changed) + (line->full ? 0 : STEP_COST / batch);
 }
 
-/* The work of an example in batches of that length. */
+/* Returns the work of an example in batches of that length. */
 static double cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
 {
     const xsm_estimator *e = line->estimator;
@@ -133,7 +137,8 @@ static double judging(const xsmi_chooser *c, const xsmi_line *line)
                                                       : features * DENSE_COST);
 }
 
-/* As many steps a pass with every share, as far as batches have some rows: so rates mean the same in all. */
+/* Every share has the same number of steps in a pass, as far as batches keep some rows, so that a rate has the same
+ * effect in all. */
 uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t rows)
 {
     const double batch = floor((double)line->batch * (double)rows / (double)c->train->rows + 0.5);
@@ -141,7 +146,7 @@ uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t 
                                                      : (uint64_t)fmin(fmax(batch, BATCH_LEAST), (double)line->batch);
 }
 
-/* The work of training beside its passes: new memory, and the search for the variance of class means. */
+/* Returns the work of training besides its passes: new memory, and the search for the variance of class means. */
 static double start_cost(const xsmi_chooser *c, const xsmi_line *line, double rows)
 {
     if (line->kind != XSMI_KIND_MEANS) {
@@ -218,10 +223,11 @@ enum { SETTINGS = 3 };
 typedef struct method {
     const char *name; /* an estimator, XSMI_LABEL_TREE or XSMI_CLASS_MEANS */
     of_rows labels;
-    bool (*applies)(const xsmi_chooser *c); /* beside what is given */
-    const char *optimizer;                  /* NULL: no estimator */
+    bool (*applies)(const xsmi_chooser *c); /* whether it suits the rows and options */
+    const char *optimizer;                  /* NULL: none, as there is no estimator */
     const batching *batching;               /* NULL: single rows */
-    uint32_t hidden, wide; /* length of an embedding model's vectors, and where rows have many features; 0 = linear */
+    uint32_t hidden, wide; /* length of an embedding model's vectors, and their length if rows have many features; 0 =
+                              linear */
     const char *options[SETTINGS][2];
 } method;
 
@@ -274,7 +280,7 @@ static bool shares(const xsmi_chooser *c)
     return has_many(c) && c->run.batch != 1;
 }
 
-/* Where classes cannot be shared, or rows would have to share features, too. */
+/* Whether single rows draw classes: batches cannot share classes, or rows would have to share features, too. */
 static bool samples(const xsmi_chooser *c)
 {
     return has_many(c) && !has_vectors(c) && (c->train->sparse || c->run.batch == 1);
@@ -290,33 +296,33 @@ static bool has_trees(const xsmi_chooser *c)
 {
     const xsm_dataset *d = c->train;
     const bool judged = !(c->survey.several && c->measure == XSM_MEASURE_LOG_LOSS);
-    const bool weighed = !(c->survey.several && d->label_weights); /* it weighs rows, not labels */
+    const bool weighed = !(c->survey.several && d->label_weights); /* label trees weigh rows, not labels */
     const bool overrated =
         c->survey.nonzeros < KEY_FEATURES && has_vectors(c) && (double)d->counted.labels >= TAUGHT * (double)d->classes;
     return c->options.label_tree && judged && weighed && d->sparse && d->features > 0 && !overrated &&
            d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && d->classes > 1 && !steps_given(c) && c->ridge < 0;
 }
 
-/* Where the first place alone counts: the mistakes of a beam as negatives rank it better with one label a row, and have
- * a worse log-loss. */
+/* Whether only the best class counts. With one label a row, taking the mistakes of a beam as negatives finds it more
+ * often, but has a worse log-loss. */
 static bool has_ranking_trees(const xsmi_chooser *c)
 {
     return has_trees(c) && c->measure == XSM_MEASURE_PRECISION;
 }
 
-/* One pass, and no settings. */
+/* Class means take one pass and have no settings. */
 static bool has_means(const xsmi_chooser *c)
 {
     return c->options.class_means && c->options.bias && c->train->features > 0 && !steps_given(c) && c->ridge < 0;
 }
 
-/* A single node over all classes: exact one-vs-rest. */
+/* Whether a tree can be a single node over all classes: exact one-vs-rest. */
 static bool has_flat_trees(const xsmi_chooser *c)
 {
     return has_trees(c) && c->train->classes > TREE_LEAF && c->train->classes <= FLAT_CLASSES;
 }
 
-/* Of each kind the line with the cheapest run shows the transform to the others. */
+/* In each kind, the line with the cheapest run chooses the transform for the others. */
 static const method portfolio[] = {
     {XSMI_LABEL_TREE, ANY, has_trees, NULL, NULL, 0, 0, {{0}}},
     {XSMI_LABEL_TREE, ONE, has_trees, NULL, NULL, 0, 0, {{"link", "normalised"}}},
@@ -366,7 +372,7 @@ static bool accepts_ridge(const char *name)
     return strcmp(name, "lbfgs") == 0 || (ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0);
 }
 
-/* Whether a line is of what was given. */
+/* Whether the options allow a method. */
 static bool is_open(const xsmi_chooser *c, const method *m)
 {
     const char *given = c->options.optimizer;
@@ -379,7 +385,7 @@ static bool is_open(const xsmi_chooser *c, const method *m)
 
 /* -- lines --------------------------------------------------------------------------------------------------------- */
 
-/* The batch of a line: a power of two that leaves a pass enough steps. */
+/* Returns the batch of a line: a power of two with which a pass has enough steps. */
 static uint64_t batch_of(const xsmi_chooser *c, const batching *b)
 {
     uint64_t batch = BATCH_LEAST;
@@ -410,7 +416,8 @@ static xsm_status add_tree(xsmi_chooser *c, const method *m, xsmi_line *line, xs
     const double classes = (double)c->train->classes, leaf = fmin(classes, tree->leaf ? tree->leaf : TREE_LEAF);
     const double times = tree->negatives > 0 ? BEAM_TIMES : 1;
     line->work = times * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);
-    /* The mean of trees' probabilities has at most the mean of their log-losses (Jensen's inequality). */
+    /* More trees do not harm: the log-loss of the trees' mean probability is at most the mean of their log-losses
+     * (Jensen's inequality). */
     if (!tree->trees) {
         const double three = TREES * xsmi_line_seconds(c, line, (double)c->train->rows, 0);
         tree->trees = three <= run_most(c) ? TREES : 1;
@@ -446,7 +453,8 @@ static xsm_status add(xsmi_chooser *c, const method *m, xsm_estimator *given, xs
     line->hidden = c->survey.nonzeros >= WIDE_FEATURES ? m->wide : m->hidden;
     line->kind = line->hidden ? XSMI_KIND_EMBEDDING : XSMI_KIND_LINEAR;
     line->speed = line->hidden ? SPEED_VECTORS : SPEED;
-    const xsm_optimizer_ops *ops = xsm_optimizer_find(line->optimizer); /* NULL: lbfgs, or a trial will refuse it */
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(line->optimizer); /* NULL: lbfgs, or unknown, which a trial will
+                                                                           refuse */
     line->sums = ops ? ops->accumulators : 0;
     line->ridge = c->ridge >= 0 ? c->ridge : given ? given->common.ridge : 0;
     line->rates = !line->full && !(c->run.eta > 0);
@@ -472,7 +480,7 @@ static xsm_status add(xsmi_chooser *c, const method *m, xsm_estimator *given, xs
     return XSM_OK;
 }
 
-/* Whether a model of a line fits in memory with its optimizer, before there is one. */
+/* Whether a model of a line and its optimizer will fit into memory. */
 static bool fits(const xsmi_chooser *c, const method *m)
 {
     const xsmi_line shape = {.hidden = m->hidden};
@@ -485,7 +493,7 @@ static double run_of(const xsmi_chooser *c, const xsmi_line *line)
     return xsmi_line_seconds(c, line, (double)c->train->rows, 0);
 }
 
-/* Orders lines by the price of their run, and drops those that would take too long beside others. */
+/* Orders lines by the price of their run, and drops those that take much longer than others. */
 static void order_by_price(xsmi_chooser *c)
 {
     for (size_t i = 1; i < c->line_count; i++) {
@@ -524,7 +532,7 @@ xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
         XSMI_TRY(is_open(c, m) && fits(c, m) ? add(c, m, NULL, err) : XSM_OK);
     }
     order_by_price(c);
-    /* None is left where every model is too large: making one says so. */
+    /* If none is left, every model is too large: making one gives the error. */
     return c->line_count > 0 ? XSM_OK : xsmi_line_model(c, &(xsmi_line){.method = NULL}, err);
 }
 

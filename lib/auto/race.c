@@ -1,15 +1,16 @@
 /*
- * The race: entrants, lines of the portfolio with settings, are trained on a share of the rows, which doubles from
- * round to round, and judged by the same rows. From the last two shares a curve says what each would lose with all
- * rows; who cannot win is dropped. Rates and other settings are searched on the first share, and moved on later ones.
+ * The race: entrants, which are lines of the portfolio with settings, are trained on a share of the rows, which doubles
+ * from round to round, and judged by the same rows. A curve through the last two shares predicts each entrant's loss
+ * with all rows; entrants that cannot win are dropped. Rates and other settings are searched on the first share, and
+ * adjusted on later ones.
  *
- * The curve: a loss falls by as much with each doubling as it did with the last one, times a ratio of at most one,
- * which three shares tell: with a + b n^-c it is constant. What is predicted is linear in a row's losses, so that two
- * entrants are compared row by row, and the standard error of the mean difference grows with the distance that the
- * curve bridges, and shrinks with the rows.
+ * The curve: with each doubling, a loss falls by the last fall times a ratio of at most one, which three shares
+ * determine; for a + b n^-c it is constant. The prediction is linear in a row's losses, so two entrants can be compared
+ * row by row. The standard error of the mean difference grows with the distance to all rows, and shrinks with the
+ * number of judging rows.
  *
- * Counts of work decide how long the race is, unless there is a time budget: choice and run together take half as long
- * again as the run, or a few seconds.
+ * Unless there is a time budget, counts of work decide how long the race is: choice and run together take one and a
+ * half times as long as the run, or a few seconds.
  */
 #include "auto/choose.h"
 
@@ -19,30 +20,31 @@
 #include <limits.h>
 #include <math.h>
 
-/* The choice may take this share of the run that it chooses, and choice and run this many seconds in any case; and the
- * share of a time budget. */
+/* The choice may take OF_RUN of the time of the run that it chooses; choice and run may always take FREE_SECONDS. With
+ * a time budget, the choice may take OF_BUDGET of it. */
 #define OF_RUN 0.5
 #define FREE_SECONDS 3.0
 #define OF_BUDGET 0.35
-/* The same for a choice of n-grams, which another choice follows: its part of all these. */
+/* A choice of n-grams, which another choice follows, may take this part of these times. */
 #define OF_TEXT 0.5
-/* The share of this time that the first round is planned for, which searches settings, and may take at most; trials of
- * a line then; and the least rows of a share. */
+/* The first round searches settings: the share of the choice's time that it is planned for, the share that it may take
+ * at most, the trials of a line in it, and the least number of rows of a share. */
 #define OF_FIRST (1.0 / 3)
 #define FIRST_MOST 0.5
 enum { FIRST_TRIALS = 5, ROWS_LEAST = 500 };
-/* The ratio of a fall to the one before it until three shares tell: what is left to fall is as much as the last one. */
+/* The ratio of a fall to the one before it until three shares determine it: all further falls together are then as
+ * large as the last one. */
 #define USUAL_RATIO 0.5
-/* A setting that is so many standard errors behind cannot win. */
+/* A setting that is worse by so many standard errors cannot win. */
 #define BEHIND 2.0
-/* Settings of a line that go on to the next round. */
+/* The number of settings of a line that go on to the next round. */
 enum { GO_ON = 2 };
-/* Points of a rate or a ridge beyond the first one; of a run that is three times longer. */
+/* The most points of a rate or a ridge beyond the first one, and of runs that are three times longer. */
 enum { POINTS = 20, LONGER = 1 };
 
 /* -- curves -------------------------------------------------------------------------------------------------------- */
 
-/* The difference of two entrants as it is, and as it is predicted with all rows. */
+/* Return the difference of two entrants on the present share, and as predicted with all rows. */
 static xsmi_gap gap_now(const xsmi_chooser *c, const xsmi_entrant *a, const xsmi_entrant *b)
 {
     return xsmi_race_gap(a->now, b->now, xsmi_race_judged(c));
@@ -64,7 +66,7 @@ static double mean_of(const float *losses, size_t count)
     return sum / n;
 }
 
-/* Lays the curve through the entrant's shares. */
+/* Fits the curve to the entrant's shares. */
 static void predict(const xsmi_chooser *c, xsmi_entrant *e)
 {
     const double all = c->rows.halved ? (double)c->rows.most : (double)c->train->rows;
@@ -91,7 +93,7 @@ static bool is_run(const xsmi_chooser *c, const xsmi_entrant *e)
     return e->rows == c->rows.share && e->folds > c->rows.part && !e->diverged;
 }
 
-/* The best entrant of a line by what is predicted, or of all lines for NULL. */
+/* Returns the entrant of a line with the best prediction; NULL: of all lines. */
 static xsmi_entrant *best_of(xsmi_chooser *c, const xsmi_line *line)
 {
     xsmi_entrant *best = NULL;
@@ -118,21 +120,21 @@ static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
     return longer * xsmi_line_seconds(c, e->line, (double)c->train->rows, 0);
 }
 
-/* The seconds that the choice may take if that is the length of the run. */
+/* Returns the seconds that the choice may take if the run takes `run` seconds. */
 static double allowance(const xsmi_chooser *c, double run)
 {
     const double part = c->text_count > 0 ? OF_TEXT : 1;
     return part * (c->options.seconds > 0 ? OF_BUDGET * c->options.seconds : fmax(OF_RUN * run, FREE_SECONDS - run));
 }
 
-/* Parts that judge a trial on so many rows at once, from the present one on. */
+/* Returns how many parts, from the present one on, judge a trial on so many rows. */
 static uint64_t parts_of(const xsmi_chooser *c, uint64_t rows)
 {
     return rows < c->rows.most ? 1 : XSMI_MIN(c->rows.together, c->rows.parts - c->rows.part);
 }
 
-/* Whether there is time for a trial. A line's first one in a round, and anything before there is a leader, may take
- * what its own run allows: it may turn out to be the best one. */
+/* Whether there is time for a trial. The first trial of a line in a round, and every trial before there is a leader,
+ * may take the time that its own run allows, because it may turn out to be the best one. */
 static bool is_affordable(xsmi_chooser *c, const xsmi_entrant *e, double rows)
 {
     const xsmi_entrant *leader = best_of(c, NULL), *line = best_of(c, e->line);
@@ -144,7 +146,7 @@ static bool is_affordable(xsmi_chooser *c, const xsmi_entrant *e, double rows)
     return ends && c->elapsed + (double)parts_of(c, (uint64_t)rows) * trial_seconds(c, e, rows) <= part * most;
 }
 
-/* The entrant with these settings, made if need be. */
+/* Finds the entrant with these settings, or makes it. */
 static xsm_status entrant_of(xsmi_chooser *c, const xsmi_entrant *like, xsmi_entrant **out, xsm_error *err)
 {
     for (size_t i = 0; i < c->entrant_count; i++) {
@@ -169,7 +171,7 @@ static xsm_status entrant_of(xsmi_chooser *c, const xsmi_entrant *like, xsmi_ent
     return (*out)->now && (*out)->before ? XSM_OK : xsmi_fail_memory(err, 2 * judged * sizeof(float), "an entrant");
 }
 
-/* Trains and judges an entrant on the present share, if there is time and that has not been done. */
+/* Trains and judges an entrant on the present share, unless that has been done or there is no time. */
 static xsm_status attempt(xsmi_chooser *c, xsmi_entrant *e, bool *ran, xsm_error *err)
 {
     *ran = false;
@@ -202,7 +204,7 @@ static xsm_status attempt(xsmi_chooser *c, xsmi_entrant *e, bool *ran, xsm_error
 
 typedef enum axis { RATE, RIDGE, LONG } axis;
 
-/* Moves settings along an axis; false at its end. */
+/* Moves settings along an axis; returns false at its end. */
 static bool move(xsmi_entrant *e, axis along, int by)
 {
     if (along == LONG) {
@@ -210,12 +212,12 @@ static bool move(xsmi_entrant *e, axis along, int by)
         return by > 0 && e->longer <= LONGER;
     }
     int *point = along == RATE ? &e->rate : &e->ridge;
-    *point = *point == INT_MIN ? 0 : *point + by; /* the first ridge beside none */
+    *point = *point == INT_MIN ? 0 : *point + by; /* the first ridge after none */
     return *point >= -POINTS && *point <= POINTS;
 }
 
-/* Goes from a line's best settings along an axis for as long as it gets better, by a standard error of the same rows,
- * first in one direction, and if that is worse in the other; the steps grow after the second success. */
+/* Goes from a line's best settings along an axis as long as the loss falls by more than a standard error on the same
+ * rows: first in one direction and, if that is worse, in the other. The steps grow after the second success. */
 static xsm_status climb(xsmi_chooser *c, const xsmi_line *line, axis along, int first, xsm_error *err)
 {
     const xsmi_entrant *best = best_of(c, line);
@@ -246,7 +248,7 @@ static xsm_status climb(xsmi_chooser *c, const xsmi_line *line, axis along, int 
     return XSM_OK;
 }
 
-/* A rate so high that training diverges is lowered until it does not. */
+/* Tries a line's first settings; lowers the rate until training does not diverge. */
 static xsm_status begin(xsmi_chooser *c, xsmi_entrant settings, xsmi_entrant **out, xsm_error *err)
 {
     bool ran;
@@ -263,7 +265,8 @@ static xsm_status begin(xsmi_chooser *c, xsmi_entrant settings, xsmi_entrant **o
     }
 }
 
-/* A line's first trials: its rate, the transform if it is the first of its kind, then what else there is. */
+/* Makes a line's first trials: searches its rate, its transform if it is the first line of its kind, then its other
+ * settings. */
 static xsm_status enter(xsmi_chooser *c, xsmi_line *line, xsm_error *err)
 {
     const xsmi_entrant *favourite = c->favourite[line->kind];
@@ -290,7 +293,7 @@ static xsm_status enter(xsmi_chooser *c, xsmi_line *line, xsm_error *err)
     return XSM_OK;
 }
 
-/* What is searched for the line that leads alone: an L2 penalty, and more passes. */
+/* Searches an L2 penalty and more passes, only for the line that leads. */
 static xsm_status refine(xsmi_chooser *c, xsm_error *err)
 {
     const xsmi_entrant *best = best_of(c, NULL);
@@ -307,11 +310,11 @@ static xsm_status refine(xsmi_chooser *c, xsm_error *err)
 
 /* -- rounds -------------------------------------------------------------------------------------------------------- */
 
-/* Trains those that are left on the present share, the most promising first, then moves their rates. */
+/* Trains the remaining entrants on the present share, the most promising first, then adjusts their rates. */
 static xsm_status go_on(xsmi_chooser *c, xsm_error *err)
 {
     bool done[XSMI_LINES_MOST] = {false}, ran;
-    for (;;) { /* line by line, each line's best first */
+    for (;;) { /* takes the lines in turn, each line's best entrant first */
         const xsmi_entrant *next = NULL;
         for (size_t i = 0; i < c->line_count; i++) {
             const xsmi_entrant *e = done[i] ? NULL : best_of(c, &c->lines[i]);
@@ -333,12 +336,12 @@ static xsm_status go_on(xsmi_chooser *c, xsm_error *err)
     }
 }
 
-/* Drops all settings of a line but the best ones, and whoever cannot win. */
+/* Drops all settings of a line but the best ones, and entrants that cannot win. */
 static void drop(xsmi_chooser *c, bool first)
 {
     const xsmi_entrant *leader = best_of(c, NULL);
     const bool last = c->rows.share >= c->rows.most;
-    const size_t most = c->text_count > 0 ? 1 : GO_ON; /* a transform is found for the method again */
+    const size_t most = c->text_count > 0 ? 1 : GO_ON; /* the choice of the method finds the transform again */
     for (size_t i = 0; i < c->entrant_count; i++) {
         xsmi_entrant *e = &c->entrants[i];
         size_t better = 0;
@@ -358,7 +361,8 @@ static void drop(xsmi_chooser *c, bool first)
     }
 }
 
-/* How often the rows are halved for the first share, which is as large as leaves the other rounds time. */
+/* Returns how often the rows are halved for the first share. It is as large as possible with time for the other
+ * rounds. */
 static int first_share(const xsmi_chooser *c)
 {
     double least = (double)INFINITY;
@@ -392,8 +396,8 @@ static size_t count_left(const xsmi_chooser *c)
     return left;
 }
 
-/* Returns the winner: the best, or the smallest model among those that are not a standard error worse, if that is half
- * as large or less. */
+/* Returns the winner: the best entrant or, among those that are worse by less than a standard error, the one with the
+ * smallest model if that is at most half as large. */
 static const xsmi_entrant *finish(xsmi_chooser *c)
 {
     const xsmi_entrant *best = best_of(c, NULL), *chosen = best;
@@ -406,8 +410,8 @@ static const xsmi_entrant *finish(xsmi_chooser *c)
     return chosen;
 }
 
-/* Whether there is time for a round on so many rows: for the leader or, of n-grams, for all that are left, which are
- * compared better by the same rows than by curves. */
+/* Whether there is time for a round on so many rows: for the leader or, in a choice of n-grams, for all remaining
+ * entrants, because the same rows compare them better than curves. */
 static bool has_time(xsmi_chooser *c, const xsmi_entrant *leader, uint64_t rows)
 {
     double sum = 0;

@@ -1,6 +1,6 @@
 /*
- * The rows of the race: those that judge, and the shares of the others that entrants are trained on. Few rows are all
- * judged, in parts, each by models that were trained on the others (cross-validation).
+ * The rows of the race: those that judge, and shares of the others, on which entrants are trained. If there are few
+ * rows, all judge, in parts; each part judges models that were trained on the other parts (cross-validation).
  */
 #include "auto/choose.h"
 
@@ -13,8 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How many rows judge, at most a quarter of all; with fewer than four times as many rows all judge, in so many
- * parts. */
+/* The number of rows that judge. If there are fewer than four times as many rows, all judge, in PARTS parts. */
 enum { JUDGED = 2000, PARTS = 5 };
 /* The streams of random numbers: the order of the rows, and which features are left out. */
 enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
@@ -37,8 +36,8 @@ xsmi_survey xsmi_race_survey(const xsm_dataset *d)
 
 /* -- who judges ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a row can be held back: one of its classes stays with another row. `left` are the rows of each class that
- * are not held back. */
+/* Whether a row can be held back: another training row must have one of its classes. `left` has the number of rows of
+ * each class that are not held back. */
 static bool can_hold(const xsm_dataset *d, uint64_t row, const uint64_t *left)
 {
     size_t count;
@@ -68,7 +67,7 @@ static void count_all(const xsm_dataset *d, uint64_t *counts)
     }
 }
 
-/* Holds back the rows of a part from order[first..end), at most `most` of them. */
+/* Holds back rows of order[first..end) for a part, at most `most` of them. */
 static void hold_back(xsmi_chooser *c, uint64_t part, uint64_t first, uint64_t end, uint64_t most)
 {
     xsmi_race_rows *r = &c->rows;
@@ -103,8 +102,8 @@ static xsm_status allocate(xsmi_chooser *c, xsm_error *err)
     return good ? XSM_OK : xsmi_fail_memory(err, 5 * rows * sizeof *r->order, "the rows of a choice");
 }
 
-/* Returns the number of rows of the order in which the classes of a half of the judged rows occur: the median of the
- * places where they first do. Uses `counts` and `list` as scratch. */
+/* Returns the number of first rows of the order in which the classes of half of the judging rows occur: the median of
+ * the places where they first occur. Uses `counts` and `list` as scratch. */
 static uint64_t least_share(xsmi_chooser *c)
 {
     xsmi_race_rows *r = &c->rows;
@@ -152,7 +151,7 @@ xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err)
         r->most = XSMI_MAX(r->most, r->starts[p + 1] - r->starts[p]);
     }
     r->most = rows - r->most;
-    /* Nearly all classes have one row: rows are judged that were trained on, with a half of their features. */
+    /* If nearly all classes have a single row, rows that were trained on judge, with half of their features. */
     const uint64_t few = XSMI_MIN(rows, JUDGED);
     if (10 * r->starts[parts] < few) {
         r->halved = true;
@@ -180,7 +179,7 @@ static void drop_transformed(xsmi_race_rows *r)
     }
 }
 
-/* What ranking classes by their frequency loses on a row, or saying these as probabilities. */
+/* Returns the loss of a row if the classes are ranked by their frequencies, or if these are the probabilities. */
 static double prior_loss(const xsmi_chooser *c, uint64_t row, const uint32_t *top, uint32_t count, double total)
 {
     size_t labels;
@@ -199,7 +198,7 @@ static double prior_loss(const xsmi_chooser *c, uint64_t row, const uint32_t *to
         }
     }
     switch (c->measure) {
-    case XSM_MEASURE_LOG_LOSS: /* of several labels, each with an odds of its own: not known here */
+    case XSM_MEASURE_LOG_LOSS: /* not known here for several labels, each of which has its own odds */
         return c->survey.several ? (double)NAN : sum;
     case XSM_MEASURE_PRECISION:
         return 1 - hits / c->top;
@@ -212,7 +211,7 @@ static double prior_loss(const xsmi_chooser *c, uint64_t row, const uint32_t *to
     }
 }
 
-/* The most frequent classes, at most `most`; of equal ones the lowest. */
+/* Lists the most frequent classes, at most `most`; of equally frequent ones the lowest. */
 static uint32_t frequent(const uint64_t *counts, uint32_t classes, uint32_t most, uint32_t *top)
 {
     uint32_t kept = 0;
@@ -282,7 +281,7 @@ bool xsmi_race_knows(const xsmi_chooser *c, uint64_t judged)
     return known;
 }
 
-/* Leaves out each feature of the rows by chance, one half of them in the mean. */
+/* Leaves out each feature of the rows with probability 1/2. */
 static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
 {
     xsmi_stream stream;
@@ -300,7 +299,8 @@ static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
     return XSM_OK;
 }
 
-/* The median of the rows' squared norms, which one row of large numbers does not move as it does the mean. */
+/* Computes the median of the rows' squared norms, which, unlike the mean, does not depend on a single row of large
+ * numbers. */
 static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out, xsm_error *err)
 {
     double *squares = xsmi_allocate(c->runner.context, d->rows, sizeof *squares);
@@ -319,8 +319,8 @@ static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out
     return sorted ? XSM_OK : xsmi_fail_cancelled(c->runner.context, err);
 }
 
-/* The transform is fitted to all rows, whose classes it does not look at; with other n-grams than theirs to those of
- * the share. */
+/* Fits a transform to all rows, as it does not use classes; with other n-grams than the rows have, to the rows of the
+ * share. */
 static xsm_status transform(xsmi_chooser *c, const char *description, uint32_t t, xsm_error *err)
 {
     xsmi_race_rows *r = &c->rows;
@@ -360,7 +360,8 @@ xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error
     status = status == XSM_OK && r->halved ? halve(c, r->test[t], err) : status;
     status = status == XSM_OK && c->text_count > 0 ? take_ngrams(c, t, e->line->text, err) : status;
     status = status == XSM_OK ? transform(c, c->transforms[e->transform], t, err) : status;
-    if (status == XSM_OK && r->squared[t] == 0) { /* of the first share, so that rates mean the same in all */
+    if (status == XSM_OK && r->squared[t] == 0) { /* only of the first share, so that a rate has the same effect in
+                                                     all */
         status = median_norm(c, r->train[t], &r->squared[t], err);
     }
     return status;

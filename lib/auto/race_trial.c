@@ -1,6 +1,6 @@
 /*
- * A trial of an entrant: a run like the one on all rows, with all passes and the whole schedule, but on the rows of the
- * present share; and what the rows that were held back say of its model.
+ * A trial of an entrant: a run like that on all rows, with all passes and the whole schedule, but on the rows of the
+ * present share; the rows that were held back judge its model.
  */
 #include "auto/choose.h"
 
@@ -16,14 +16,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Rates and L2 penalties are half powers of ten, in 1 / median ||x||^2 and in RIDGE_UNIT; adagrad in batches begins at
- * BATCH_TIMES that rate, an embedding model, whose rates are powers of two, at VECTOR_RATE. */
+/* Rates are half powers of ten in units of 1 / median ||x||^2, L2 penalties in units of RIDGE_UNIT. adagrad in batches
+ * begins at BATCH_TIMES that rate, and an embedding model, whose rates are powers of two, at VECTOR_RATE. */
 #define RIDGE_UNIT 0.1
 #define VECTOR_RATE 0.05
 #define BATCH_TIMES 2.0
-/* The rate falls to this share over the run. */
+/* The rate falls to this share of its first value in the run. */
 #define FALL 0.1
-/* Of lbfgs. */
+/* The tolerance of lbfgs. */
 #define TOLERANCE 1e-4
 /* Strengths of pairs are doubled from PAIRS_FIRST to PAIRS_MOST. */
 #define PAIRS_FIRST 2.0
@@ -63,7 +63,8 @@ uint64_t xsmi_race_epochs(const xsmi_entrant *e)
     return epochs;
 }
 
-/* An embedding model's trial is expensive beside what its last passes show: a half of them is left out. */
+/* On less than the largest share, a trial of an embedding model makes only half of the passes: it is expensive, and its
+ * last passes show little. */
 uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows)
 {
     const uint64_t epochs = xsmi_race_epochs(e);
@@ -100,8 +101,9 @@ xsmi_gap xsmi_race_compare(const xsmi_row_losses *a, const xsmi_row_losses *b, s
     return (xsmi_gap){mean, sqrt(fmax(squares / n - mean * mean, 0) / (n - 1))};
 }
 
-/* Calibrates the model by the rows that judge it, so that a way that ranks well is not given up because it is too sure
- * of itself. `alone`: this gives the outcomes, too. *done is false where no calibration is the best one. */
+/* Calibrates the model by the rows that judge it, so that a method that ranks well is not dropped because its
+ * probabilities are too extreme. `alone`: also computes the outcomes. Sets *done to false if no calibration is the
+ * best. */
 static xsm_status calibrate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, bool alone, bool *done,
                             xsm_error *err)
 {
@@ -117,7 +119,7 @@ static xsm_status calibrate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *ro
     return *done || status == XSM_ERROR_DATA || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &inner);
 }
 
-/* Fills the outcomes of rows. *good is false if scores are not finite. */
+/* Computes the outcomes of rows. Sets *good to false if scores are not finite. */
 static xsm_status evaluate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, bool *good, xsm_error *err)
 {
     double ndcg[XSMI_TOP_MOST];
@@ -140,12 +142,13 @@ static float loss_of(const xsmi_chooser *c, const xsmi_row_outcome *o)
                                                          : 1 - o->ndcg);
 }
 
-/* Judges a model by the rows of the present part whose classes it knows. *good is false if scores are not finite. */
+/* Judges a model by the rows of the present part that have a class of the share. Sets *good to false if scores are not
+ * finite. */
 static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, float *out, double *mean,
                         double *precision, bool *good, xsm_error *err)
 {
     const uint64_t first = c->rows.starts[c->rows.part], end = c->rows.starts[c->rows.part + 1];
-    /* Label trees are calibrated as they are. */
+    /* Label trees are well calibrated as they are. */
     const bool calibrates = c->measure == XSM_MEASURE_LOG_LOSS && !xsmi_model_nodes(m);
     const bool alone = calibrates && !c->survey.several;
     bool done = false;
@@ -170,7 +173,7 @@ static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, 
     return XSM_OK;
 }
 
-/* Judges the vectors with pairs, too, of a strength that may grow while it helps. */
+/* Judges the vectors also with pairs, whose strength is raised as long as that helps. */
 static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_dataset *train, const xsm_dataset *test,
                               float *out, double *mean, double *right, xsm_error *err)
 {
@@ -222,7 +225,7 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     return stop;
 }
 
-/* Adds a trial to the result, not counted yet. */
+/* Adds a trial to the result, without counting it yet. */
 static xsm_status note(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err)
 {
     xsm_choice *r = c->result;
@@ -252,7 +255,7 @@ static xsm_status note(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err)
     return XSM_OK;
 }
 
-/* Means so large that weights would not be finite are as a run that diverges. */
+/* Trains class means. If they are so large that weights would not be finite, this counts as a run that diverges. */
 static xsm_status take_means(const xsmi_chooser *c, xsmi_auto_trial *t, xsm_error *err)
 {
     xsm_error inner = XSM_ERROR_INIT;
@@ -261,7 +264,7 @@ static xsm_status take_means(const xsmi_chooser *c, xsmi_auto_trial *t, xsm_erro
     return status == XSM_OK || t->outcome.diverged ? XSM_OK : xsmi_fail_copy(err, &inner);
 }
 
-/* Trains the model; *fitted is a label tree, the caller's to release, or NULL. */
+/* Trains the model. Sets *fitted to a label tree, which the caller releases, or to NULL. */
 static xsm_status train(xsmi_chooser *c, const xsmi_entrant *e, xsmi_auto_trial *t, xsm_model **fitted, xsm_error *err)
 {
     const xsmi_line *line = e->line;
@@ -306,12 +309,12 @@ static xsm_status judge_entrant(xsmi_chooser *c, xsmi_entrant *e, xsm_model *fit
     e->pairs = 0;
     XSMI_TRY(judge(c, m, test, out, mean, precision, &good, err));
     e->diverged = !good;
-    const bool late = e->rows_before > 0 || r->share >= r->most; /* the first round searches other settings */
+    const bool late = e->rows_before > 0 || r->share >= r->most; /* the first round only searches the other settings */
     const bool pairs = good && e->line->hidden && late && !c->options.keep_pairs;
     return pairs ? judge_pairs(c, e, train, test, out, mean, precision, err) : XSM_OK;
 }
 
-/* Makes room for the losses of the present share. */
+/* Starts with the present share: its losses replace those of an earlier one, which become `before`. */
 static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
 {
     const size_t judged = xsmi_race_judged(c);
@@ -331,7 +334,7 @@ static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
     }
 }
 
-/* Notes what a trial has taken. */
+/* Records the time that a trial has taken. */
 static void account(xsmi_chooser *c, xsmi_line *line, const xsmi_entrant *e, double began)
 {
     const double rows = (double)c->rows.share, judged = (double)c->rows.test[xsmi_slot(e)]->rows;
@@ -343,7 +346,7 @@ static void account(xsmi_chooser *c, xsmi_line *line, const xsmi_entrant *e, dou
         (longer * xsmi_line_seconds(c, line, rows, 0) + xsmi_line_seconds(c, line, 0, judged)) / pace;
     if (c->options.seconds > 0) {
         line->pace = t->seconds / counted;
-        xsmi_runner_look(&c->runner);
+        xsmi_runner_read_clock(&c->runner);
         c->elapsed = c->runner.elapsed;
         c->pace = line->pace;
     } else {

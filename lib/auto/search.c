@@ -4,8 +4,8 @@
  *
  * The first round tries a grid with a small budget. Values are assumed to have one minimum on the scale. So the best
  * point and its two neighbours go on to the next round with a larger budget, and the best with its better neighbour to
- * the last. While the best point of a round is at an end of those tried, it is not bracketed, and the point beyond is
- * tried too. With one round only this is a search for a bracket from two starting points.
+ * the last round. As long as the best point of a round is at an end of the points tried, the next point is tried, too.
+ * With a single round, this is a search for a bracket from two starting points.
  */
 #include "auto/search.h"
 
@@ -39,7 +39,7 @@ static xsm_status attempt(xsmi_scale_search *s, int point, xsm_error *err)
     return XSM_OK;
 }
 
-/* The trials that every round makes. */
+/* Makes the trials that are planned for the round. */
 static xsm_status plan(xsmi_scale_search *s, xsm_error *err)
 {
     int first = s->scale->first, last = s->scale->last;
@@ -59,7 +59,7 @@ static xsm_status plan(xsmi_scale_search *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* Tries points beyond the ends while the best is there, and below while all diverge. */
+/* Tries points beyond the ends as long as the best is there, and lower points as long as all diverge. */
 static xsm_status extend(xsmi_scale_search *s, xsm_error *err)
 {
     for (;;) {

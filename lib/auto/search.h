@@ -1,5 +1,5 @@
 /*
- * The search of a number on a logarithmic scale, at grid points that are integers: a learning rate or an L2 penalty.
+ * The search for a number on a logarithmic scale, whose grid points are integers: a learning rate or an L2 penalty.
  */
 #ifndef XSMI_SEARCH_H
 #define XSMI_SEARCH_H
@@ -10,16 +10,17 @@
 
 enum { XSMI_SEARCH_ROUNDS = 3, XSMI_SEARCH_POINTS = 31, XSMI_NOWHERE = INT_MIN };
 
-/* What a search is of. The callbacks have `user` as their first argument. */
+/* What is searched. The callbacks have `user` as their first argument. */
 typedef struct xsmi_scale {
-    int least, most; /* the points that exist, XSMI_SEARCH_POINTS of them at most */
-    int first, last; /* those of the first round */
-    uint32_t rounds; /* XSMI_SEARCH_ROUNDS at most */
-    /* Before the trials of a round; or NULL. */
+    int least, most; /* the points that exist, at most XSMI_SEARCH_POINTS */
+    int first, last; /* the points of the first round */
+    uint32_t rounds; /* at most XSMI_SEARCH_ROUNDS */
+    /* Is called before the trials of a round; or NULL. */
     xsm_status (*begin)(void *user, uint32_t round, xsm_error *err);
-    /* A trial. Lower values are better; infinite: it diverged, or is no better than the caller wants. */
+    /* Makes a trial. Lower values are better; infinite: it diverged, or the caller does not want it. */
     xsm_status (*attempt)(void *user, int point, double *value, xsm_error *err);
-    /* Whether that point may be tried: `planned` as a neighbour of the best of the last round, else beyond the ends. */
+    /* Whether that point may be tried: `planned`, as a neighbour of the best of the last round; otherwise beyond the
+     * ends. */
     bool (*allows)(void *user, int point, bool planned);
 } xsmi_scale;
 
@@ -28,15 +29,15 @@ typedef struct xsmi_scale_search {
     void *user;
     uint32_t round;               /* from 0 */
     int low, high;                /* the points that the round has tried */
-    int best[XSMI_SEARCH_ROUNDS]; /* of equal ones the lowest; XSMI_NOWHERE = all diverged */
+    int best[XSMI_SEARCH_ROUNDS]; /* the best points, of equal ones the lowest; XSMI_NOWHERE = all diverged */
     double value[XSMI_SEARCH_ROUNDS][XSMI_SEARCH_POINTS];
 } xsmi_scale_search;
 
-/* Runs the rounds; a round whose trials all diverged is the last. */
+/* Runs the rounds; ends after a round whose trials all diverged. */
 xsm_status xsmi_scale_search_run(xsmi_scale_search *s, const xsmi_scale *scale, void *user, xsm_error *err);
-/* The value of a trial; infinite if there was none. */
+/* Returns the value of a trial; infinite if there was none. */
 double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int point);
-/* The neighbour of a round's best with the lower value. */
+/* Returns the neighbour of a round's best point that has the lower value. */
 int xsmi_scale_search_second(const xsmi_scale_search *s, uint32_t round);
 
 #endif

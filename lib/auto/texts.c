@@ -1,6 +1,7 @@
 /*
- * The n-grams of text that a choice compares: single words; these with the n-grams of words that the rows were read
- * with; with n-grams of characters; with both. Buckets are as many as are in use, at most those of the rows.
+ * The n-grams of text that a choice compares: single words; words with the n-grams of words with which the rows were
+ * read; words with n-grams of characters; words with both. There are as many buckets as are in use, at most those of
+ * the rows.
  */
 #include "auto/choose.h"
 
@@ -9,12 +10,13 @@
 #include "data/ngrams.h"
 #include "data/vocabulary.h"
 
-/* N-grams of up to so many characters: of one to have some for every word, of four to have stems and endings. */
+/* N-grams have one to CHARS characters: one, so that every word has some, and four for stems and endings. */
 enum { CHARS = 4 };
-/* Rows in which features are counted. */
+/* Number of rows in which features are counted. */
 enum { ROWS_MEASURED = 500 };
 
-/* Adds n-grams, with as few buckets as are in use, rounded up to where the rows' can be joined. */
+/* Adds n-grams, with only as many buckets as are in use, rounded up to a number to which the rows' buckets can be
+ * reduced. */
 static xsm_status add(xsmi_chooser *c, xsm_text_options text, xsm_error *err)
 {
     uint32_t used = 0;
@@ -50,7 +52,7 @@ xsm_status xsmi_texts_list(xsmi_chooser *c, xsm_error *err)
     }
     const xsm_text_options read = *xsmi_vocabulary_options(words);
     xsm_text_options text = read;
-    const bool chars = read.min_count == 1; /* else some words are not known */
+    const bool chars = read.min_count == 1; /* otherwise some words are unknown */
     for (uint32_t i = 0; i < XSMI_TEXTS; i++) {
         text.word_ngrams = i % 2 == 0 ? 1 : read.word_ngrams;
         text.min_chars = i < 2 ? 0 : 1;

@@ -1,6 +1,6 @@
 /*
- * Training in one call (xsm_train()): what is not named is chosen, applied as if it had been named, and trained. The
- * choice is xsm_choose()'s, the work that of the trainer and the fits.
+ * Training in one call (xsm_train()): chooses with xsm_choose() what the options do not name, applies it as if it had
+ * been named, and trains with the trainer or a fit.
  */
 #include "auto/describe.h"
 
@@ -17,23 +17,23 @@
 #include <string.h>
 
 #define LBFGS "lbfgs"
-/* Times that a run begins again at a tenth of a chosen rate. */
+/* How often a run may begin again at a tenth of a chosen rate. */
 enum { RESTARTS_MOST = 3 };
 
 typedef struct training {
     xsm_context *context;
     xsm_dataset *train;
     xsm_train_options options;
-    xsm_trainer_options run;     /* of the run, once what is open is settled; eta 0: still open */
+    xsm_trainer_options run;     /* options of the run; eta 0: still open */
     xsm_choice *choice;          /* NULL: nothing was chosen */
     xsm_estimator *estimator;    /* a reference; NULL: a label tree or class means */
-    xsm_optimizer *optimizer;    /* NULL: lbfgs, or the same */
-    const char *optimizer_name;  /* or lbfgs; NULL: not settled, or the same */
+    xsm_optimizer *optimizer;    /* NULL: lbfgs, a label tree or class means */
+    const char *optimizer_name;  /* or "lbfgs"; NULL: still open, a label tree or class means */
     bool is_tree, full;          /* full: lbfgs */
     xsm_label_tree_options tree; /* of a label tree */
     uint32_t hidden;
-    double initial, pairs; /* of adagrad, 0 = its default; strength, 0 = none */
-    bool eta_chosen;       /* by the choice or by tuning: a run may begin again with less */
+    double initial, pairs; /* of adagrad, 0 = its default; strength of pairs, 0 = none */
+    bool eta_chosen;       /* the choice or tuning chose eta: a run may begin again with less */
     bool ngrams_chosen;
     xsm_transform *transform; /* NULL: none */
     xsm_model *model;
@@ -49,14 +49,14 @@ static bool is_method(const training *t, const char *method)
     return t->options.method && strcmp(t->options.method, method) == 0;
 }
 
-/* Whether settings were named that a label tree and class means do not have. */
+/* Whether the options name settings that label trees and class means do not have. */
 static bool names_steps(const training *t)
 {
     return t->options.estimator || t->options.optimizer || t->options.keep_ridge || t->options.keep_schedule ||
            t->run.epochs > 0 || t->run.batch > 0 || t->run.eta != 0 || t->run.order != XSM_ORDER_SHUFFLE;
 }
 
-/* What does not go together, or NULL. */
+/* Returns a message on options that exclude each other, or NULL. */
 static const char *clash(const training *t)
 {
     const xsm_train_options *o = &t->options;
@@ -84,7 +84,7 @@ static xsm_status read_options(training *t, const xsm_train_options *options, co
     XSMI_TRY(
         xsmi_options_read(&t->report, sizeof t->report, XSMI_FIRST(xsm_train_report), report, "xsm_train_report", err));
     xsm_metrics *test = t->report.test;
-    t->report = (xsm_train_report)XSM_TRAIN_REPORT_INIT; /* the caller's may be of an earlier call */
+    t->report = (xsm_train_report)XSM_TRAIN_REPORT_INIT; /* the caller's may have values of an earlier call */
     t->report.test = test;
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_train_options, o, keep_ridge, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_train_options, o, keep_schedule, err));
@@ -117,7 +117,7 @@ static xsm_status read_options(training *t, const xsm_train_options *options, co
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* The rows that are not trained on, or NULL. */
+/* Returns rows that are not trained on (number i), or NULL. */
 static xsm_dataset *beside(const training *t, size_t i)
 {
     return i == 0 ? t->options.test : t->options.calibrate;
@@ -163,7 +163,7 @@ static xsm_status transform_rows(training *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* NULL: rows as they are. */
+/* Takes a transform by its description; NULL: rows as they are. */
 static xsm_status take_transform(training *t, const char *description, xsm_error *err)
 {
     if (!description) {
@@ -174,7 +174,8 @@ static xsm_status take_transform(training *t, const char *description, xsm_error
     return transform_rows(t, err);
 }
 
-/* Gives the model to start from what the rows have and it lacks, and the rows its transform. */
+/* Adds to the model to start from the classes and features of the rows that it lacks, and gives the rows its
+ * transform. */
 static xsm_status grow(training *t, xsm_error *err)
 {
     xsm_model *m = t->options.start;
@@ -227,7 +228,7 @@ static xsm_choose_options choose_options(const training *t)
     return o;
 }
 
-/* Whether the n-grams of the rows are a choice. */
+/* Whether the n-grams of the rows are chosen. */
 static bool ngrams_are_open(const training *t)
 {
     const xsm_vocabulary *words = t->train->schema ? xsmi_schema_vocabulary(t->train->schema) : NULL;
@@ -252,7 +253,7 @@ static xsm_status choose_ngrams(training *t, xsm_error *err)
     return status;
 }
 
-/* What the choice says, as if it had been named. */
+/* Applies the choice as if it had been named. */
 static xsm_status apply(training *t, const xsm_choice_info *c, xsm_error *err)
 {
     t->is_tree = c->label_tree != NULL;
@@ -284,7 +285,7 @@ static xsm_status choose(training *t, xsm_error *err)
     xsm_choice_info c = XSM_CHOICE_INFO_INIT;
     xsm_train_report *r = &t->report;
     XSMI_TRY(choose_ngrams(t, err));
-    XSMI_TRY(take_transform(t, t->options.transform, err)); /* before the choice, which then makes none */
+    XSMI_TRY(take_transform(t, t->options.transform, err)); /* before the choice, which then chooses none */
     const xsm_choose_options o = choose_options(t);
     XSMI_TRY(xsm_choose(t->context, t->train, &o, &t->choice, err));
     XSMI_TRY(xsm_choice_get_info(t->choice, &c, err));
@@ -300,7 +301,7 @@ static xsm_status choose(training *t, xsm_error *err)
     return apply(t, &c, err);
 }
 
-/* An estimator by its name, with the seed. */
+/* Makes the named estimator, with the seed. */
 static xsm_status name_estimator(training *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_new(t->context, t->options.method, &t->estimator, err));
@@ -356,8 +357,8 @@ static xsm_status new_model(training *t, xsm_error *err)
     return xsm_model_set_class_map(t->model, &map, err);
 }
 
-/* What all models say of their training. Rows for an estimator that takes one label have one, as others are to be read.
- */
+/* Describes what all trained models describe. If the estimator takes one label a row, files with several labels must be
+ * read in the same way. */
 static xsm_status describe_rows(const training *t, xsm_error *err)
 {
     const bool one = t->estimator && !t->choice && (t->estimator->ops.flags & XSM_ESTIMATOR_MULTI_LABEL) == 0;
@@ -375,7 +376,7 @@ static xsm_status describe_steps(const training *t, xsm_error *err)
                    : (t->run.eta > 0 ? xsmi_describe_real(t->model, "eta", t->run.eta, err) : XSM_OK);
 }
 
-/* Fails before a long run where the rows beside it do not fit the model. */
+/* Fails before a long run if the other rows do not fit the model. */
 static xsm_status check_beside(const training *t, xsm_error *err)
 {
     for (size_t i = 0; i < 2; i++) {
@@ -403,7 +404,7 @@ static xsm_status fit_method(training *t, xsm_error *err)
     return describe_rows(t, err);
 }
 
-/* The host's callback, and the end of the budget. */
+/* Calls the host's callback, and ends the run at the end of the budget. */
 static int32_t on_progress(void *user, const xsm_progress *progress)
 {
     training *t = user;
@@ -480,7 +481,7 @@ static xsm_status make_optimizer(training *t, xsm_error *err)
     return t->initial > 0 && !t->full ? xsm_optimizer_set_number(t->optimizer, "initial", t->initial, err) : XSM_OK;
 }
 
-/* The run, from the model as it is made. */
+/* Runs once, from the model as it was made. */
 static xsm_status run_once(training *t, xsm_error *err)
 {
     XSMI_TRY(t->model ? XSM_OK : new_model(t, err));

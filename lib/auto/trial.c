@@ -17,7 +17,7 @@ enum { LOSS_ROWS = 32 };
 
 /* -- judging ------------------------------------------------------------------------------------------------------- */
 
-/* Nothing could be measured. */
+/* The result if nothing could be measured. */
 static const xsmi_measured unmeasured = {(double)INFINITY, 1};
 
 static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
@@ -61,8 +61,8 @@ static bool can_sum_all(const xsm_estimator *e)
     return false;
 }
 
-/* The mean of the estimator's own loss. If it samples its sum over the classes, the full sum is used: a few classes of
- * each row do not measure a model whose losses are in few classes. */
+/* Computes the mean of the estimator's own loss. If the estimator samples its sum over the classes, uses the full sum:
+ * a few classes of each row do not measure a model whose losses come from few classes. */
 static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
                            xsm_error *err)
 {
@@ -104,7 +104,7 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 
 /* -- running ------------------------------------------------------------------------------------------------------- */
 
-void xsmi_runner_look(xsmi_runner *r)
+void xsmi_runner_read_clock(xsmi_runner *r)
 {
     r->elapsed = isinf(r->deadline) ? r->elapsed : xsmi_seconds() - r->began;
 }
@@ -151,7 +151,7 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     return run_steps(t, err);
 }
 
-/* Why a run that was cancelled ends the search as well; XSM_OK: it ends this trial alone. */
+/* Returns the status with which a cancelled run ends the search as well; XSM_OK if it ends only this trial. */
 static xsm_status why_cancelled(const xsmi_auto_trial *t, xsm_error *err)
 {
     const xsmi_runner *r = t->runner;
@@ -177,7 +177,7 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
     return status;
 }
 
-/* What a run's status is for the search. */
+/* Converts a run's status to that of the search. */
 static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner, xsm_error *err)
 {
     if (status != XSM_OK && status != XSM_CANCELLED && status != XSM_ERROR_DIVERGED) {
@@ -193,7 +193,7 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner
     return XSM_OK;
 }
 
-/* Before a run: nothing has come of it. */
+/* Clears the outcome before a run. */
 static void clear(xsmi_auto_trial *t)
 {
     t->outcome = (xsmi_auto_outcome){.active = 1};

@@ -5,8 +5,8 @@
  * Every trial is a small version of the whole run: some of the rows, fewer passes, and the whole schedule compressed
  * into them. Few rows with all passes, as in the paper, would let the model memorise the rows at rates that are far too
  * large for all rows; a single pass never shows the effect of further passes. Two and three passes over as many rows as
- * a trial can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures
- * it).
+ * a trial can afford, with most of the work for the last two rates, chose the right rate most often (measured by
+ * bench/eta_auto.py).
  *
  * The run's objective is between a trial's loss on its own rows, which the trial learns better than the run learns all
  * rows, and its loss on other rows. The numbers of rows and features determine the position between them
@@ -33,7 +33,7 @@ _Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_POINTS, "a point for 
  * training that exceeds LOST has failed. */
 #define HOPELESS 4
 #define LOST 100
-/* The number of rows for whose evaluation memory is kept. */
+/* The number of rows for whose evaluation memory stays allocated. */
 enum { ROWS_KEPT = 512, LAST = XSMI_TUNE_ROUNDS - 1 };
 
 static double objective(const xsmi_tuner *t, uint32_t round, int point)
@@ -58,7 +58,8 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     return stop;
 }
 
-/* The objective of the present model on some rows (NULL = all), scaled to all rows; infinite if it is not finite. */
+/* Computes the objective of the present model on some rows (NULL = all), scaled to all rows; INFINITY if it is not
+ * finite. */
 static xsm_status judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, double *busy, xsm_error *err)
 {
     xsmi_measured m;
@@ -118,9 +119,9 @@ static xsm_status try_rate(void *user, int point, double *value, xsm_error *err)
         .rows = t->rows.sample ? t->rows.sample : t->rows.train,
         .budget = {.epochs = s->epochs,
                    .stretch = epochs / (double)s->epochs,
-                   .startup = (uint64_t)(t->costs.startup * of_run), /* an ordinary part of the run */
+                   .startup = (uint64_t)(t->costs.startup * of_run), /* the same share as in the run */
                    .marked = t->marking}};
-    /* An L2 penalty (ridge) with the same weight on these rows as the run's has on all rows. */
+    /* The L2 penalty (ridge) has the same weight on these rows as the run's has on all rows. */
     trial.setting.ridge = t->run.ridge * ((double)s->rows / (double)t->rows.train->rows);
     trial.setting.run.batch = s->batch;
     trial.setting.run.eta = t->rows.scale * rates[point];
@@ -139,7 +140,8 @@ static xsm_status try_rate(void *user, int point, double *value, xsm_error *err)
         *value =
             isnan(unseen) ? out->objective : out->objective + t->result->unseen_part[round] * (unseen - out->objective);
     }
-    /* Waits for the first trial, because memory that is read before it is written gets small pages. */
+    /* Judges the untrained model only after the first trial, because memory that is read before it is written gets
+     * small pages. */
     if (isnan(t->untrained[round])) {
         XSMI_TRY(judge(t, t->rows.subset, &t->untrained[round], &ignored, err));
         t->spent += (double)s->evaluated * s->judging;
@@ -183,8 +185,8 @@ static const xsmi_scale scale = {
 
 /* -- the choice ---------------------------------------------------------------------------------------------------- */
 
-/* The loss that the run grows to, divided by the rate: computed from the smallest rate of the last round, from `point`
- * on, that is worse than no training; 0 if there is none. */
+/* Returns the loss to which the run grows, divided by the rate, computed from the smallest rate of the last round, from
+ * `point` on, that is worse than no training; 0 if there is none. */
 static double growth(const xsmi_tuner *t, int point)
 {
     const double longer =
@@ -198,13 +200,13 @@ static double growth(const xsmi_tuner *t, int point)
 }
 
 /*
- * The index of the rate chosen after the last round for estimators with unbounded steps. A rate that works during a
- * trial may still diverge later; the result of the next power of ten gives a warning. If losses grow in proportion to
- * rate and steps (`importance`), that result predicts the loss of the run, which must not be worse than no training;
- * nor may the loss at the next power of ten have grown since the previous round. If losses explode (`raman`), a rate
- * works until steps occur that are too long for it. Then the next power of ten must not have been wholly lost before
- * the last round, which has far more steps than all previous rounds. The chosen index is at most one below the tried
- * rates.
+ * Returns the index of the rate chosen after the last round for estimators with unbounded steps. A rate that works
+ * during a trial may still diverge later; the result of the next power of ten gives a warning. If losses grow in
+ * proportion to rate and steps (`importance`), that result predicts the loss of the run, which must not be worse than
+ * no training; nor may the loss at the next power of ten have grown since the previous round. If losses explode
+ * (`raman`), a rate works until steps occur that are too long for it. Then the next power of ten must not have been
+ * wholly lost before the last round, which has far more steps than all previous rounds. The chosen index is at most one
+ * below the tried rates.
  */
 static int choose_unbounded(const xsmi_tuner *t, int chosen)
 {
@@ -229,8 +231,8 @@ static int choose_unbounded(const xsmi_tuner *t, int chosen)
     return chosen;
 }
 
-/* The rate chosen after the last round: the best one, or a rate between it and a close neighbour. *smaller is the index
- * of the rate itself or of the next lower one. */
+/* Returns the rate chosen after the last round: the best one, or a rate between it and a close neighbour. Sets *smaller
+ * to the index of the rate itself or of the next lower one. */
 static double choose(const xsmi_tuner *t, int *smaller)
 {
     const int best = t->search.best[LAST];
@@ -287,7 +289,8 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->runner.model, t->run.train, err));
     xsmi_tune_measure(t);
-    if (t->estimator->ops.kind == XSM_ESTIMATOR_HIERARCHY) { /* the tree of the run, not of a trial's rows */
+    if (t->estimator->ops.kind == XSM_ESTIMATOR_HIERARCHY) { /* so that trials have the tree of the run, not one of
+                                                                their rows */
         xsmi_model_set_head(t->runner.model, t->estimator->head);
     }
     XSMI_TRY(xsmi_tune_narrow(t, err));

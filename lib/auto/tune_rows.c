@@ -21,8 +21,8 @@
 
 #include <math.h>
 
-/* If trials of the last round would draw each class less often than this, they use some of the classes. The second is
- * for steps that grow with the number of classes: there a drawn class moves further. */
+/* If trials of the last round would draw each class less often than this, they use some of the classes. The second
+ * number is for steps that grow with the number of classes, in which a drawn class moves further. */
 #define DRAWS_FEW 200
 #define DRAWS_FEW_GROWN 100
 /* A larger share of the classes saves too little. */
@@ -31,8 +31,7 @@
  * steps. */
 enum { FIRST_ROWS = 64 };
 #define FIRST_ETA 1e-6
-/* Every row is memorised to the same degree until there are so many times more rows than features; and a factor for the
- * weight of rows left out if trials use some of the classes. */
+/* A constant of unseen_part(), and a factor for the weight of rows left out if trials use some of the classes. */
 #define BY_HEART 3
 #define UNSEEN_NARROW 0.5
 
@@ -73,7 +72,7 @@ static bool draws_less(const xsmi_tuner *t, double often)
     return draws < often * (double)t->run.train->classes;
 }
 
-/* The mean sum of a row's coefficients in the first step of a new model, to which the estimator is bound. */
+/* Computes the mean sum of a row's coefficients in the first step of a new model, to which the estimator is bound. */
 static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, double *mean, xsm_error *err)
 {
     uint64_t rows[FIRST_ROWS], count = XSMI_MIN(d->rows, FIRST_ROWS);
@@ -122,7 +121,7 @@ static void restore_classes(xsmi_tuner *t)
 }
 
 /* Chooses classes at random until they have that many rows. class_of[k] is the number of class k among them, or
- * XSM_CLASS_UNSEEN; order[] is scratch. *classes is how many they are. */
+ * XSM_CLASS_UNSEEN; order[] is scratch. Sets *classes to their number. */
 static xsm_status draw_classes(const xsmi_tuner *t, uint64_t rows, uint64_t *order, uint32_t *class_of,
                                uint32_t *classes, xsm_error *err)
 {
@@ -139,7 +138,7 @@ static xsm_status draw_classes(const xsmi_tuner *t, uint64_t rows, uint64_t *ord
         class_of[order[n]] = 0;
     }
     *classes = 0;
-    for (uint32_t k = 0; k < d->classes; k++) { /* numbered in their order */
+    for (uint32_t k = 0; k < d->classes; k++) { /* the chosen classes are numbered in their order */
         class_of[k] = class_of[k] == 0 ? (*classes)++ : XSM_CLASS_UNSEEN;
     }
     return XSM_OK;
@@ -199,7 +198,7 @@ static xsm_status copy_rows(xsmi_tune_rows *r, uint64_t first, uint64_t count, x
     }
     uint64_t taken = 0;
     for (uint64_t row = 0; row < r->train->rows; row++) {
-        if (r->rank[row] - first < count) { /* unsigned: this excludes ranks below `first` too */
+        if (r->rank[row] - first < count) { /* unsigned: this excludes ranks below `first`, too */
             r->chosen[taken++] = row;
         }
     }
@@ -214,7 +213,7 @@ static xsm_status rank_rows(xsmi_tuner *t, uint64_t position, xsm_error *err)
     return xsmi_stream_order(t->runner.context, &stream, t->rows.rank, (size_t)t->rows.train->rows, err);
 }
 
-/* The number of features that occur in a trial's rows. */
+/* Counts the features that occur in a trial's rows. */
 static xsm_status count_features(const xsmi_tuner *t, double *count, xsm_error *err)
 {
     const xsm_dataset *d = t->rows.sample ? t->rows.sample : t->rows.train;
@@ -237,13 +236,13 @@ static xsm_status count_features(const xsmi_tuner *t, double *count, xsm_error *
 }
 
 /*
- * The weight of the loss on rows that a trial leaves out, in the estimate of the run's loss. A model of D features
- * partly memorises n rows: its loss on them is f (1 - x), and on others f (1 + x), where x is D / n in least squares.
- * After only a few passes x is less than 1, about D / (n + BY_HEART D). On the N rows of the run the loss is f (1 - X),
- * with X for N. This equals the first loss plus (1 - X / x) / 2 of the difference of the second to it. If there are
- * more features than rows, the run memorises its rows as well as the trial does, and rows left out have little weight.
- * A trial of some of the classes has fewer rows than the run for each feature, but as many for each weight: its weight
- * is between the two.
+ * Returns the weight of the loss on rows that a trial leaves out, in the estimate of the run's loss. A model of D
+ * features partly memorises n rows: its loss on them is f (1 - x), and on others f (1 + x), where x is D / n in least
+ * squares. After only a few passes x is less than 1, about D / (n + BY_HEART D). On the N rows of the run the loss is f
+ * (1 - X), with X for N. This equals the first loss plus (1 - X / x) / 2 of the difference of the second to it. If
+ * there are more features than rows, the run memorises its rows as well as the trial does, and rows left out have
+ * little weight. A trial of some of the classes has fewer rows than the run for each feature, but as many for each
+ * weight: its weight is between the two.
  */
 static double unseen_part(const xsmi_tuner *t, double features)
 {

@@ -9,9 +9,9 @@
 
 #include <math.h>
 
-/* For each round: the work of a trial as a share of the run's, its passes, the least number of its rows, and the least
- * numbers of these and of other rows that judge it, unless everything is reduced to fit; the largest share of a trial's
- * work for judging it on its rows, and on others; and the number of trials that every choice makes. */
+/* For each round: the work of a trial as a share of the run's; its passes; unless everything is reduced to fit, the
+ * least number of its rows, and the least numbers of these and of other rows that judge it; the largest share of a
+ * trial's work for judging it on its rows, and on others; and the number of trials that every choice makes. */
 static const struct {
     double share;
     uint64_t epochs, rows, evaluated, held_back;
@@ -39,8 +39,9 @@ enum { EVALUATED_MOST = 512, EVALUATED_LEAST = 16 };
 /* Runs with fewer steps an epoch have batches reduced in proportion to the rows, so that trials still have steps. */
 enum { STEPS_FEW = 32 };
 
-/* In a pass over all classes, a class takes EXACT_STEP of the unit, to score and update it or to score it alone;
- * SCORE_FAR to score it for steps on some of the classes with more floats of weights than FAR, too many for a cache. */
+/* In a pass over all classes, a class takes EXACT_STEP of the unit, both to score and update it and only to score it.
+ * It takes SCORE_FAR to score it for steps on some of the classes if there are more floats of weights than FAR, which
+ * are too many for a cache. */
 #define EXACT_STEP 0.125
 #define SCORE_FAR 0.5
 #define FAR (8 << 20)
@@ -72,7 +73,7 @@ enum { STEPS_FEW = 32 };
 
 /* -- the work of a trial ------------------------------------------------------------------------------------------- */
 
-/* The mean number of classes of a step: lists are long enough for the row with the most labels. */
+/* Returns the mean number of classes of a step; lists are long enough for the row with the most labels. */
 static double mean_width(const xsm_estimator *e, const xsm_dataset *d)
 {
     const double fewer = (double)e->most_labels - (double)d->counted.labels / (double)d->rows;
@@ -113,7 +114,7 @@ double xsmi_tune_classes_least(const xsmi_tuner *t)
     return CLASSES_EACH * t->costs.width;
 }
 
-/* The approximate number of classes of the planned trials. */
+/* Returns the approximate number of classes of the planned trials. */
 static double classes_of(const xsmi_tuner *t)
 {
     const xsm_dataset *d = t->run.train;
@@ -128,7 +129,8 @@ void xsmi_tune_plan(xsmi_tuner *t, uint32_t round)
     const uint64_t n = t->run.train->rows, all = t->run.options.epochs, batch = t->run.options.batch;
     const double passes = t->cut * rounds[round].share * (double)all;
     const bool few = n / batch + (n % batch != 0) < STEPS_FEW;
-    const uint64_t epochs = (uint64_t)ceil(few ? sqrt(passes * (double)all) : passes); /* steps and rows alike if few */
+    const uint64_t epochs = (uint64_t)ceil(few ? sqrt(passes * (double)all) : passes); /* if there are few rows, reduces
+                                                                                          steps and rows alike */
     s->epochs = XSMI_MIN(XSMI_MAX(epochs, rounds[narrow ? XSMI_TUNE_ROUNDS - 1 : round].epochs), all);
     const double rows = ceil(passes / (double)s->epochs * (double)n);
     s->rows = XSMI_MIN(XSMI_MAX((uint64_t)rows, rounds[round].rows), n);
@@ -146,14 +148,14 @@ void xsmi_tune_plan(xsmi_tuner *t, uint32_t round)
     s->held_back = s->held_back < least ? 0 : s->held_back; /* too few to be informative */
 }
 
-/* The number of cache lines that a step changes in each class. */
+/* Returns the number of cache lines that a step changes in each class. */
 static double lines_of_class(const xsmi_tuner *t)
 {
     const xsm_dataset *d = t->rows.train;
     return d->sparse ? fmax((double)d->offsets[d->rows] / (double)d->rows, 1) : (double)d->features / XSMI_MARK_FLOATS;
 }
 
-/* The number of cache lines of the weights of the planned trial. */
+/* Returns the number of cache lines of the weights of the planned trial. */
 static double lines_of_model(const xsmi_tuner *t)
 {
     const xsm_model *m = t->runner.model;
@@ -162,7 +164,7 @@ static double lines_of_model(const xsmi_tuner *t)
                           : (double)xsmi_marks_of(xsmi_model_floats(m));
 }
 
-/* The number of classes that a trial's steps change, each time counted. */
+/* Returns the number of classes that a trial's steps change; a class counts each time. */
 static double changed(const xsmi_tuner *t)
 {
     return (double)t->size.rows * (double)t->size.epochs * t->costs.width;
@@ -174,7 +176,7 @@ bool xsmi_tune_pays_to_mark(const xsmi_tuner *t)
            changed(t) * lines_of_class(t) < MARKED * lines_of_model(t);
 }
 
-/* The work of resetting the model after a trial. */
+/* Returns the work of resetting the model after a trial. */
 static double zero_work(const xsmi_tuner *t)
 {
     const double lines = lines_of_class(t), all = lines_of_model(t);
@@ -214,7 +216,7 @@ double xsmi_tune_busy_at(const xsmi_tuner *t, double active)
     return t->costs.searched ? active : active < BUSY ? active / BUSY : 1;
 }
 
-/* How busy the steps of a rate's next trial are expected to be: like those of its last trial. */
+/* Returns how busy the steps of a rate's next trial are expected to be: like those of its last trial. */
 static double busy_of(const xsmi_tuner *t, int point)
 {
     for (uint32_t round = XSMI_TUNE_ROUNDS; round-- > 0;) {
@@ -225,7 +227,7 @@ static double busy_of(const xsmi_tuner *t, int point)
     return 1;
 }
 
-/* How busy the steps of a round are expected to be: the mean over the rates that it is sure to try. */
+/* Returns how busy the steps of a round are expected to be: the mean over the rates that it will certainly try. */
 static double busy_next(const xsmi_tuner *t, uint32_t round)
 {
     if (round == 0) {
@@ -238,8 +240,8 @@ static double busy_next(const xsmi_tuner *t, uint32_t round)
     return (busy_of(t, best) + busy_of(t, xsmi_scale_search_second(&t->search, round - 1))) / 2;
 }
 
-/* How busy steps are on the rows that judge a trial of the last round, at the best rate of a round: continues the
- * decrease since the previous round. */
+/* Returns how busy steps are expected to be on the rows that judge a trial of the last round, at the best rate of a
+ * round: continues the decrease since the previous round. */
 static double busy_in_the_end(const xsmi_tuner *t, uint32_t round, int best)
 {
     const double now = t->busy[round][best].judged;
@@ -267,7 +269,7 @@ bool xsmi_tune_affordable(const xsmi_tuner *t, int point)
     return t->spent + trial_work(t, busy_of(t, point)) + t->reserve <= BUDGET * xsmi_tune_run_work(t, t->search.round);
 }
 
-/* The work of the trials that every choice makes, from a round on. */
+/* Returns the work of the trials that every choice makes, from a round on. */
 static double work_from(xsmi_tuner *t, uint32_t round, double busy)
 {
     double work = 0;

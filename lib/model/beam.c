@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Whether a comes before b: by higher probability, then further left. */
+/* Whether a comes before b: it is more probable, or as probable and further left. */
 static bool before(const xsmi_beam_node *a, const xsmi_beam_node *b)
 {
     return a->log_q > b->log_q || (!(a->log_q < b->log_q) && a->node < b->node);
@@ -32,7 +32,7 @@ static void select_first(xsmi_beam_node *nodes, size_t n, size_t keep)
         if (before(&nodes[middle], &nodes[last])) {
             swap(&nodes[middle], &nodes[last]);
         }
-        /* The pivot, the median, is the last; what comes before it goes to the front. */
+        /* The pivot, the median, is the last node; nodes that come before it go to the front. */
         size_t position = low;
         for (size_t i = low; i < last; i++) {
             if (before(&nodes[i], &nodes[last])) {
@@ -48,7 +48,7 @@ static void select_first(xsmi_beam_node *nodes, size_t n, size_t keep)
     }
 }
 
-/* A child, with the contribution of its side of the node. */
+/* Returns a child, with the contribution of its side of the node. */
 static xsmi_beam_node child_of(const xsmi_beam_node *parent, bool right, double s, double e)
 {
     xsmi_beam_node child = {.node = 2 * parent->node + right};

@@ -10,8 +10,8 @@ typedef struct open {
     uint32_t child; /* an inner node's number, or XSMI_TREE_LEAF + a class */
 } open;
 
-/* Whether a is taken before b. Of equal ones nodes come first, as they may hold a smaller class. As leaves are marked
- * by the highest bit, this is the order of the numbers. */
+/* Whether a is taken before b. If they are equal, nodes come first, as they may have a smaller class below them. Leaves
+ * are marked by the highest bit, so this is the order of the numbers. */
 static bool before(const open *a, const open *b)
 {
     return a->log_p > b->log_p || (a->log_p == b->log_p && a->child < b->child);
@@ -26,7 +26,7 @@ static void push(open *heap, uint32_t *count, open item)
     heap[position] = item;
 }
 
-/* Takes the first of the heap and `last`, which is not in it. */
+/* Returns the first of the heap, and puts `last`, which is not in the heap, in its place. */
 static open exchange(open *heap, uint32_t *count, open last)
 {
     if (*count == 0 || before(&last, &heap[0])) {
@@ -59,7 +59,7 @@ static uint32_t name_of(const xsmi_class_tree *h, uint32_t node)
 
 size_t xsmi_best_first_scratch(const xsm_model *m)
 {
-    return (size_t)m->classes * sizeof(open); /* each open node has classes of its own */
+    return (size_t)m->classes * sizeof(open); /* no two open nodes have a class in common */
 }
 
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
@@ -69,7 +69,7 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_
     open *heap = scratch;
     uint32_t count = 0, found = 0;
     uint64_t opened = 0;
-    open better = {0, 0}; /* of the children of the node before */
+    open better = {0, 0}; /* the better child of the previous node */
     bool child = true;
     while (found < list->size && (child || count > 0)) {
         const open best = child ? exchange(heap, &count, better) : pop(heap, &count);
@@ -89,7 +89,7 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_
         }
         opened++;
         const uint32_t left = h->first_child[h->inner_node[best.child]];
-        const double least = xsmi_softplus(-fabs((double)z)); /* that of both signs, but for |z| */
+        const double least = xsmi_softplus(-fabs((double)z)); /* the same for both signs of z, but for |z| */
         const open first = {best.log_p - (XSMI_MAX((double)z, 0) + least), name_of(h, left)};
         const open second = {best.log_p - (XSMI_MAX(-(double)z, 0) + least), name_of(h, left + 1)};
         child = true;

@@ -1,5 +1,6 @@
 /*
- * The calibration of a model: sums over tiles of scaled scores, its text in a file, and its public functions.
+ * The calibration of a model: sums over tiles of scaled scores, the calibration's text in a file, and its public
+ * functions.
  */
 #include "model/calibration.h"
 #include "base/entry.h"
@@ -15,7 +16,7 @@ static const char *const names[] = {[XSM_CALIBRATION_TEMPERATURE] = "temperature
 
 /* -- sums over tiles ----------------------------------------------------------------------------------------------- */
 
-/* Copies a tile times a factor; returns its floats. */
+/* Copies a tile times a factor; returns the number of floats. */
 static size_t copy_scaled(const xsmi_kernels *kernels, const xsmi_tile *tile, float scale, float *out)
 {
     const size_t count = tile->lanes ? (size_t)tile->count * XSMI_LANES : tile->count;
@@ -39,7 +40,7 @@ void xsmi_add_exponentials(const xsmi_kernels *kernels, const xsmi_tile *tile, s
         return;
     }
     const float most = here > before ? here : before;
-    /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+    /* If every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
     const float shift = most == -INFINITY ? 0.0f : most;
     const double kept = sum[tile->row] * (double)xsmi_expf0(before - shift);
     sum[tile->row] = kept + kernels->row_sum_exp(scratch, count, shift);

@@ -1,4 +1,4 @@
-/* Which rank has which classes of a divided model. */
+/* Which process has which classes of a divided model. */
 #include "model/divided.h"
 
 #include "base/order.h"

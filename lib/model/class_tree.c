@@ -28,8 +28,8 @@ void xsmi_class_tree_release(xsmi_class_tree *t)
     }
 }
 
-/* Fills the arrays from the made nodes; false if they are no tree over the classes. class_leaf holds zeros: no leaf is
- * node 0, as the root has children. */
+/* Fills the arrays from `made`; returns false if this is no tree over the classes. class_leaf holds zeros, which stand
+ * for none: no leaf is node 0, as the root has children. */
 static bool link_nodes(xsmi_class_tree *t)
 {
     uint64_t next = 1;
@@ -38,7 +38,7 @@ static bool link_nodes(xsmi_class_tree *t)
     for (uint32_t v = 0; v < t->nodes; v++) {
         const uint32_t made = t->made[v], class = made & ~XSMI_TREE_LEAF;
         if (v >= next) {
-            return false; /* nobody's child */
+            return false; /* no node's child */
         }
         t->first_child[v] = (uint32_t)next;
         if (made & XSMI_TREE_LEAF) {
@@ -62,15 +62,15 @@ static bool link_nodes(xsmi_class_tree *t)
     }
     t->first_child[t->nodes] = (uint32_t)next;
     for (uint32_t v = t->nodes - 1; v > 0; v = t->parent[v]) {
-        t->depth++; /* of the last node, and no node is lower */
+        t->depth++; /* depth of the last node, and no node is deeper */
     }
     return next == t->nodes && leaves == t->classes && t->depth <= XSMI_TREE_DEPTH;
 }
 
-/* Numbers the inner nodes in preorder: a subtree's numbers begin after those of the subtrees before it. */
+/* Numbers the inner nodes in preorder: the numbers of a subtree follow those of the subtrees to its left. */
 static void number_in_preorder(xsmi_class_tree *t)
 {
-    for (uint32_t v = t->nodes; v-- > 0;) { /* first, how many there are in the subtree */
+    for (uint32_t v = t->nodes; v-- > 0;) { /* first counts the inner nodes of each subtree */
         uint32_t inside = 0;
         for (uint32_t c = t->first_child[v]; c < t->first_child[v + 1]; c++) {
             inside += t->number[c];

@@ -1,5 +1,5 @@
 /*
- * A model's classes, their labels and names, and what its features are.
+ * The class map of a model: labels and names of its classes, and what its features are.
  */
 #include "model/model.h"
 #include "base/activity.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Names between two polls. */
+/* Number of names between two polls. */
 #define NAMES_TOGETHER 4096
 
 static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)
@@ -31,7 +31,7 @@ void xsmi_model_clear_classes(xsm_model *m)
     *map = (xsmi_model_map){.labels = NULL};
 }
 
-/* A copy of `count` items, NULL where there are none. */
+/* Returns a copy of `count` items, NULL if there are none. */
 static void *copy_items(xsm_context *ctx, const void *items, size_t count, size_t each, xsm_status *status,
                         const char *what, xsm_error *err)
 {

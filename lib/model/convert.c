@@ -1,6 +1,6 @@
 /*
  * Conversion of a model's weights: a new model with the same weights, rounded, in another type. Rows are read as floats
- * with their scales, and written one after another. Of a divided model each rank converts its part.
+ * with their scales, and written one after another. Each process converts its part of a divided model.
  */
 #include "model/divided.h"
 #include "model/narrow.h"
@@ -15,12 +15,12 @@
 
 #include <xsoftmax/stored_weights.h>
 
-/* Floats that are converted between two polls, more if a row is longer. */
+/* Number of floats that are converted between two polls, more if a row is longer. */
 #define FLOATS_TOGETHER ((size_t)1 << 18)
 
 /* -- one row ------------------------------------------------------------------------------------------------------- */
 
-/* Converts a row; false if a number is not finite in the type, *bad. */
+/* Converts a row; returns false if a number, *bad, is not finite in the type. */
 static bool put_row(const xsmi_weights *to, size_t row, const float *from, size_t *bad)
 {
     const int32_t dtype = xsmi_weights_dtype(to);
@@ -54,7 +54,7 @@ static bool put_row(const xsmi_weights *to, size_t row, const float *from, size_
 
 /* -- a model ------------------------------------------------------------------------------------------------------- */
 
-/* A model of this process with the shape of another, and with room for weights of a type. */
+/* Makes a model in this process only, with the shape of another and memory for weights of a type. */
 static xsm_status new_weights(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     if (dtype == XSM_DTYPE_FLOAT32) {
@@ -73,7 +73,7 @@ static xsm_status new_weights(const xsm_model *m, int32_t dtype, xsm_model **out
     return XSM_OK;
 }
 
-/* The same, divided if the other is. */
+/* Makes such a model, which is divided if the other is. */
 static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     xsm_model *own;
@@ -89,7 +89,7 @@ static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, 
     return status;
 }
 
-/* Copies rows of the same type, and their factors: the same numbers, not rounded again. */
+/* Copies rows of the same type, and their factors: the numbers are not rounded again. */
 static xsm_status copy_numbers(const xsm_context *ctx, const xsmi_weights *from, const xsmi_weights *to, xsm_error *err)
 {
     const xsmi_narrow *numbers = &from->narrow;
@@ -107,8 +107,8 @@ static xsm_status copy_numbers(const xsm_context *ctx, const xsmi_weights *from,
     return XSM_OK;
 }
 
-/* Converts to a matrix with room for the numbers; `rows` is scratch, [together][features]. With `classes` the rows are
- * those of the classes from `start` on, else the vectors of a first layer. */
+/* Converts to a matrix whose memory is allocated; `rows` is scratch, [together][features]. For messages: with `classes`
+ * the rows are those of the classes from `start` on, otherwise the vectors of a first layer. */
 static xsm_status convert_matrix(const xsm_context *ctx, const xsmi_weights *from, const xsmi_weights *to, bool classes,
                                  size_t start, float *rows, size_t together, xsm_error *err)
 {
@@ -136,7 +136,7 @@ static xsm_status convert_matrix(const xsm_context *ctx, const xsmi_weights *fro
     return XSM_OK;
 }
 
-/* The first layer, in the type of the model's weights. */
+/* Converts the first layer to the type of the model's weights. */
 static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *rows, size_t together, xsm_error *err)
 {
     const xsmi_layer *from = m->layer;
@@ -153,7 +153,7 @@ static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *rows, 
     return convert_matrix(m->context, &from->w, &to->layer->w, false, 0, rows, together, err);
 }
 
-/* The bias of distances is that of the rounded weights, so that a class is one point. */
+/* Computes the bias of distances from the rounded weights, so that a class is one point. */
 static xsm_status convert_bias(xsm_model *to, float *row, xsm_error *err)
 {
     for (uint32_t k = 0; to->score == XSM_GEOMETRY_EUCLIDEAN && k < to->classes; k++) {
@@ -226,7 +226,7 @@ static xsm_status convert_trees(const xsm_model *m, int32_t dtype, xsm_model **o
     for (uint32_t t = 0; status == XSM_OK && t < from->count; t++) {
         char what[48];
         snprintf(what, sizeof what, "tree %u, row", t);
-        trees[t].tree = from->tree[t].tree; /* it is kept by the model */
+        trees[t].tree = from->tree[t].tree; /* the model keeps it */
         status = convert_sparse(from->tree[t].weights, dtype, what, &trees[t].weights, err);
     }
     if (status == XSM_OK) {
@@ -251,7 +251,7 @@ static xsm_status convert_rows(const xsm_model *m, int32_t dtype, xsm_model **ou
     return status;
 }
 
-/* On all ranks, or on none. */
+/* Converts on all processes, or on none. */
 static xsm_status convert_any(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     xsm_model *to = NULL;

@@ -1,5 +1,5 @@
 /*
- * A correction of one number per class, log p_n(k) of a sampler that does not depend on the row. In a file:
+ * A correction by one number per class: log p_n(k) of a sampler that does not depend on the row. In a file:
  * `correction` F32 [K].
  */
 #include "model/head.h"

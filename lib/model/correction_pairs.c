@@ -1,7 +1,7 @@
 /*
- * A correction by pairs of features and classes (pairs.h), counted in the rows of a training. In a file: `pair_counts`
- * U32 [D], how many classes each feature has, and feature by feature the classes, rising, as `pair_classes` U32, and
- * their values as `pair_values` F32.
+ * A correction by pairs of features and classes (pairs.h), counted in training rows. In a file: `pair_counts` U32 [D],
+ * how many classes each feature has; feature by feature the classes in rising order, `pair_classes` U32; and their
+ * values, `pair_values` F32.
  */
 #include "model/head.h"
 #include "base/activity.h"
@@ -25,7 +25,7 @@ static const xsmi_pairs *pairs_of(const xsmi_head *c)
     return &((const correction_of_pairs *)c)->pairs;
 }
 
-/* Moves the contents of `pairs`, which is left empty. */
+/* Makes a correction of the contents of `pairs`, which is left empty. */
 static xsm_status of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_head **out, xsm_error *err)
 {
     XSMI_TRY(xsmi_head_new(ctx, &xsmi_pairs_head, pairs->classes, out, err));
@@ -161,7 +161,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     xsmi_pairs pairs;
     memset(&pairs, 0, sizeof pairs);
     xsmi_activity activity;
-    /* Two passes over each label's row. */
+    /* There are two passes over the row of each label. */
     xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
     xsm_context *group = xsmi_model_group(m);
     xsmi_head *correction = NULL, *part = NULL;

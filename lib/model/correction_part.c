@@ -1,10 +1,10 @@
 /*
- * The correction of a part of a divided model (divided.h): that of the whole model, whose classes begin with another
- * number.
+ * The correction of a part of a divided model (divided.h): passes calls on to the correction of the whole model, with
+ * other class numbers.
  */
 #include "model/head.h"
 
-/* Classes that are renumbered together. */
+/* Number of classes that are renumbered together. */
 #define SOME 64
 
 typedef struct of_part {

@@ -1,5 +1,5 @@
 /*
- * A correction by a tree over the classes, log p_n(k|x) of the tree that classes were drawn from. In a file: the
+ * A correction by a tree over the classes: log p_n(k|x) of the tree from which classes were drawn. In a file it has the
  * tensors of tree_file.h.
  */
 #include "model/head.h"
@@ -12,7 +12,7 @@ typedef struct of_tree {
     xsmi_tree tree;
 } of_tree;
 
-/* What is computed for a block of rows. The log-probabilities take as much memory as the block's scores of all
+/* What prepare() computes for a block of rows. The log-probabilities take as much memory as the block's scores of all
  * classes. */
 typedef struct block {
     float *codes; /* [XSMI_LANES][dims] */

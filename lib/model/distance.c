@@ -2,8 +2,8 @@
  * Scores that are distances: z_k = w_k . phi - ||w_k||^2/2 = -||phi - w_k||^2/2 + ||phi||^2/2, whose last term is the
  * same for every class (Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, section 2:
  * metric learning as linear scores). -||w_k||^2/2 is stored as the bias, so that scoring and searching see a linear
- * model. Only code that changes a row differs: the derivative is phi - w_k, and the bias must be updated with
- * the row.
+ * model. Only code that changes a row is different: the derivative is phi - w_k, and the bias must be updated with the
+ * row.
  */
 #include "ranks/comm.h"
 #include "model/score.h"
@@ -49,7 +49,8 @@ xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
     return xsmi_run(m->context, run_settle, &job, ((size_t)m->classes + job.each - 1) / job.each, err);
 }
 
-/* Gives the weights, those of `whole` or of this rank's part of it, all that distances need but the biases' values. */
+/* Gives the weights, which are those of `whole` or of this process's part of it, all that distances need except the
+ * values of the biases. */
 static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_dense(m, "a score that is a distance", err));
@@ -80,14 +81,14 @@ static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* Of a divided model each rank's part, once all are prepared. */
+/* Makes the scores distances. On a divided model, each process changes its part once all parts are prepared. */
 static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 {
     xsm_model *own = xsmi_model_changed(m);
     xsm_context *group = xsmi_model_group(m);
     const bool had = own->w.bias != NULL;
     const xsm_status status = xsmi_agree(group, prepare(m, own, err), err);
-    if (group && status != XSM_OK && !had && own->w.bias) { /* another rank has none */
+    if (group && status != XSM_OK && !had && own->w.bias) { /* another process has none */
         xsmi_release(m->context, own->w.bias, own->classes, sizeof *own->w.bias);
         own->w.bias = NULL;
         own->bias_owned = false;

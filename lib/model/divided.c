@@ -1,4 +1,4 @@
-/* Divided models: how their parts are made, and how their weights are gathered. */
+/* Divided models: makes their parts, and gathers their weights. */
 #include "model/divided.h"
 
 #include "base/order.h"
@@ -48,7 +48,7 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
     return XSM_OK;
 }
 
-/* `loaded` is the first class whose weights the model has. */
+/* Copies the weights of this process's classes to the part; `loaded` is the first class whose weights the model has. */
 static xsm_status copy_weights(xsm_model *m, size_t loaded, xsm_error *err)
 {
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
@@ -62,7 +62,7 @@ static xsm_status copy_weights(xsm_model *m, size_t loaded, xsm_error *err)
     return XSM_OK;
 }
 
-/* The same of weights in fewer bits, in place of floats. */
+/* Copies weights in fewer bits than float32 in the same way. */
 static xsm_status copy_narrow(xsm_model *m, size_t loaded, xsm_error *err)
 {
     xsmi_part part = {.own = NULL};
@@ -94,7 +94,7 @@ xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model
     return XSM_OK;
 }
 
-/* Gives the first layer, in memory of its own, to the part. */
+/* Moves the first layer, in memory of its own, to the part. */
 static xsm_status move_layer(xsm_model *m, xsm_error *err)
 {
     m->part.own->layer = m->layer;
@@ -150,7 +150,7 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- weights of all ranks ------------------------------------------------------------------------------------------ */
+/* -- weights of all processes -------------------------------------------------------------------------------------- */
 
 size_t xsmi_divided_end(const xsm_model *m, size_t class)
 {

@@ -1,6 +1,6 @@
 /*
- * Scores of chosen classes, and of a range of classes, of a divided model: each rank scores its own, and all ranks get
- * the blocks of all. Numbers that are not finite arrive as they are.
+ * Scores of chosen classes, and of a range of classes, of a divided model: each process scores its classes, and all
+ * processes get the scores of all. Numbers that are not finite are sent as they are.
  */
 #include "model/divided.h"
 
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Scores that are exchanged together, unless a row has more. */
+/* Number of scores that are exchanged together, unless a row has more. */
 #define TOGETHER ((size_t)1 << 20)
 
 /* The blocks of an exchange. */
@@ -59,8 +59,8 @@ static xsm_status exchange(const xsm_model *m, const blocks *b, xsm_status statu
 
 /* -- lists of classes ---------------------------------------------------------------------------------------------- */
 
-/* Scores the listed classes of this rank, as its part numbers them, class 0 of it in the place of others; then counts
- * the bytes of each rank, and collects this one's scores. */
+/* Scores the listed classes of this process, numbered as in its part, with class 0 of the part in place of other
+ * processes' classes. Then counts the bytes of each process, and collects this one's scores. */
 static xsm_status score_own(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
                             uint32_t *local, const blocks *b, xsm_error *err)
 {
@@ -111,7 +111,7 @@ xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
 
-/* The classes of a range that a rank has: the first and the end. */
+/* Returns the first class of a range that a process has, and sets *end to the end of such classes. */
 static uint32_t range_of(const xsm_model *m, const xsmi_score_range *range, uint32_t rank, uint32_t *end)
 {
     const uint32_t ranks = xsmi_ranks(m->context), first = xsmi_part_start(m->classes, ranks, rank),
@@ -121,7 +121,7 @@ static uint32_t range_of(const xsm_model *m, const xsmi_score_range *range, uint
     return from;
 }
 
-/* Classes at..at+each of each rank's in the range. */
+/* Returns the first of the classes at..at+each that a process has in the range, and sets *count to their number. */
 static uint32_t piece_of(const xsm_model *m, const xsmi_score_range *range, uint32_t rank, uint32_t at, uint32_t each,
                          uint32_t *count)
 {

@@ -1,6 +1,6 @@
 /*
- * Scores of a divided model. Each rank scores its classes. What the ranks exchange of a row against all classes is the
- * sum of every class run, which all ranks join in rising order, and the best classes of each rank.
+ * Scores of a divided model. Each process scores its classes. When a row is scored against all classes, the processes
+ * exchange the sum of every class run, which each joins in rising order, and the best classes of each process.
  */
 #include "model/divided.h"
 
@@ -11,10 +11,11 @@
 
 #include <math.h>
 
-/* Classes that are scored together. */
+/* Number of classes that are scored together. */
 #define SOME 64
 
-/* The scores of this rank's classes, so that xsmi_exchange_max() gives every rank all. */
+/* Scores this process's classes, and writes -INFINITY for others, so that xsmi_exchange_max() gives every process all
+ * scores. */
 static void score_own(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                       float *scores, float *scratch)
 {
@@ -33,7 +34,7 @@ static void score_own(const xsm_model *m, const xsmi_model_row *row, const uint3
     }
 }
 
-/* Scores those classes of lists that this rank has. */
+/* Scores the classes of lists that this process has. */
 static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
                               xsm_context *ctx, xsm_error *err)
 {
@@ -55,7 +56,7 @@ static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, co
 
 /* -- all classes --------------------------------------------------------------------------------------------------- */
 
-/* What a rank says of `rows` rows. */
+/* The results of a process for `rows` rows. */
 typedef struct block {
     double *sum; /* [rows][runs] */
     float *max;
@@ -65,7 +66,7 @@ typedef struct block {
     size_t runs;
 } block;
 
-/* Divides a rank's block; with memory NULL it only counts the bytes, a multiple of 8. */
+/* Divides a process's block, or only counts its bytes if `memory` is NULL. Returns the bytes, a multiple of 8. */
 static size_t divide_block(const xsmi_score_all *all, uint32_t runs, unsigned char *memory, block *b)
 {
     const size_t sums = all->rows * runs, lists = all->rows * all->top;
@@ -137,7 +138,7 @@ static void score_some(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Scores the rows against this rank's classes. */
+/* Scores the rows against this process's classes. */
 static xsm_status score_mine(score_job *job, xsm_error *err)
 {
     xsm_context *ctx = job->context;
@@ -167,7 +168,7 @@ static xsm_status score_mine(score_job *job, xsm_error *err)
     return status;
 }
 
-/* Joins what all ranks say of row i. */
+/* Joins the results of all processes for row i. */
 static void join_row(const xsm_model *m, const xsmi_score_all *all, const block *blocks, size_t i)
 {
     const uint32_t ranks = xsmi_ranks(m->context);

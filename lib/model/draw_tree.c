@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Levels of a subtree that a sweep computes at once, so that its data stays in the first cache. */
+/* Number of levels of a subtree that a sweep computes at once, so that its data stays in the first cache. */
 #define SUB_LEVELS 6
 #define SUB_LEAVES ((size_t)1 << SUB_LEVELS)
 
@@ -69,8 +69,8 @@ void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code)
     }
 }
 
-/* Sums log(1 + e^t) = max(t, 0) + log(1 + e^-|t|) over a path; the second terms as the logarithm of a product of
- * numbers up to 2. */
+/* Sums log(1 + e^t) = max(t, 0) + log(1 + e^-|t|) over a path. The second terms are summed as the logarithm of a
+ * product of numbers up to 2. */
 typedef struct path_sum {
     double product, sum; /* a path is at most 31 nodes long: the product stays below 2^31 */
 } path_sum;
@@ -96,7 +96,7 @@ XSMI_PREFETCHER void fetch_node(const xsmi_tree *t, size_t node, size_t leaves, 
     __builtin_prefetch(last, 0, 3);
 }
 
-/* Below this a path's probability is computed again, as the product may have lost digits. */
+/* If the product is below this, it may have lost digits, and the path's probability is computed again. */
 #define LEAST_PRODUCT 1e-280
 
 void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, xsmi_tree_draws *d)
@@ -174,7 +174,8 @@ typedef struct sweep {
     float *scores;       /* [XSMI_CLASS_TILE][XSMI_LANES] */
 } sweep;
 
-/* One level: the scores of nodes first..first+count, and from their parents' logarithms those of their children. */
+/* Computes one level: the scores of nodes first..first+count and, from the nodes' log-probabilities, those of their
+ * children. */
 static void sweep_level(const sweep *s, size_t first, size_t count, const float *parents, float *children)
 {
     const xsmi_tree *t = s->tree;

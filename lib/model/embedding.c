@@ -1,4 +1,4 @@
-/* Embedding models as hosts see them; the first layer itself is in layer.c. */
+/* The public functions of embedding models; the first layer itself is in layer.c. */
 #include "model/layer.h"
 #include "base/activity.h"
 #include "base/entry.h"
@@ -39,7 +39,7 @@ static xsm_status new_layer(xsm_model *m, uint32_t features, const xsm_embedding
     return xsmi_layer_start(m, err);
 }
 
-/* Adds the first layer, to every rank's part of a divided model. */
+/* Adds the first layer; on a divided model, to every process's part. */
 static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding_options *o, xsm_error *err)
 {
     xsm_model *to = xsmi_model_changed(m);

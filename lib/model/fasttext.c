@@ -1,11 +1,11 @@
 /*
- * Models of fastText: a .bin or .ftz file becomes an embedding model. The file is what fastText's processes have in
- * memory, one thing behind another, on little-endian machines:
+ * Models of fastText: a .bin or .ftz file becomes an embedding model. The file has fastText's structures as they are in
+ * memory on little-endian machines, one after another:
  *
  *     I32 magic, version; the arguments, 12 I32 and an F64
  *     I32 words + labels, words, labels; I64 tokens, kept buckets P (-1: all)
- *     each word, then each label: its text, terminated; I64 its count; U8 0 for a word, 1 for a label
- *     P pairs of I32: a bucket, and which of the P vectors behind those of the words it has
+ *     each word, then each label: its text, ended by a zero; I64 its count; U8 0 for a word, 1 for a label
+ *     P pairs of I32: a bucket, and which of the P vectors after those of the words it has
  *     U8 quantised; the input, a vector for each word and bucket
  *     U8 quantised; the output, a vector for each label (or word, if there are no labels to predict; of the loss hs for
  *     each inner node of a tree)
@@ -35,15 +35,15 @@
 
 #define MAGIC 793712314
 #define CENTROIDS 256
-/* No count of fastText's own trees is as large. */
+/* The largest count of a node of fastText's own trees is smaller than this. */
 #define COUNTS_MOST INT64_C(1000000000000000)
-/* Vectors copied between two polls. */
+/* Number of vectors copied between two polls. */
 #define VECTORS_TOGETHER 256
 
 enum { LOSS_HS = 1, LOSS_NS, LOSS_SOFTMAX, LOSS_OVA };
 enum { MODEL_CBOW = 1, MODEL_SKIPGRAM, MODEL_SUPERVISED };
 
-/* The arguments, as they lie in the file. */
+/* The arguments, as they are in the file. */
 typedef struct arguments {
     int32_t dim, window, epochs, min_count, negatives, word_ngrams, loss, model, bucket, min_chars, max_chars, rate;
 } arguments;
@@ -61,7 +61,7 @@ typedef struct matrix {
     const char *what;
     uint64_t rows;
     uint32_t columns;
-    const unsigned char *numbers; /* NULL: it is quantised */
+    const unsigned char *numbers; /* NULL: the matrix is quantised */
     const unsigned char *codes, *norms;
     quantiser parts, norm;
 } matrix;
@@ -76,15 +76,15 @@ typedef struct file {
 
     arguments arguments;
     uint32_t words, labels, classes;
-    const char **names; /* [classes], in the file or the vocabulary */
+    const char **names; /* [classes], pointers into the file or the vocabulary */
     uint64_t *counts;   /* [classes] */
-    uint64_t lines;     /* how often text ended: the count of </s>; 0: not known */
-    uint32_t end;       /* the word </s>; UINT32_MAX: there is none, or it stays a word */
-    uint32_t mended;    /* words that are no UTF-8 */
-    uint32_t buckets;   /* that are features */
-    pair *kept;         /* [kept_count] by bucket; NULL: all */
+    uint64_t lines;     /* number of lines of the training text, which is the count of </s>; 0: unknown */
+    uint32_t end;       /* the word </s>; UINT32_MAX: there is none, or it is a word like others */
+    uint32_t mended;    /* number of words that are not UTF-8 */
+    uint32_t buckets;   /* number of buckets that are features */
+    pair *kept;         /* [kept_count] in the order of the buckets; NULL: all are kept */
     uint32_t kept_count;
-    uint32_t *made; /* [classes-1] row of the output of each node of `tree` */
+    uint32_t *made; /* [classes-1] the row of the output for each node of `tree` */
     xsmi_class_tree *tree;
     xsm_vocabulary *vocabulary;
     matrix input, output;
@@ -155,7 +155,7 @@ static xsm_status read_arguments(file *f, xsm_error *err)
     XSMI_TRY(check_range(f, "the model", a->model, MODEL_CBOW, MODEL_SUPERVISED, XSM_ERROR_FORMAT, err));
     XSMI_TRY(check_range(f, "bucket", a->bucket, 0, INT32_MAX, XSM_ERROR_FORMAT, err));
     if (a->model == MODEL_SUPERVISED && head[1] == 11) {
-        a->max_chars = 0; /* that version wrote what it did not use */
+        a->max_chars = 0; /* that version wrote a value that it did not use */
     }
     if (a->max_chars <= 0 || a->min_chars > a->max_chars) {
         a->max_chars = a->min_chars = 0;
@@ -173,7 +173,7 @@ typedef struct dictionary_head {
     int32_t size, words, labels;
 } dictionary_head;
 
-/* A word or a label, and its count. */
+/* Reads a word or a label, and its count. */
 static xsm_status read_entry(file *f, uint32_t i, const char **text, size_t *length, int64_t *count, xsm_error *err)
 {
     const size_t start = f->at;
@@ -203,8 +203,8 @@ static xsm_status read_entry(file *f, uint32_t i, const char **text, size_t *len
     return XSM_OK;
 }
 
-/* Adds a word that is no UTF-8 as it is read where such bytes are replaced, with U+FFFD for them; or, where another
- * word is called so, with one more and its number. */
+/* Adds a word that is not UTF-8, with U+FFFD for its wrong bytes, as readers that replace such bytes see it. If another
+ * word has this name already, one more U+FFFD and the word's number are added. */
 static xsm_status add_mended(file *f, uint32_t i, const char *text, size_t length, bool *known, xsm_error *err)
 {
     const size_t room = 3 * length + 16;
@@ -224,7 +224,7 @@ static xsm_status add_mended(file *f, uint32_t i, const char *text, size_t lengt
     return status;
 }
 
-/* The classes of a model of vectors. */
+/* Names the classes of a model of word vectors, which are its words. */
 static void name_words(file *f)
 {
     const xsmi_dictionary *words = xsmi_vocabulary_dictionary(f->vocabulary);
@@ -297,7 +297,7 @@ static int compare_buckets(const void *a, const void *b)
     return (x->bucket > y->bucket) - (x->bucket < y->bucket);
 }
 
-/* The buckets of a pruned dictionary: each once, and so each place. */
+/* Reads the buckets of a pruned dictionary: each bucket, and each place, may occur once. */
 static xsm_status read_kept(file *f, uint32_t count, xsm_error *err)
 {
     const unsigned char *bytes;
@@ -363,7 +363,8 @@ static xsm_status read_dictionary(file *f, xsm_error *err)
                          head.labels, head.size);
     }
     XSMI_TRY(check_range(f, "the number of kept buckets", numbers[1], -1, a->bucket, XSM_ERROR_FORMAT, err));
-    if ((uint32_t)head.size > (f->size - f->at) / 11) { /* a letter, zero, count, type */
+    if ((uint32_t)head.size > (f->size - f->at) / 11) { /* an entry takes a letter, a zero, a count and a type at
+                                                           least */
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s, byte %zu: %d entries of the dictionary, and %zu bytes follow",
                          f->name, f->at, head.size, f->size - f->at);
     }
@@ -424,7 +425,7 @@ static xsm_status read_codes(file *f, matrix *m, bool norms, int32_t size, xsm_e
     return XSM_OK;
 }
 
-/* A matrix that must have so many rows; `quantised` is whether its kind may be. */
+/* Reads a matrix, which must have `rows` rows; `quantised` says whether the file has it quantised. */
 static xsm_status read_matrix(file *f, matrix *m, uint64_t rows, bool quantised, xsm_error *err)
 {
     bool norms = false;
@@ -454,7 +455,7 @@ static float centroid(const unsigned char *centroids, size_t at)
     return number;
 }
 
-/* A row of a matrix as numbers, which must be finite. */
+/* Copies a row of a matrix as floats, which must be finite. */
 static xsm_status copy_row(const file *f, const matrix *m, size_t row, float *to, xsm_error *err)
 {
     const size_t columns = m->columns;
@@ -481,8 +482,8 @@ static xsm_status copy_row(const file *f, const matrix *m, size_t row, float *to
 
 /* -- the tree of hs ------------------------------------------------------------------------------------------------ */
 
-/* As fastText makes it of the labels' counts, which fall: the two lightest of what is left are merged, the lighter one
- * to the left. */
+/* Makes the tree as fastText does from the labels' counts, which are in falling order: merges the two lightest of the
+ * nodes that are left, the lighter one to the left. */
 static xsm_status merge(const file *f, uint64_t *sums, uint32_t *merged, xsm_error *err)
 {
     uint64_t total = 0;
@@ -547,7 +548,7 @@ static xsm_status read_file(file *f, xsm_error *err)
     return f->arguments.loss == LOSS_HS ? make_tree(f, err) : XSM_OK;
 }
 
-/* The row of the input that is a feature's vector. */
+/* Returns the row of the input that is a feature's vector. */
 static size_t row_of_feature(const file *f, uint32_t feature)
 {
     const size_t row = feature + (size_t)(feature >= f->end);
@@ -592,7 +593,7 @@ static xsm_status make_model(const file *f, xsm_model **out, xsm_error *err)
     const uint64_t features = xsmi_vocabulary_features(f->vocabulary);
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     o.pool = XSM_POOL_WEIGHTED_MEAN;
-    o.scale = 1.0 / f->arguments.dim; /* of features that it learns later, as in fastText */
+    o.scale = 1.0 / f->arguments.dim; /* for the vectors of features that are added later, as in fastText */
     XSMI_TRY(check_range(f, "the number of words and buckets", (int64_t)features, 1, XSM_FEATURES_MAX, XSM_ERROR_FORMAT,
                          err));
     xsm_model *m;

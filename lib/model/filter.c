@@ -1,4 +1,4 @@
-/* Filters of classes: making them, and what they leave of a row. */
+/* Filters of classes: makes them, and finds which classes they accept for a row. */
 #include "model/filter.h"
 
 #include "base/entry.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A filter that leaves a class of so many has a list of those. */
+/* A filter that accepts at most one class in LISTED has a list of the accepted classes. */
 #define LISTED 8
 
 /* -- making -------------------------------------------------------------------------------------------------------- */
@@ -115,15 +115,15 @@ uint32_t xsm_filter_left(const xsm_filter *f)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Whether a class is one of a rising list. */
+/* Whether a class is in a rising list. */
 static bool is_listed(const uint32_t *list, size_t count, uint32_t class)
 {
     const size_t at = xsmi_lower_bound(list, count, class);
     return at < count && list[at] == class;
 }
 
-/* Whether the filter leaves one of its own classes. */
-static bool leaves(const xsmi_row_filter *f, uint32_t class)
+/* Whether the row's filter accepts a class, as numbered for the filter. */
+static bool accepts(const xsmi_row_filter *f, uint32_t class)
 {
     for (size_t i = 0; i < 2; i++) {
         if (f->of[i] && !xsmi_filter_bit(f->of[i], class)) {
@@ -136,10 +136,10 @@ static bool leaves(const xsmi_row_filter *f, uint32_t class)
 
 bool xsmi_row_filter_takes(const xsmi_row_filter *f, uint32_t class)
 {
-    return leaves(f, f->match ? f->match[class] : f->first + class);
+    return accepts(f, f->match ? f->match[class] : f->first + class);
 }
 
-/* A list of classes among which all are that are left; NULL = there is none. */
+/* Returns a list that contains all accepted classes, perhaps with others; NULL if there is none. */
 static const uint32_t *short_list(const xsmi_row_filter *f, size_t *count)
 {
     const uint32_t *list = f->allows ? f->allow : NULL;
@@ -159,7 +159,7 @@ size_t xsmi_row_filter_list(const xsmi_row_filter *f, uint32_t classes, uint64_t
     const uint32_t *from = short_list(f, &listed);
     if (from || f->allows) {
         for (; *at < listed && count < most; ++*at) {
-            if (leaves(f, from[*at])) {
+            if (accepts(f, from[*at])) {
                 list[count++] = from[*at];
             }
         }
@@ -175,7 +175,7 @@ size_t xsmi_row_filter_list(const xsmi_row_filter *f, uint32_t classes, uint64_t
             continue;
         }
         *at = (uint64_t)word * 64 + (uint64_t)__builtin_ctzll(left);
-        if (*at < classes && leaves(f, (uint32_t)*at)) {
+        if (*at < classes && accepts(f, (uint32_t)*at)) {
             list[count++] = (uint32_t)*at;
         }
         ++*at;

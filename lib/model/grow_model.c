@@ -1,6 +1,6 @@
 /*
- * Growing models by classes and features: a new model is made, filled, and then replaces the old one, so that a failure
- * leaves the old one unchanged.
+ * Growing models by classes and features: makes and fills a new model, which then replaces the old one, so that a
+ * failure leaves the old one unchanged.
  */
 #include "model/model.h"
 #include "base/activity.h"
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Features can only grow under a transform that does not depend on the feature. */
+/* Checks the features: their number can only grow if the transform does not depend on the feature. */
 static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_error *err)
 {
     const uint32_t before = xsmi_model_input(m);
@@ -28,7 +28,7 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
     return XSM_OK;
 }
 
-/* A model that reads text gets features by new words. */
+/* Checks that a model which reads text gets new features only for new words. */
 static xsm_status check_vocabulary(const xsm_model *m, uint32_t features, const xsm_class_map *map, xsm_error *err)
 {
     const xsm_vocabulary *own = xsmi_schema_vocabulary(m->map.schema);
@@ -43,7 +43,7 @@ static xsm_status check_vocabulary(const xsm_model *m, uint32_t features, const 
     return XSM_OK;
 }
 
-/* The new number of each class of the model. */
+/* Finds the new number of each class of the model. */
 static xsm_status match_classes(const xsm_model *m, const xsm_class_map *map, uint32_t *match, xsm_error *err)
 {
     xsm_class_map own = XSM_CLASS_MAP_INIT;
@@ -64,7 +64,7 @@ static xsm_status match_classes(const xsm_model *m, const xsm_class_map *map, ui
     return XSM_OK;
 }
 
-/* Tied vectors are classes and features at once, and features keep their numbers. */
+/* With tied vectors, classes are features: checks that they keep their numbers. */
 static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t classes, const uint32_t *match,
                              xsm_error *err)
 {
@@ -88,10 +88,10 @@ static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t cla
     return XSM_OK;
 }
 
-/* Weights copied between two polls. */
+/* Number of weights copied between two polls. */
 #define WEIGHTS_TOGETHER ((size_t)1 << 16)
 
-/* Looks whether to go on if so many more weights are due. */
+/* Counts `weights` more weights, and polls if a poll is due. */
 static xsm_status pass(const xsm_model *m, size_t weights, size_t *since, xsm_error *err)
 {
     *since += weights;
@@ -146,7 +146,8 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
     return xsmi_model_check_counts(wider->map.counts, wider->classes, wider->map.rows, err);
 }
 
-/* A feature of the model is what it is in the map; a map that does not say what features are leaves them. */
+/* Checks that the map describes the model's features as the model does; a map without a description keeps the
+ * model's. */
 static xsm_status keep_schema(const xsm_model *m, xsm_model *wider, uint32_t features, xsm_error *err)
 {
     const xsmi_feature_side own = {m->map.schema, xsmi_model_input_features(m), "the model"};
@@ -171,7 +172,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     XSMI_TRY(keep_schema(m, wider, features, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
-        const bool same = features == xsmi_model_input(m); /* as transformed */
+        const bool same = features == xsmi_model_input(m); /* features after the transform */
         const xsmi_transform_parts parts = xsmi_transform_get_parts(m->transform);
         XSMI_TRY(same ? xsmi_transform_restore(m->context, &parts, &wider->transform, err)
                       : xsmi_transform_grown(m->transform, features, &wider->transform, err));
@@ -190,7 +191,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     return xsmi_layer_grow(m, features, wider, err);
 }
 
-/* Exchanges all but the count of references and the number of the shape. */
+/* Exchanges all members except the count of references and the number of the shape. */
 static void swap(xsm_model *a, xsm_model *b)
 {
     enum { FIRST = offsetof(xsm_model, context), SIZE = sizeof(xsm_model) - FIRST };

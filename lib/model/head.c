@@ -1,4 +1,4 @@
-/* Heads: what all kinds share. */
+/* What all kinds of heads share. */
 #include "model/head.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
- * The head of a model: what makes the scores (logits) of classes of those of the rows of weights. A model without one
- * has a row for each class, whose score is the class's.
+ * The head of a model turns the scores (logits) of the rows of weights into the scores of the classes. A model without
+ * a head has a row for each class, and the row's score is the class's.
  *
- * A correction adds to the scores of the weights. Where training drew classes from p_n and learnt log p(k|x) - log
- * p_n(k|x) + const (Bamler and Mandt 2020, eq. 5), log p_n(k|x) is added; the values of pairs of a feature and a class
- * can be added. A hierarchy and label trees make the scores of classes of those of nodes. The head is part of the
- * model: scores from the tiles and from the public interface are made with it.
+ * A correction adds to the scores of the weights. If training drew classes from p_n and learnt log p(k|x) - log
+ * p_n(k|x) + const (Bamler and Mandt 2020, eq. 5), it adds log p_n(k|x); another correction adds the values of pairs of
+ * a feature and a class. Hierarchies and label trees compute the scores of classes from those of nodes. The head is
+ * part of the model: scores from the tiles and from the public interface include it.
  *
  * It never changes once made and is reference-counted.
  */
@@ -23,20 +23,20 @@ typedef struct xsmi_head xsmi_head;
 struct xsmi_tile_call;
 struct xsmi_model_row;
 
-/* Most tensors of a head. */
+/* The most tensors of a head. */
 #define XSMI_HEAD_TENSORS XSMI_TREE_TENSORS
 
-/* Of a head whose scores are those of nodes of trees over the classes: what replaces the scores of the weights. */
+/* The functions of a head whose rows of weights belong to the nodes of trees over the classes. */
 typedef struct xsmi_head_of_nodes {
-    /* Scores of chosen classes of a row; `scratch` has the head's `code` floats. */
+    /* Computes the scores of chosen classes of a row; `scratch` has the head's `code` floats. */
     void (*chosen)(const xsm_model *m, const struct xsmi_model_row *row, const uint32_t *classes, size_t count,
                    float *scores, float *scratch);
     /* xsmi_tiles_scratch() and xsmi_tiles_score(). */
     size_t (*scratch)(const xsm_model *m, bool sparse, size_t blocks);
     void (*score)(const struct xsmi_tile_call *call, void *scratch);
-    /* Why XSM_LINK_SIGMOID is no link of such models, in messages. */
+    /* The reason, for messages, why such models cannot have XSM_LINK_SIGMOID. */
     const char *why_softmax;
-    /* Refuses a calibration that its scores cannot have. */
+    /* Refuses a calibration that the head's scores cannot have. */
     xsm_status (*check_calibration)(const xsmi_head *h, int32_t method, xsm_error *err);
 } xsmi_head_of_nodes;
 
@@ -44,24 +44,25 @@ typedef struct xsmi_head_of_nodes {
 typedef struct xsmi_head_kind {
     int32_t number;                  /* xsm_model_info::correction_kind */
     const char *name;                /* xsm_model_info::correction */
-    const char *described;           /* in messages: "scores made with ..." */
+    const char *described;           /* for messages: "scores made with ..." */
     size_t size;                     /* of the struct, whose first member is an xsmi_head */
-    bool drawn;                      /* by the sampler of the training, which takes it into account; else counted */
-    const xsmi_head_of_nodes *nodes; /* NULL: a correction, which has the next three */
+    bool drawn;                      /* by the sampler of the training, whose estimator learns with this correction;
+                                        otherwise counted */
+    const xsmi_head_of_nodes *nodes; /* NULL: a correction, which has chosen(), prepare() and tile() */
     /* Releases what the struct holds. */
     void (*clear)(xsmi_head *c);
     /* Adds the correction to the scores of chosen classes of a row. `scratch` has c->code floats. */
     void (*chosen)(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
                    float *scratch);
-    /* Computes what the tiles of a block of rows need, to c->block bytes; NULL if they need nothing. */
+    /* Computes what the tiles of a block of rows need, in c->block bytes; NULL if they need nothing. */
     void (*prepare)(const xsmi_head *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
                     void *prepared);
     /* Adds the correction to a tile of that block. */
     void (*tile)(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                  const void *prepared, float *scores);
-    /* Its tensors in a model's file; NULL at the end. A kind without save() cannot be saved. */
+    /* The names of its tensors in a model's file; NULL at the end. A kind without save() cannot be saved. */
     const char *const *tensor_names;
-    /* Lists them with their data; returns their number. */
+    /* Lists the tensors with their data; returns their number. */
     size_t (*save)(const xsmi_head *c, xsmi_tensor *tensors);
     xsm_status (*load)(const xsmi_tensor_source *source, xsmi_head **out, xsm_error *err);
 } xsmi_head_kind;
@@ -83,28 +84,29 @@ struct xsmi_head {
     xsmi_holders holders;
     uint32_t classes;
     size_t code, block;               /* scratch of chosen(), in floats, and of prepare(), in bytes */
-    const float *numbers;             /* [classes] if it is one number per class, which an index can search; or NULL */
+    const float *numbers;             /* [classes] if the correction is one number per class, which an index can search;
+                                         or NULL */
     const xsmi_tree *tree;            /* if it has a tree, which finds classes; or NULL */
     const xsmi_class_tree *hierarchy; /* if rows of weights are those of its inner nodes; or NULL */
-    const xsmi_label_trees *labels;   /* of label trees, or NULL */
+    const xsmi_label_trees *labels;   /* if it is one of label trees; or NULL */
 };
 
-/* A head of a kind, kind->size bytes, zeros after the first member. */
+/* Makes a head of a kind: kind->size bytes, with zeros after the first member. */
 xsm_status xsmi_head_new(xsm_context *ctx, const xsmi_head_kind *kind, uint32_t classes, xsmi_head **out,
                          xsm_error *err);
 xsmi_head *xsmi_head_retain(xsmi_head *h);
 void xsmi_head_release(xsmi_head *h);
 
-/* One number per class, [classes], finite; copied. */
+/* Makes a correction by one number per class, [classes], which are finite and copied. */
 xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_head **out,
                                       xsm_error *err);
-/* That of the classes first..first+classes of a model, numbered from first. */
+/* Makes the correction of the classes first..first+classes of a model, numbered from `first`. */
 xsm_status xsmi_correction_of_part(xsmi_head *whole, uint32_t first, uint32_t classes, xsmi_head **out, xsm_error *err);
-/* A tree; its contents are moved, and `tree` is left empty. */
+/* Makes a correction by a tree, whose contents are moved: `tree` is left empty. */
 xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_head **out, xsm_error *err);
-/* A hierarchy, to which it takes a reference (hierarchy.c). */
+/* Makes the head of a hierarchy, to which it takes a reference. (hierarchy.c) */
 xsm_status xsmi_head_of_hierarchy(xsmi_class_tree *tree, xsmi_head **out, xsm_error *err);
-/* The same, and makes it that of a model. */
+/* Makes such a head, and sets it in a model. */
 xsm_status xsmi_model_set_hierarchy(xsm_model *m, xsmi_class_tree *tree, xsm_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Nodes of a binary tree over so many classes; refuses one class. */
+/* Allocates the nodes of a binary tree over `classes` classes; refuses a single class. */
 static xsm_status start(xsm_context *ctx, uint32_t classes, uint32_t **nodes, xsm_error *err)
 {
     if (classes < 2) {
@@ -23,7 +23,8 @@ xsm_status xsmi_hierarchy_new(xsm_context *ctx, const uint32_t *nodes, size_t co
                               xsmi_class_tree **out, xsm_error *err)
 {
     XSMI_TRY(xsmi_class_tree_new(ctx, nodes, count, classes, XSMI_TREE_PREORDER, out, err));
-    if (*out && ((*out)->widest != 2 || (*out)->inner != classes - 1)) { /* else each inner node has two children */
+    if (*out && ((*out)->widest != 2 || (*out)->inner != classes - 1)) { /* otherwise each inner node has two
+                                                                            children */
         xsmi_class_tree_release(*out);
         *out = NULL;
     }
@@ -36,7 +37,7 @@ xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint
                                    xsm_error *err)
 {
     typedef struct range {
-        uint32_t first, count; /* of the classes in the given order */
+        uint32_t first, count; /* the classes of a node, in the given order */
     } range;
     uint32_t *nodes;
     XSMI_TRY(start(ctx, classes, &nodes, err));
@@ -76,9 +77,9 @@ static int compare_weights(const void *a, const void *b)
     return by_weight ? by_weight : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Merges the two lightest until one is left: leaves in rising order, and merged nodes, which are made in rising order
- * too. Of equal weights the leaf comes first, which gives less depth. merged[i] are node i's children, in the order of
- * merging. */
+/* Merges the two lightest nodes until one is left. Leaves come in rising order of weights, and merged nodes are made in
+ * rising order, too. Of equal weights, the leaf comes first, which makes the tree less deep. merged[] has the two
+ * children of each merged node, in the order of merging. */
 static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, uint32_t *merged)
 {
     uint32_t leaf = 0, node = 0;
@@ -95,7 +96,7 @@ static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, u
     }
 }
 
-/* Lists the merged nodes level by level. `from` [nodes] is scratch: which merged node, or leaf, each is. */
+/* Lists the merged nodes level by level. `from` [nodes] is scratch: the merged node, or leaf, that each node is. */
 static void list_levels(const uint32_t *merged, uint32_t classes, uint32_t *from, uint32_t *nodes)
 {
     const size_t count = 2 * (size_t)classes - 1;
@@ -168,13 +169,13 @@ typedef struct sweep {
     size_t height; /* of the stack */
 } sweep;
 
-/* Floats of a sweep's stack, aligned to XSMI_ALIGNMENT. */
+/* Returns the floats of a sweep's stack, which is aligned to XSMI_ALIGNMENT. */
 static size_t stack_floats(const xsmi_class_tree *h)
 {
     return ((size_t)h->depth + 3) * XSMI_LANES;
 }
 
-/* Starts at the root; out and stack are set. */
+/* Starts a sweep at the root; `out` and `stack` are set. */
 static void start_sweep(sweep *s)
 {
     s->next = 0;
@@ -202,10 +203,10 @@ static void consume(sweep *s, const float *scores, uint32_t count)
 
 /* -- scores -------------------------------------------------------------------------------------------------------- */
 
-/* Nodes of a path that are scored in one call. */
+/* Number of nodes of a path that are scored in one call. */
 #define PATH_NODES 64
 
-/* log p of classes in a hierarchy, each the sum over its path. O(D) a node. */
+/* Computes log p of chosen classes, each as the sum over its path. O(D) for each node. */
 static void score_paths(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                         float *scores, float *scratch)
 {
@@ -230,23 +231,23 @@ static void score_paths(const xsm_model *m, const xsmi_model_row *row, const uin
     }
 }
 
-/* Bytes of log-probabilities of all classes that a sweep may use for each thread, or those of one block if that is
+/* The most bytes for log-probabilities of all classes that a sweep uses for each thread, unless one block needs
  * more. */
 #define SWEPT_BYTES ((size_t)32 << 20)
 
-/* For each of several blocks: */
+/* The memory of each of several blocks. */
 typedef struct scratch {
     xsmi_plain_scratch plain;
     float *log_p; /* [classes][XSMI_LANES] */
     float *stack; /* of its sweep */
     float *nodes; /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
-    float *rows;  /* [XSMI_LANES][inner nodes] of sparse weights, whose tiles come row after row: all scores */
+    float *rows;  /* [XSMI_LANES][inner nodes] all scores, for sparse weights, whose tiles come row after row */
 } scratch;
 
-/* Blocks whose log-probabilities are kept at once. */
+/* Returns the number of blocks whose log-probabilities are in memory at once. */
 static size_t swept_together(const xsm_model *m, size_t blocks)
 {
-    const size_t numbers = m->w.sparse ? 2 : 1; /* of a class and row */
+    const size_t numbers = m->w.sparse ? 2 : 1; /* for each class and row */
     size_t most = SWEPT_BYTES / ((size_t)m->classes * XSMI_LANES * numbers * sizeof(float));
     return XSMI_CLAMP(most, 1, blocks);
 }
@@ -276,7 +277,8 @@ typedef struct swept {
     const size_t *counts; /* rows of each block */
 } swept;
 
-/* Consumes a tile of nodes: at once, or after the tile of the block's last row. */
+/* Consumes a tile of nodes: at once if it has all rows of the block, otherwise with the tile of the block's last
+ * row. */
 static void sweep_tile(void *state, const xsmi_tile *tile)
 {
     swept *w = state;
@@ -293,7 +295,7 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-/* Keeps a tile of nodes for sweep_kept(). */
+/* Where tiles of nodes are stored for sweep_kept(). */
 typedef struct kept {
     float *rows;
     size_t stride;
@@ -306,7 +308,7 @@ static void keep_tile(void *state, const xsmi_tile *tile)
            tile->count * sizeof *k->rows);
 }
 
-/* Consumes scores of all nodes, row by row. */
+/* Consumes the stored scores of all nodes, row by row. */
 static void sweep_kept(swept *w, size_t block, const float *scores, const xsm_context *ctx)
 {
     float *nodes = w->nodes + block * XSMI_ROW_TILE * XSMI_LANES;

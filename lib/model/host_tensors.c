@@ -31,7 +31,7 @@ bool xsmi_host_tensors_mapped(const xsmi_host_tensors *h)
     return mapped;
 }
 
-/* The position of a name, or where it would be inserted. */
+/* Returns the position of a name, or where it would be inserted. */
 static size_t find(const xsmi_host_tensors *h, const char *name, bool *found)
 {
     size_t low = 0, high = h->count;
@@ -94,7 +94,7 @@ static xsm_status copy_data(xsm_context *ctx, xsmi_host_tensor *t, xsm_error *er
     return XSM_OK;
 }
 
-/* A tensor like `from`, whose name need not have the prefix. */
+/* Makes a tensor like `from`, whose name need not have the prefix. */
 static xsm_status make(xsm_context *ctx, const char *name, const xsmi_tensor *from, bool copy, xsmi_host_tensor **out,
                        xsm_error *err)
 {
@@ -117,7 +117,7 @@ static xsm_status make(xsm_context *ctx, const char *name, const xsmi_tensor *fr
     return XSM_OK;
 }
 
-/* Puts a tensor into the list, which takes it, in place of one of the same name. */
+/* Puts a tensor into the list, which takes it and releases one of the same name. */
 static xsm_status put(xsm_context *ctx, xsmi_host_tensors *h, xsmi_host_tensor *t, xsm_error *err)
 {
     bool found;
@@ -144,7 +144,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(xsmi_host_tensor *const *)a)->name, (*(xsmi_host_tensor *const *)b)->name);
 }
 
-/* Sorts the list once, as put() for each takes time quadratic in their number. */
+/* Sorts the list once: put() for each tensor would take time quadratic in their number. */
 static xsm_status sort_list(const xsm_context *ctx, xsmi_host_tensors *h, xsm_error *err)
 {
     return xsmi_heap_sort_polled(ctx, h->list, h->count, sizeof *h->list, compare_names)
@@ -189,7 +189,8 @@ xsm_status xsmi_host_tensors_copy(xsm_context *ctx, const xsmi_host_tensors *fro
     return status;
 }
 
-/* Data that the host lends must not be the model's own: a tensor's copy, or in what it was loaded from. */
+/* Checks that data which the host lends is not the model's own: not a tensor's copy, and not in what the model was
+ * loaded from. */
 static xsm_status check_lent(const xsmi_host_tensors *h, const xsmi_tensor *t, xsm_error *err)
 {
     const uintptr_t begin = (uintptr_t)t->data;
@@ -206,7 +207,7 @@ static xsm_status check_lent(const xsmi_host_tensors *h, const xsmi_tensor *t, x
     return XSM_OK;
 }
 
-/* Checks what the host gives, and makes a file's tensor of it, whose name is without the prefix. */
+/* Checks a tensor of the host's, and makes a file's tensor of it, whose name has no prefix. */
 static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, bool *borrow, xsmi_lender *lender,
                               xsm_error *err)
 {
@@ -279,10 +280,10 @@ xsm_status xsm_model_set_tensor(xsm_model *m, const xsm_tensor *given, xsm_error
     bool borrow = false;
     XSMI_TRY(read_tensor(given, &tensor, &borrow, &lender, err));
     XSMI_TRY(borrow ? check_lent(&m->host, &tensor, err) : XSM_OK);
-    /* What is given may be in the tensor that is replaced: all of it is copied before that is released. */
+    /* The given tensor may be in the memory of the one that it replaces, so it is copied before that is released. */
     XSMI_TRY(make(m->context, tensor.name, &tensor, !borrow, &t, err));
     XSMI_TRY(put(m->context, &m->host, t, err));
-    t->lender = lender; /* who is not told where this fails */
+    t->lender = lender; /* the lender is not called if this has failed */
     return XSM_OK;
 }
 

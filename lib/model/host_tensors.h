@@ -1,5 +1,5 @@
 /*
- * Tensors of the host in a model: kept by name, saved and loaded with the model, and of no other use to the library.
+ * Tensors of the host in a model: they have names, are saved and loaded with the model, and are not used otherwise.
  */
 #ifndef XSMI_HOST_TENSORS_H
 #define XSMI_HOST_TENSORS_H
@@ -9,13 +9,13 @@
 
 #include <xsoftmax/tensors.h>
 
-/* Before their names in files. */
+/* The prefix of their names in files. */
 #define XSMI_HOST_PREFIX "host."
 
 typedef struct xsmi_host_tensor {
-    xsmi_tensor tensor; /* of a file: its name has the prefix */
+    xsmi_tensor tensor; /* as in a file: its name has the prefix */
     char *name;
-    unsigned char *copy; /* of the data, or NULL where others have them */
+    unsigned char *copy; /* a copy of the data, or NULL if the data are in memory of others */
     xsmi_lender lender;  /* of borrowed data */
     bool mapped;         /* the data are in the model's mapping */
 } xsmi_host_tensor;
@@ -25,9 +25,9 @@ typedef struct xsmi_host_tensors {
     size_t count, capacity;
 } xsmi_host_tensors;
 
-/* Whether some are in the model's mapping, which must stay then. */
+/* Whether some tensors are in the model's mapping, which must then stay. */
 bool xsmi_host_tensors_mapped(const xsmi_host_tensors *h);
-/* Takes the host's tensors of a file into an empty list, without a copy. `name` is for messages. */
+/* Lists the host's tensors of a file in an empty list, without copying data. `name` is for messages. */
 xsm_status xsmi_host_tensors_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_host_tensors *h,
                                   xsm_error *err);
 /* Copies tensors and data into an empty list, which is empty again on failure. */

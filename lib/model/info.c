@@ -1,4 +1,4 @@
-/* What is known about a model: its shape, and how its weights are stored. */
+/* Describes a model: its shape, and how its weights are stored. */
 #include "base/entry.h"
 #include "model/model.h"
 #include "model/narrow.h"

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Most classes that a search finds: those of the nodes of all levels. */
+/* Returns the most classes that a search can find, on all levels. */
 static size_t most_found(const xsmi_label_trees *l, uint32_t classes, uint32_t width)
 {
     uint64_t levels = 0;
@@ -18,7 +18,7 @@ static size_t most_found(const xsmi_label_trees *l, uint32_t classes, uint32_t w
     return most > classes / levels ? classes : (size_t)(most * levels);
 }
 
-/* Most inner nodes whose children a search scores. */
+/* Returns the most inner nodes whose children a search scores. */
 static uint64_t most_opened(const xsmi_label_trees *l, uint32_t classes, uint32_t width)
 {
     uint64_t sum = 0;
@@ -62,15 +62,15 @@ void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes)
 typedef struct search {
     const xsmi_label_beam *b;
     uint32_t tree;
-    const xsmi_label_wanted *wanted; /* the list is filled here where there is one tree */
+    const xsmi_label_wanted *wanted; /* with one tree, its list is filled directly */
     uint32_t scored;
     bool finite;
-    bool divides;       /* XSMI_LINK_NORMALISED, for which what follows is kept */
-    uint32_t opened;    /* nodes, in all trees */
-    xsmi_log_sum *left; /* of inner nodes that are not opened, in all trees */
+    bool divides;       /* XSMI_LINK_NORMALISED, which needs the next members */
+    uint32_t opened;    /* number of nodes opened, in all trees */
+    xsmi_log_sum *left; /* the sum over inner nodes that are not opened, in all trees */
 } search;
 
-/* Offers an inner node to the next level; of it and those there the worst is left out where there are too many. */
+/* Offers an inner node to the next level; if there are too many nodes, drops the worst. */
 static void offer_node(const search *s, const xsmi_top *next, float score, uint32_t node)
 {
     const float out = XSMI_MIN(next->score[0], score);
@@ -101,7 +101,7 @@ static void take_class(search *s, uint32_t class, float score)
     b->found_p[((size_t)b->slot[class] - 1) * trees + s->tree] = score;
 }
 
-/* Scores the children of a node: inner ones are offered to `next`, classes taken. */
+/* Scores the children of a node; offers inner nodes to `next`, and takes classes. */
 static void open_node(search *s, uint32_t node, float before, const xsmi_features *x, const xsmi_top *next)
 {
     const xsmi_label_trees *l = s->b->trees;
@@ -121,10 +121,10 @@ static void open_node(search *s, uint32_t node, float before, const xsmi_feature
             take_class(s, xsmi_class_tree_class(t, v), score);
         }
     }
-    s->finite = s->finite && sum == sum; /* scores are at most 0: their sum is a number if each is one */
+    s->finite = s->finite && sum == sum; /* scores are at most 0, so their sum is NaN only if one is */
 }
 
-/* The nodes of a list that hold one. */
+/* Collects the nodes of a list whose entries need not all be filled; returns their number. */
 static uint32_t kept(const xsmi_top *list, uint32_t *nodes, float *scores)
 {
     uint32_t count = 0;
@@ -153,7 +153,8 @@ static void search_tree(search *s, const xsmi_features *x, uint32_t width)
     }
 }
 
-/* The logarithm of the mean over the trees of what classes that were found and nodes that were left out have. */
+/* Returns the logarithm of the mean over the trees of the probabilities of the classes that were found and the nodes
+ * that were not opened. */
 static double log_total_of(const xsmi_label_beam *b, xsmi_log_sum left)
 {
     const xsmi_label_trees *l = b->trees;
@@ -165,7 +166,7 @@ static double log_total_of(const xsmi_label_beam *b, xsmi_log_sum left)
     return (double)left.max + log(left.sum / l->count);
 }
 
-/* One search of that width; false when a score is not a number. */
+/* Searches with that width; returns false if a score is NaN. */
 static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
                          const xsmi_label_wanted *wanted, uint32_t *scored)
 {

@@ -1,6 +1,6 @@
 /*
- * Beam search in label trees: on each level it goes on with the most probable inner nodes, and it scores every class
- * that is a child of one of them.
+ * Beam search in label trees: on each level it opens the most probable inner nodes, which means that it scores their
+ * children; it finds every class that is a child of an open node.
  */
 #ifndef XSMI_LABEL_BEAM_H
 #define XSMI_LABEL_BEAM_H
@@ -10,7 +10,7 @@
 #include "model/filter.h"
 #include "model/label_trees.h"
 
-/* Nodes of a level that a search goes on with, where nobody says. */
+/* The default number of nodes that a search opens on each level. */
 #define XSMI_LABEL_BEAM XSMI_DEFAULT(xsm_predictor_options, beam)
 
 /* The scratch of searches of up to `width` nodes a level; see xsmi_label_beam_divide(). */
@@ -41,11 +41,11 @@ void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_
                             xsmi_label_beam *b);
 void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes);
 
-/* Finds the best classes of a row, with their scores, and fills the list, best first. A class that the beam in one of
- * several trees misses has probability 0 there; a score that is found in all trees is to the bit that of
- * xsmi_label_chosen(). The list has only classes that the filter leaves (NULL = all). Where fewer than `least` of them,
- * at least 1, are found, the search starts again with twice the width, up to that of the scratch: that of the list
- * finds enough without a filter. Returns how many classes were scored, 0 when a score is not a number. */
+/* Finds the best classes of a row, with their scores, and fills the list, best first. A class that the beam misses in
+ * one of several trees has probability 0 there; the score of a class that is found in all trees has the same bits as in
+ * xsmi_label_chosen(). The list has only classes that the filter accepts (NULL = all). If fewer than `least` of them
+ * are found (or none), the search starts again with twice the width, up to the width of the scratch; without a filter,
+ * a width of the list's length finds enough. Returns how many classes were scored, 0 if a score is NaN. */
 typedef struct xsmi_label_wanted {
     const xsmi_top *list;
     uint32_t least;
@@ -53,21 +53,21 @@ typedef struct xsmi_label_wanted {
 } xsmi_label_wanted;
 uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
                                 const xsmi_label_wanted *wanted);
-/* The same for a list of any classes, which is to be full. */
+/* xsmi_label_beam_search() for a list of any classes, which must become full. */
 static inline uint32_t xsmi_label_beam_all(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
                                            const xsmi_top *list)
 {
     return xsmi_label_beam_search(b, x, width, &(xsmi_label_wanted){list, list->size, NULL});
 }
 
-/* What the last search divides probabilities by, as a logarithm. For XSMI_LINK_NORMALISED it is the mean over the trees
- * of the sum of the probabilities of all nodes that it scored and did not open: the classes that it found, and inner
- * nodes, of which each stands for the classes under it. 0 for other links. */
+/* Returns the logarithm of the total by which the last search's probabilities must be divided. For XSMI_LINK_NORMALISED
+ * this is the mean over the trees of the sum of the probabilities of all nodes that were scored and not opened: the
+ * classes that were found, and inner nodes, each of which stands for the classes below it. 0 for other links. */
 double xsmi_label_beam_log_total(const xsmi_label_beam *b);
-/* The score of a class that the last search did not find; `scratch` has b->trees->widest floats. For
- * XSMI_LINK_NORMALISED it is such that the classes under a node that was not opened share the node's probability: so
- * those of all classes add up to the total where there is one tree. Of several trees that which missed a class that
- * others found gives it nothing, and they add up to less. */
+/* Returns the score of a class that the last search did not find; `scratch` has b->trees->widest floats. For
+ * XSMI_LINK_NORMALISED, the classes below a node that was not opened share the node's probability, so with one tree the
+ * probabilities of all classes add up to the total. With several trees they add up to less, because a tree that missed
+ * a class which others found gives it nothing. */
 float xsmi_label_beam_missed(const xsmi_label_beam *b, const xsmi_features *x, uint32_t class, float *scratch);
 
 #endif

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Below this logarithm of p, log(p / (1 - p)) is log p in float32. */
+/* If log p is below this, log(p / (1 - p)) is log p in float32. */
 #define LEAST_CORRECTED (-17.0f)
-/* The largest logarithm of p below 0, in place of 0. */
+/* The largest log p below 0, which replaces 0. */
 #define MOST_LOG_P (-0x1p-24)
 
 void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s)
@@ -32,7 +32,7 @@ static float odds_of(const xsmi_label_trees *l, float score)
     return (float)(log_p - log(-expm1(log_p)));
 }
 
-/* The score of a class among those that were found, or NaN. */
+/* Returns the score of a class among those that were found, or NaN. */
 static float score_of(const xsmi_label_beam *b, uint32_t class)
 {
     for (uint32_t i = 0; i < *b->count; i++) {

@@ -6,13 +6,13 @@
  * (xsmi_label_beam_log_total()), without which it is a probability of each class by itself.
  *
  * With a temperature, for trees whose probabilities sum to one (p is the divided one), a class that was found has the
- * probability p^scale / Z, with Z = sum of p^scale over those that were found + rest^scale, where rest is 1 less the
- * sum of their p. The other classes share rest^scale / Z in proportion to p. So all sum to one, the order of those that
- * were found stays, and a scale of 1 changes nothing; no other class is scored.
+ * probability p^scale / Z, with Z = sum of p^scale over the found classes + rest^scale, where rest is 1 less the sum of
+ * their p. The other classes share rest^scale / Z in proportion to p. So all probabilities sum to one, the order of the
+ * found classes stays, and a scale of 1 changes nothing; no other class is scored.
  *
  * With XSM_CALIBRATION_LABELS the probability is sigma(scale z + shift), z = log(p / (1 - p)), or the score of a
- * squared hinge. So a scale of 1 and a shift of 0 change nothing. The log-loss is the sum over those that were found
- * and the row's labels: the others are left out, as their probabilities are near 0.
+ * squared hinge. So a scale of 1 and a shift of 0 change nothing. The log-loss is the sum over the found classes and
+ * the row's labels: the others are left out, as their probabilities are near 0.
  */
 #ifndef XSMI_LABEL_SCORES_H
 #define XSMI_LABEL_SCORES_H
@@ -30,33 +30,34 @@ typedef struct xsmi_label_scores {
     float *chosen;                     /* [widest] */
 } xsmi_label_scores;
 
-/* The known labels of a row, by their scores. */
+/* Sums over the scores of a row's known labels. */
 typedef struct xsmi_label_target {
     size_t known;
     double found;  /* sum of the scores of labels that were found */
     double missed; /* sum of the scores of the other labels */
-    double rests;  /* sum over those others of the logarithm of rest, or of the label's p if that is larger */
+    double rests;  /* sum over these others of log(rest), or of the label's log p if that is larger */
 } xsmi_label_target;
 
 /* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */
 void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s);
 
-/* The functions below are for the row that was searched last. */
+/* These functions are for the row that was searched last. */
 
 /* Returns log Z for a temperature, from scores that are not divided by the total yet. */
 double xsmi_label_log_partition(const xsmi_label_scores *s, double scale);
-/* Finds the row's labels. */
+/* Sums the scores of the row's labels. */
 xsmi_label_target xsmi_label_find(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels,
                                   size_t count);
-/* The log-loss with a temperature, of a row with a known label. */
+/* Returns the log-loss, with a temperature, of a row with a known label. */
 double xsmi_label_temperature_loss(const xsmi_label_target *target, double log_partition, double scale);
-/* The log-loss with XSM_CALIBRATION_LABELS, and its derivatives. */
+/* Computes the log-loss with XSM_CALIBRATION_LABELS, and its derivatives. */
 void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
                          float scale, float shift, double sums[XSMI_PLATT_SUMS]);
 
 /* -- of any model, label trees or not ------------------------------------------------------------------------------ */
 
-/* Whether a model's probabilities are relative to all of the classes that a search in label trees finds. */
+/* Whether a model's probabilities depend on all classes that a search in label trees finds, so that a log-partition is
+ * needed. */
 bool xsmi_label_is_relative(const xsm_model *m);
 /* Returns a class's probability with a calibration. For label trees log_partition is only used if
  * xsmi_label_is_relative(). */

@@ -10,7 +10,7 @@
 
 const char *const xsmi_link_names[] = {"sigmoid", "hinge", "softmax", "normalised", NULL}; /* XSMI_LINK_* */
 
-/* Log sigma of each, XSMI_LANES at a time. */
+/* Replaces each number by its log sigma, XSMI_LANES at a time. */
 static void log_sigmoid(const xsmi_kernels *kernels, float *z, uint32_t count)
 {
     static const float parents[XSMI_LANES];
@@ -39,7 +39,7 @@ static void subtract_log_sum(const xsmi_kernels *kernels, float *z, uint32_t cou
     }
 }
 
-/* Converts the scores of siblings. */
+/* Converts the scores of siblings to log-probabilities given their parent. */
 static void apply_link(const xsmi_label_trees *l, float *z, uint32_t count)
 {
     if (l->link == XSMI_LINK_SOFTMAX) {
@@ -77,8 +77,8 @@ float xsmi_label_mean(const float *p, uint32_t count)
     return most + (float)log(sum / count);
 }
 
-/* The log-probability of a node given its parent, `divided` by the sum of its siblings' or not. What does not depend on
- * siblings needs one row of weights. */
+/* Returns the log-probability of a node given its parent; `divided`: divided by the sum over its siblings and itself.
+ * If it does not depend on siblings, it takes one row of weights. */
 static float step_to(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, bool divided,
                      float *scratch)
 {
@@ -112,9 +112,9 @@ static bool is_opened(const opened_nodes *o, uint32_t node)
     return false;
 }
 
-/* A class's log-probability in a tree: summed from the root down, as searches and sweeps do. The path is found from the
- * leaf up, so the steps are kept in pieces. With `opened` the steps below the last of them are divided by the sums of
- * siblings; NULL: none is. */
+/* Returns a class's log-probability in a tree, summed from the root down as in searches and sweeps. The path is found
+ * from the leaf up, so its steps are stored in pieces. The steps below the last of the `opened` nodes are divided by
+ * the sums over siblings; with NULL, no step is. */
 static float path_sum(const xsmi_label_trees *l, uint32_t tree, uint32_t class, const xsmi_features *x,
                       const opened_nodes *opened, float *scratch)
 {
@@ -189,11 +189,11 @@ uint64_t xsmi_label_bytes(const xsmi_label_trees *l)
 /* -- all classes -----------------------------------------------------------------------------------------------------
  */
 
-/* Bytes of log-probabilities of all nodes that a sweep over label trees may use for each thread, or those of one row if
- * that is more. Parents come before their children. */
+/* The most bytes for log-probabilities of all nodes that a sweep over label trees uses for each thread, unless one row
+ * needs more. Parents come before their children. */
 #define NODE_BYTES ((size_t)32 << 20)
 
-/* Rows that are swept together. */
+/* Returns the number of rows that are swept together. */
 static size_t rows_together(const xsm_model *m, size_t blocks)
 {
     const size_t most = NODE_BYTES / (m->head->labels->nodes * sizeof(float));
@@ -209,8 +209,8 @@ static size_t scratch_bytes(const xsm_model *m, bool sparse, size_t blocks)
     return arena.used;
 }
 
-/* Log-probabilities of all nodes of all trees, log_p[tree's nodes, one tree after another], for some rows. False when
- * the call was cancelled. */
+/* Computes the log-probabilities of all nodes, one tree after another in log_p, for some rows. Returns false if the
+ * call was cancelled. */
 static bool sweep_trees(const xsmi_tile_call *call, const xsmi_features *rows, size_t count, float *log_p, float *z)
 {
     const xsmi_label_trees *l = call->model->head->labels;
@@ -266,7 +266,7 @@ static void score_label_trees(const xsmi_tile_call *call, void *scratch)
     const size_t together = rows_together(m, rows->blocks);
     float *log_p = scratch, *z = log_p + together * m->head->labels->nodes, *scores = z + m->head->labels->widest;
     for (size_t b = 0; b < rows->blocks; b++) {
-        for (size_t l = 0; l < rows->counts[b];) { /* of one block, as the last one has fewer rows */
+        for (size_t l = 0; l < rows->counts[b];) { /* rows of one block: the last block has fewer */
             const size_t some = XSMI_MIN(rows->counts[b] - l, together), first = b * XSMI_LANES + l;
             if (!sweep_trees(call, rows->features + first, some, log_p, z)) {
                 return;
@@ -312,7 +312,7 @@ static xsm_status check_calibration(const xsmi_head *h, int32_t method, xsm_erro
     return XSM_OK;
 }
 
-/* Its tensors are those of sparse weights (sparse_file.c). */
+/* The head has no tensors of its own: they are saved with the sparse weights (sparse_file.c). */
 static size_t save(const xsmi_head *h, xsmi_tensor *tensors)
 {
     (void)h;

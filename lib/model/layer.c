@@ -13,11 +13,11 @@
 const char *const xsmi_activation_names[] = {"identity", "relu", "tanh", NULL};
 const char *const xsmi_pool_names[] = {"sum", "mean", "weighted-mean", NULL};
 
-/* Features per call of a kernel that scales values or changes vectors. */
+/* Number of features per call of a kernel that scales values or changes vectors. */
 #define GROUP 64
-/* Vectors that one job initialises. */
+/* Number of vectors that one job initialises. */
 #define PASS_VECTORS 1024
-/* Vectors copied between two polls. */
+/* Number of vectors copied between two polls. */
 #define VECTORS_TOGETHER 256
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ double xsmi_layer_squared_norm(const xsm_model *m)
     return l ? sum * l->w.alpha * l->w.alpha : 0;
 }
 
-/* The same for vectors in fewer bits. */
+/* Copies vectors in fewer bits than float32 to memory of their own. */
 static xsm_status own_narrow(xsm_model *m, xsm_error *err)
 {
     xsmi_layer *l = m->layer;
@@ -181,7 +181,7 @@ void xsmi_layer_fold(xsm_model *m)
     xsmi_layer *l = m->layer;
     if (l && l->w.alpha != 1) {
         xsmi_activity shield;
-        xsmi_shield(&shield, m->context); /* not half scaled */
+        xsmi_shield(&shield, m->context); /* a cancelled call must not leave half of the vectors scaled */
         for (size_t j = 0; j < l->features; j++) {
             m->kernels->scale(l->w.weight + j * l->w.stride, m->features, (float)l->w.alpha);
             (void)(j % VECTORS_TOGETHER == VECTORS_TOGETHER - 1 && xsmi_poll(m->context));
@@ -234,7 +234,7 @@ static float pool_factor(const xsmi_layer *l, const xsmi_features *x)
     return weight > 0 ? 1 / weight : 1;
 }
 
-/* Scale of the tied vector that is row k. */
+/* Returns the scale of the tied vector that is row k. */
 static double tied_scale(const xsm_model *m, double alpha, uint32_t k)
 {
     return m->w.row_scale ? alpha * m->w.row_scale[k] : alpha;
@@ -250,7 +250,7 @@ static void sum_vectors(const xsm_model *m, const uint32_t *index, const float *
     }
 }
 
-/* The sum of vectors that have scales of their own. */
+/* Sums vectors that have scales of their own. */
 static void sum_scaled(const xsm_model *m, const xsmi_features *x, float *out)
 {
     const xsmi_layer *l = m->layer;
@@ -336,7 +336,7 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
 
 /* -- batches ------------------------------------------------------------------------------------------------------- */
 
-/* Rows of one job. */
+/* Number of rows of one job. */
 #define JOB_ROWS 16
 
 /* The most features of a row whose vectors are prefetched. */
@@ -345,7 +345,7 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
 typedef struct hidden_job {
     const xsm_model *model;
     const xsm_batch *batch;
-    size_t first, end; /* of its rows */
+    size_t first, end; /* the rows of a job */
     float *out;
     size_t stride;
 } hidden_job;

@@ -1,7 +1,7 @@
 /*
  * A first layer in a model's file: the tensor `embedding` [F, H], unless the vectors are tied, and the metadata
  * `first_layer`, such as "relu mean seed=1 scale=0.25", with " tied" at its end for tied vectors. A file of another
- * program may have the tensor alone; its vectors are then summed as they are.
+ * program may have only the tensor; its vectors are then summed without an activation.
  */
 #include "base/option.h"
 #include "model/model.h"

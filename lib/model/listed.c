@@ -1,6 +1,6 @@
 /*
- * Scores of listed classes with the bits that scoring every class has. With class-major weights a tile sums in another
- * order than a dot product: the weights of some classes are gathered, and scored as a tile.
+ * Scores of listed classes with the same bits as when every class is scored. With class-major weights a tile sums in
+ * another order than a dot product, so the weights of some classes are gathered and scored as a tile.
  */
 #include "base/arena.h"
 #include "base/order.h"
@@ -9,16 +9,15 @@
 
 #include <string.h>
 
-/* Classes that are gathered together, at most, and bytes of their weights, if that is fewer: the second cache has room
- * for them. */
+/* The most classes that are gathered together, and the most bytes of their weights, which fit into the second cache. */
 #define TOGETHER 64
 #define BYTES ((size_t)256 << 10)
 
-/* Features of a sparse row that are gathered together. */
+/* Number of features of a sparse row that are gathered together. */
 #define FEATURES 64
 
 typedef struct listed_scratch {
-    float *weights; /* [together][stride], or of sparse rows [FEATURES][TOGETHER] */
+    float *weights; /* [together][stride]; for sparse rows [FEATURES][TOGETHER] */
     float *lanes;   /* [together][XSMI_LANES] */
     float *scales;  /* [together] */
     float *bias;    /* [together] */
@@ -42,7 +41,7 @@ bool xsmi_model_lists_as_all(const xsm_model *m)
     return !xsmi_model_is_divided(m) && !m->w.narrow.data && (!m->head || m->head->numbers);
 }
 
-/* Whether chosen classes are scored by dot products. */
+/* Whether xsmi_model_chosen_scores() scores by dot products. */
 static bool is_class_major(const xsm_model *m)
 {
     return m->w.layout == XSM_LAYOUT_CLASS_MAJOR && !m->w.narrow.data;
@@ -57,7 +56,8 @@ size_t xsmi_model_listed_scratch(const xsm_model *m)
     return arena.used;
 }
 
-/* The weights of a class, and a look ahead at those of a later one. Mapped rows are not padded to whole lines. */
+/* Copies the weights of a class, and prefetches those of a later one. Mapped rows are not padded to whole cache
+ * lines. */
 static void gather(const xsm_model *m, uint32_t class, uint32_t ahead, float *to)
 {
     const float *from = m->w.weight + class * m->w.stride, *later = m->w.weight + ahead * m->w.stride;
@@ -87,7 +87,7 @@ static void score_gathered(const xsm_model *m, const float *x, const uint32_t *c
     }
 }
 
-/* The weights of the row's features from `first` on, [FEATURES][TOGETHER], are summed in rising order. */
+/* Adds the contributions of the row's features from `first` on, at most FEATURES, in rising order. */
 static void add_features(const xsm_model *m, const xsmi_features *x, size_t first, const uint32_t *classes,
                          size_t count, float *scores, const listed_scratch *s)
 {
@@ -140,7 +140,7 @@ void xsmi_model_score_listed(const xsm_model *m, const xsmi_model_row *row, cons
             score_gathered(m, row->input.values, classes + first, some, scores + first, &s);
         }
     }
-    if (m->head) { /* numbers, which need no scratch */
+    if (m->head) { /* a correction by numbers, which needs no scratch */
         m->head->kind->chosen(m->head, &row->x, classes, count, scores, NULL);
     }
 }

@@ -95,20 +95,20 @@ void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w)
 
 /* -- layout -------------------------------------------------------------------------------------------------------- */
 
-/* Side of a square that is transposed at once: its cache lines of both matrices stay in the first cache. */
+/* Side of a square that is transposed at once: the cache lines of both matrices stay in the first cache. */
 #define TRANSPOSE_SIDE 32
-/* Rows of the result of one job. */
+/* Number of rows of the result that one job makes. */
 #define TRANSPOSE_ROWS 64
-/* Rows of the source, of which TRANSPOSE_SIDE columns are transposed, between two polls. */
+/* Number of rows of the source of which TRANSPOSE_SIDE columns are transposed between two polls. */
 #define TRANSPOSE_POLL (TRANSPOSE_SIDE * 64)
-/* Floats of the source of one job that copies them as they are. */
+/* Number of floats of the source of one job that copies them without transposing. */
 #define COPY_FLOATS ((size_t)1 << 20)
 
 typedef struct copy_job {
     const xsm_context *context;
     const xsmi_weights *from, *to;
     size_t rows, columns; /* of the source in memory */
-    size_t each;          /* rows of the source, or of the target when it is transposed, that one job does */
+    size_t each;          /* rows of the source that one job copies, or rows of the target if it transposes */
 } copy_job;
 
 static void copy_rows(void *state, size_t index, uint32_t thread)
@@ -215,7 +215,7 @@ void xsmi_weights_score(const xsmi_weights *w, const xsmi_features *x, const uin
         }
     } else if (w->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
-            /* A column, whose sum has the same order, and so the same bits, as in a tile. */
+            /* Sums a column in the same order, and so with the same bits, as in a tile. */
             scores[j] = 0.0f;
             w->kernels->column_sums(w->weight + rows[j], w->stride, x->index, x->values, x->count, 1, &scores[j]);
         }
@@ -239,8 +239,8 @@ void xsmi_weights_score(const xsmi_weights *w, const xsmi_features *x, const uin
     }
 }
 
-/* Weights are prefetched so many bytes ahead at most, which should stay in the first cache, and so many rows ahead
- * at least: memory takes longer than the scores of a few. */
+/* Weights are prefetched at most AHEAD_BYTES ahead, which should stay in the first cache, but at least some rows ahead:
+ * memory takes longer than scoring a few rows. */
 #define AHEAD_BYTES ((size_t)32 << 10)
 #define AHEAD_LEAST ((size_t)8)
 
@@ -262,7 +262,7 @@ void xsmi_weights_score_list(const xsmi_weights *w, const xsmi_features *x, cons
     }
 }
 
-/* Rows whose coefficients are scaled together. A run of them stays in the first cache for the next rows. */
+/* Number of rows whose coefficients are scaled together. */
 #define GROUP 64
 
 static void add_feature_major(const xsmi_weights *w, const uint32_t *rows, uint32_t first, const float *amounts,

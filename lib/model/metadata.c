@@ -42,7 +42,7 @@ void xsmi_model_clear_metadata(xsm_model *m)
     release(m->context, &m->metadata);
 }
 
-/* Arrays for `count` entries, all NULL. */
+/* Allocates arrays for `count` entries, all NULL. */
 static xsm_status reserve(xsm_context *ctx, size_t count, xsmi_metadata *out, xsm_error *err)
 {
     *out = (xsmi_metadata){NULL, NULL, 0};
@@ -59,7 +59,7 @@ static xsm_status reserve(xsm_context *ctx, size_t count, xsmi_metadata *out, xs
     return XSM_OK;
 }
 
-/* The position of a key, or where it would be inserted. */
+/* Returns the position of a key, or where it would be inserted. */
 static size_t find(const xsm_model *m, const char *key, bool *found)
 {
     size_t low = 0;
@@ -81,7 +81,7 @@ static size_t find(const xsm_model *m, const char *key, bool *found)
     return low;
 }
 
-/* New arrays without the entry `skip`, or with a free entry at `skip`; the entries are moved to them. */
+/* Moves the entries to new arrays without the entry `skip`, or with a free entry at `skip`. */
 static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
 {
     xsmi_metadata moved;
@@ -155,7 +155,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp((*(const xsmi_entry *const *)a)->key, (*(const xsmi_entry *const *)b)->key);
 }
 
-/* Sets all at once: xsm_model_set_metadata() for each takes time quadratic in their number. */
+/* Sets all at once: xsm_model_set_metadata() for each would take time quadratic in their number. */
 xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err)
 {
     const xsmi_entry *entry;
@@ -183,7 +183,7 @@ xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *containe
         m->metadata.values[i] = xsmi_copy_text(m->context, sorted[i]->value, strlen(sorted[i]->value));
         if (!m->metadata.keys[i] || !m->metadata.values[i]) {
             status = xsmi_fail_memory(err, strlen(sorted[i]->key) + strlen(sorted[i]->value) + 2, "metadata");
-            xsmi_model_clear_metadata(m); /* what is not copied is NULL, which the release accepts */
+            xsmi_model_clear_metadata(m); /* entries that were not copied are NULL, which this accepts */
         }
     }
     xsmi_release(m->context, sorted, count, sizeof *sorted);

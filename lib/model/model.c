@@ -1,9 +1,9 @@
 /*
  * A linear model in memory: its weights, their layout, and the scales by which the L2 penalty (ridge) is applied.
  *
- * Only this file makes, moves and releases the weights of classes, in the memory of matrix.c. Classes, names, transform
- * and metadata are in classes.c and metadata.c; scoring is in score.c and score_all.c; files are in model_save.c and
- * model_load.c.
+ * Only this file makes, moves and releases the weights of classes, in the memory of matrix.c. Classes and names are in
+ * classes.c, the transform in model_transform.c, metadata in metadata.c, scoring in score.c and score_all.c, files in
+ * model_save.c and model_load.c.
  */
 #include "model/model.h"
 #include "base/activity.h"
@@ -17,7 +17,7 @@
 
 #include <xsoftmax/stored_weights.h>
 
-/* Floats of one job of a pass over all weights. */
+/* Number of floats of one job of a pass over all weights. */
 #define PASS_FLOATS ((size_t)1 << 20)
 
 size_t xsmi_model_floats(const xsm_model *m)
@@ -26,7 +26,7 @@ size_t xsmi_model_floats(const xsm_model *m)
     return xsmi_weights_size(&m->w, m->w.layout, &stride, &count) ? count : SIZE_MAX;
 }
 
-/* Rows that one job of a pass over all weights takes. */
+/* Returns how many rows one job of a pass over all weights takes. */
 static size_t rows_of_pass(size_t columns)
 {
     return columns < PASS_FLOATS ? PASS_FLOATS / (columns ? columns : 1) : 1;
@@ -140,7 +140,7 @@ void xsm_model_free(xsm_model *m)
     xsm_context *ctx = m->context;
     xsmi_lender lender = m->lender;
     if (m->part.own && m->part.own->layer) {
-        m->layer = NULL; /* it is the part's */
+        m->layer = NULL; /* the part has released it */
     }
     xsmi_layer_free(m);
     xsmi_host_tensors_clear(ctx, &m->host);
@@ -149,7 +149,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
-    xsmi_model_set_head(m, NULL); /* of the part, too */
+    xsmi_model_set_head(m, NULL); /* of a part as well */
     xsm_model_free(m->part.own);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsmi_lender_tell(&lender);
@@ -166,8 +166,8 @@ xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_mode
 
 /* -- layout -------------------------------------------------------------------------------------------------------- */
 
-/* Copies weights and bias to memory of the model's own, in the requested layout; on failure they stay where they are,
- * or the weights do. */
+/* Copies weights and bias to memory of the model's own, in the requested layout; on failure the weights stay where they
+ * are. */
 static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
 {
     xsmi_weights made;
@@ -225,8 +225,8 @@ static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     return xsmi_end(&activity, status, err);
 }
 
-/* Of a divided model each rank's part. If it fails, the parts of some ranks may have another dense layout, but no score
- * has changed. */
+/* Sets the layout of each process's part of a divided model. If it fails, the parts of some processes may have another
+ * dense layout, but no score has changed. */
 static xsm_status set_divided_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
     XSMI_TRY(xsmi_agree(m->context, set_layout(m->part.own, layout, err), err));
@@ -246,7 +246,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_dense(m, "changing weights", err));
-    XSMI_TRY(xsmi_layer_own(m, err)); /* first, as the last copy releases the mapping */
+    XSMI_TRY(xsmi_layer_own(m, err)); /* before the others, as the last copy releases the mapping */
     m->untouched = false;
     return m->w.weight_count > 0 ? XSM_OK : rebuild(m, m->w.layout, err);
 }
@@ -359,7 +359,7 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     XSMI_TRY(xsmi_model_own(m, err));
     if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         xsmi_activity shield;
-        xsmi_shield(&shield, m->context); /* not half scaled */
+        xsmi_shield(&shield, m->context); /* a cancelled call must not leave half of the rows scaled */
         for (size_t j = 0; j < m->features; j++) {
             m->kernels->scale(m->w.weight + j * m->w.stride, m->classes, (float)m->w.alpha);
             (void)xsmi_poll(m->context);
@@ -368,7 +368,8 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
         m->w.alpha = 1.0;
         return XSM_OK;
     }
-    /* Each row is marked when done, so that the model is still correct after a host's runner has failed half-way. */
+    /* The scale of each row is set to 1 when the row is done, so that the model is still correct if a host's runner
+     * fails half-way. */
     XSMI_TRY(xsmi_model_need_row_scale(m, err));
     for (size_t k = 0; k < m->classes; k++) {
         m->w.row_scale[k] *= m->w.alpha;

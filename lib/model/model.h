@@ -37,24 +37,24 @@ typedef struct xsmi_row_length {
 #define XSMI_ALPHA_LEAST 1e-6
 #define XSMI_ROW_SCALE_LEAST 1e-12
 
-/* The class map: which label each class is, and what is known of the training rows. */
+/* The class map: the label and the name of each class, and what is known of the training rows. */
 typedef struct xsmi_model_map {
     int64_t *labels;     /* [classes] or NULL = the class number */
     char **names;        /* [classes] or NULL */
     uint64_t *counts;    /* [classes] training rows of each class, or NULL */
-    uint64_t rows;       /* of the training data, where there are counts */
-    xsmi_schema *schema; /* what features are, before the transform (a reference), or NULL */
+    uint64_t rows;       /* of the training data, if there are counts */
+    xsmi_schema *schema; /* what features are before the transform (a reference), or NULL */
 } xsmi_model_map;
 
-/* The classes of this process, of a model that is divided among several (divided.h). */
+/* The classes of this process in a model that is divided among several (divided.h). */
 typedef struct xsmi_part {
     xsm_model *own;      /* NULL: the model is not divided */
-    uint32_t first, end; /* class c of `own` is class first + c; of a model that was read in part, and is not divided
+    uint32_t first, end; /* class c of `own` is class first + c; in a model that was read in part, and is not divided
                             yet, line c of the weights is class first + c */
 } xsmi_part;
 
-/* Which of the listed classes are those of a part: local[] numbers them in it, and at[] says where they are in the
- * list; both have room for the list. Returns how many. */
+/* Finds which of the listed classes belong to a part: local[] gets their numbers in it, and at[] their places in the
+ * list; both have room for the whole list. Returns how many. */
 static inline uint32_t xsmi_part_list(uint32_t first, uint32_t end, const uint32_t *classes, uint32_t count,
                                       uint32_t *local, uint32_t *at)
 {
@@ -68,34 +68,36 @@ static inline uint32_t xsmi_part_list(uint32_t first, uint32_t end, const uint32
 }
 
 struct xsm_model {
-    xsmi_holders holders; /* first: it stays where it is when a model grows */
-    uint64_t shape;       /* raised when K, D or the geometry change; it stays, too */
+    xsmi_holders holders; /* the first members stay when a model grows */
+    uint64_t shape;       /* raised when K, D or the geometry change; stays, too */
     xsm_context *context;
     const xsmi_kernels *kernels;
-    uint32_t classes, features; /* of the output layer: `features` is H where there is a first layer */
+    uint32_t classes, features; /* of the output layer: with a first layer, `features` is H */
     xsmi_layer *layer;          /* NULL: rows are scored directly */
 
-    xsmi_weights w;  /* of the classes, or of the nodes of the hierarchy; none of label trees and divided models, but
-                        `layout` is that of the parts */
+    xsmi_weights w;  /* of the classes, or of the nodes of the hierarchy; empty for label trees and for divided models,
+                        whose `layout` is that of the parts */
     bool untouched;  /* weights are still the zeros of a new model; call xsmi_model_own() before writing them */
     bool bias_owned; /* false when it is in the mapping */
-    int32_t score; /* XSM_GEOMETRY_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
+    int32_t score;   /* XSM_GEOMETRY_*; with distances the bias is -||w_k||^2/2, the layout is class-major and no row is
+                        scaled */
     /* [classes] or NULL: norms of the rows in `weight`, without the scales. After changing a row, update its norm or
      * drop all norms (xsmi_model_drop_row_lengths). Class-major only. */
     xsmi_row_length *row_length;
     xsmi_mapping mapping;
-    xsmi_lender lender; /* of bytes in place of a mapping */
+    xsmi_lender lender; /* of bytes that replace a mapping */
 
-    /* Or the classes are divided among processes. A first layer is that of part.own, which every process has whole. */
+    /* The part, if the classes are divided among processes. A first layer belongs to part.own; every process has all of
+     * it. */
     xsmi_part part;
-    bool apart; /* a rank has failed in a step that others may have taken: the parts may be of different steps */
+    bool apart; /* a process has failed in a step that others may have taken, so parts may come from different steps */
 
-    /* What makes the scores of classes of those of the weights, or has the weights: label trees, with
-     * XSM_LAYOUT_SPARSE_ROWS. NULL: a row of weights is a class. */
+    /* What turns scores of the weights into scores of classes; label trees, with XSM_LAYOUT_SPARSE_ROWS, also have the
+     * weights. NULL: a row of weights is a class. */
     xsmi_head *head;
     int32_t link;                 /* XSM_LINK_* */
-    xsmi_calibration calibration; /* of these scores: what changes them drops it (xsmi_model_drop_calibration), which
-                                     leaves that of the link */
+    xsmi_calibration calibration; /* of these scores: code that changes them drops it (xsmi_model_drop_calibration),
+                                     which leaves that of the link */
 
     xsmi_model_map map;
     xsm_transform *transform;
@@ -105,34 +107,34 @@ struct xsm_model {
 
 XSMI_COUNTED(model)
 
-/* Whether its classes are divided among processes. */
+/* Whether the model's classes are divided among processes. */
 static inline bool xsmi_model_is_divided(const xsm_model *m)
 {
     return m->part.own != NULL;
 }
-/* The context of the processes that make the calls for a divided model together; NULL: this one does by itself, or
- * there is no model. */
+/* Returns the context of the processes that make calls for a divided model together; NULL if the model is not divided,
+ * or is NULL. */
 static inline xsm_context *xsmi_model_group(const xsm_model *m)
 {
     return m && xsmi_model_is_divided(m) ? m->context : NULL;
 }
-/* The model that has the weights: of a divided one, this process's part. */
+/* Returns the model that has the weights: this process's part of a divided model, otherwise the model. */
 static inline const xsm_model *xsmi_model_weights(const xsm_model *m)
 {
     return m->part.own ? m->part.own : m;
 }
-/* The same of a model that is changed. */
+/* Returns the same for a model that will be changed. */
 static inline xsm_model *xsmi_model_changed(xsm_model *m)
 {
     return m->part.own ? m->part.own : m;
 }
-/* Refuses a divided model; the message begins with `what`. (class_parts.c) */
+/* Refuses a divided model. The message begins with `what`. (class_parts.c) */
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
 
-/* xsm_model_new_linear() in this process alone, whatever its context, for options that were checked. */
+/* xsm_model_new_linear() in this process only, whatever its context, for checked options. */
 xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_t classes, const xsm_model_options *o,
                                 xsm_model **out, xsm_error *err);
-/* Whether there are biases. */
+/* Whether the model has biases. */
 static inline bool xsmi_model_has_bias(const xsm_model *m)
 {
     return m->part.own ? m->part.own->w.bias != NULL : m->w.bias != NULL;
@@ -144,31 +146,33 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
 /* Copies a mapped model to memory of its own. Refuses what xsmi_model_need_dense() refuses. Call it before changing
  * weights. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
-/* The same for the bias alone, of any model. */
+/* Copies only the bias to memory of the model's own, for any model. */
 xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err);
-/* Makes row_scale, all ones, if there is none. The caller may then change them: none is known to be 1 any more. */
+/* Makes row_scale, all ones, if there is none. The caller may change them afterwards: none is known to be 1 any
+ * more. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
-/* Computes row_length, in parallel, if there is none. */
+/* Compute row_length, in parallel, if there is none. */
 xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err);
 void xsmi_model_drop_row_lengths(xsm_model *m);
 /* Computes the norm of row k, if there is row_length. */
 void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
-/* Multiplies alpha and row_scale into the rows, in parallel. row_scale is kept, all ones, if there is row_length. */
+/* Multiplies alpha and row_scale into the rows, in parallel. If there is row_length, row_scale stays, with ones. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
-/* Whether every weight and bias of the output layer is zero; for tied vectors, whether they are those of a new model.
- * False for weights in fewer bits. O(K D), or O(K) as long as xsmi_model_own() was not called. */
+/* Whether every weight and bias of the output layer is zero or, for tied vectors, as in a new model. False for weights
+ * in fewer bits than float32. O(K D), or O(K) as long as xsmi_model_own() was not called. */
 bool xsmi_model_is_zero(const xsm_model *m);
 /* Sets them to that state, a first layer's vectors to those of a new model, and the scales to one, in memory of the
- * model's own; of a divided model on this rank alone. */
+ * model's own; on a divided model, only in this process. */
 void xsmi_model_zero(xsm_model *m);
-/* Floats of `weight` for one mark bit, a cache line; the bits of so many floats, and those of a model. */
+/* Floats of `weight` for each mark bit: a cache line. The functions return the number of mark bits of so many floats,
+ * and of a model. */
 #define XSMI_MARK_FLOATS ((size_t)16)
 static inline size_t xsmi_marks_of(size_t floats)
 {
     return floats / XSMI_MARK_FLOATS + (floats % XSMI_MARK_FLOATS != 0);
 }
 size_t xsmi_model_marks(const xsm_model *m);
-/* Floats of `weight` with all classes in one process, whatever this rank has of them; SIZE_MAX: too many to address. */
+/* Returns the floats that `weight` would have with all classes in one process; SIZE_MAX: too many to address. */
 size_t xsmi_model_floats(const xsm_model *m);
 static inline void xsmi_mark(uint64_t *marks, size_t index)
 {
@@ -176,26 +180,27 @@ static inline void xsmi_mark(uint64_t *marks, size_t index)
 }
 /* Like xsmi_model_zero() for a model whose weights are zero where no mark is set. Clears the marks. */
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
-/* For distances (distance.c): w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear step lacks, to
- * be called before it; then the bias of a changed row, and of all rows. */
+/* For distances (distance.c). xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k
+ * that a linear step lacks; call it before that. The others then compute the bias of a changed row, and of all rows. */
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta);
 void xsmi_model_settle(xsm_model *m, uint32_t class);
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
-/* ||W||^2, scales included, the bias not. The same for any number of threads, and on every rank of a divided model: 8
- * bytes for up to 4,096 of its classes, or of wide rows for as many as have 2^20 weights, and an agreement. */
+/* Computes ||W||^2, with scales and without the bias. It is the same for any number of threads, and on every process of
+ * a divided model; each sends 8 bytes for up to 4,096 of its classes, or for as many wide rows as have 2^20 weights,
+ * and an agreement. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
 
-/* The type of the weights, an XSM_DTYPE_* value. */
+/* Returns the type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
     const xsm_model *own = m->part.own ? m->part.own : m;
     return xsmi_weights_dtype(&own->w);
 }
-/* Copies all but the weights to a model of the same shape. Of a divided one, to one that is divided alike: this rank's
- * part of it alone. (prune.c) */
+/* Copies all but the weights to a model of the same shape; from a divided model to one that is divided in the same way,
+ * where it copies only this process's part. (prune.c) */
 xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
-/* xsm_model_prune() for options and a model that were checked, with chunks of so many classes at most, each of which
- * ends with the class that brings it to so many weights. */
+/* xsm_model_prune() for checked options and a checked model. A chunk has at most `classes` classes, and ends with the
+ * class that brings it to `entries` weights. */
 typedef struct xsmi_prune_chunks {
     uint32_t classes; /* 1 to XSMI_CHUNK_ROWS */
     size_t entries;   /* 1 to 2^31 */
@@ -203,35 +208,35 @@ typedef struct xsmi_prune_chunks {
 xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
                             xsm_error *err);
 
-/* Those of the vectors of the first layer: the output layer's where they are tied. */
+/* Returns the weights of the first layer's vectors: those of the output layer if they are tied. */
 static inline const xsmi_weights *xsmi_model_vectors(const xsm_model *m)
 {
     return m->layer->tied ? &m->w : &m->layer->w;
 }
 
-/* Weights that are stored, and their bytes. */
+/* Returns the number of weights that are stored, and sets *bytes to their bytes. */
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);
 
-/* D of the rows that a model accepts. */
+/* Returns D of the rows that the model accepts. */
 static inline uint32_t xsmi_model_input(const xsm_model *m)
 {
     return m->layer ? m->layer->features : m->features;
 }
 
-/* D of the rows before the model's transform (model_transform.c). */
+/* Returns D of the rows before the model's transform. (model_transform.c) */
 uint32_t xsmi_model_input_features(const xsm_model *m);
-/* xsm_model_info::correction. */
+/* Returns xsm_model_info::correction. */
 const char *xsmi_model_correction_name(const xsm_model *m);
 
-/* What of a tensor [lines, width] this rank of a divided model has: all of it, the lines of its classes, or their
- * columns, the last rank's with what pads the lines. */
+/* Which part of a tensor [lines, width] this process has of a divided model: all of it, the lines of its classes, or
+ * the columns of its classes, to which the padding of the lines belongs on the last process. */
 typedef struct xsmi_division {
     enum { XSMI_UNDIVIDED, XSMI_LINES, XSMI_COLUMNS } by;
-    size_t stride; /* of columns: this rank's data are [lines][stride] */
+    size_t stride; /* with columns: this process's data are [lines][stride] */
 } xsmi_division;
 
-/* Saved with a model in a checkpoint: tensors with their data (of 8 bytes a number, then of 4), named "state.*", and
- * metadata under "checkpoint" and "checkpoint.*". */
+/* What a checkpoint has besides a model: tensors named "state.*" with their data (first those of 8 bytes a number, then
+ * those of 4), and metadata under "checkpoint" and "checkpoint.*". */
 typedef struct xsmi_model_extras {
     const xsmi_tensor *tensors;
     const xsmi_division *divisions; /* [tensor_count] */
@@ -240,19 +245,19 @@ typedef struct xsmi_model_extras {
     size_t metadata_count;
 } xsmi_model_extras;
 
-/* Like xsm_model_save(), but with weights and scales each as they are in memory, so that a run can continue with the
- * same bits, and with the run's other state. xsm_model_load() accepts the file as a model. (model_save.c) */
+/* Like xsm_model_save(), but saves weights and scales as they are in memory, so that a run can continue with the same
+ * bits, and the run's other state. xsm_model_load() accepts the file as a model. (model_save.c) */
 xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                  xsm_error *err);
 /* Copies weights, scales and bias from a model that was loaded from such a file into one of the same shape, in any
- * layout; `row_length` [K] and `row_age` [K] or both NULL. On failure nothing has changed. Of a divided model the ranks
- * agree before anything changes, and `m` gets this rank's classes. (model_state.c) */
+ * layout; `row_length` [K] and `row_age` [K] may both be NULL. On failure nothing has changed. With a divided model,
+ * the processes agree before anything changes, and `m` gets this process's classes. (model_state.c) */
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err);
 
-/* Sets the model's head, of which it takes a reference; NULL: none. */
+/* Sets the model's head, to which it takes a reference; NULL: none. */
 void xsmi_model_set_head(xsm_model *m, xsmi_head *h);
-/* Sets the calibration; of a divided model that of its part, too. */
+/* Sets the calibration of a model, and that of a divided model's part. */
 static inline void xsmi_model_put_calibration(xsm_model *m, xsmi_calibration c)
 {
     m->calibration = c;
@@ -261,46 +266,47 @@ static inline void xsmi_model_put_calibration(xsm_model *m, xsmi_calibration c)
         m->part.own->calibration = c;
     }
 }
-/* Removes the calibration, for the scores are about to change. */
+/* Removes the calibration, because the scores are about to change. */
 static inline void xsmi_model_drop_calibration(xsm_model *m)
 {
     xsmi_model_put_calibration(m, xsmi_calibration_of_link(m->link));
 }
-/* The same, and sets the link that they will have. */
+/* Removes the calibration, and sets the link that the scores will have. */
 static inline void xsmi_model_put_link(xsm_model *m, int32_t link)
 {
     m->link = link;
     xsmi_model_drop_calibration(m);
 }
-/* An error if probabilities are not made from scores of classes. */
+/* Fails if the model cannot have a calibration with this method. */
 xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err);
-/* What its head does if rows of weights are those of nodes, or NULL: they are those of the classes. */
+/* Returns the functions of a head whose rows of weights belong to nodes; NULL if they belong to classes. */
 static inline const xsmi_head_of_nodes *xsmi_model_nodes(const xsm_model *m)
 {
     return m->head ? m->head->kind->nodes : NULL;
 }
-/* Its label trees, or NULL. */
+/* Returns the model's label trees, or NULL. */
 static inline const xsmi_label_trees *xsmi_model_trees(const xsm_model *m)
 {
     return m->head ? m->head->labels : NULL;
 }
-/* Its hierarchy, or NULL. */
+/* Returns the model's hierarchy, or NULL. */
 static inline const xsmi_class_tree *xsmi_model_hierarchy(const xsm_model *m)
 {
     return m->head ? m->head->hierarchy : NULL;
 }
-/* XSM_LINK_SIGMOID if each class has a probability by itself, XSM_LINK_SOFTMAX if those of all sum to one. */
+/* Returns XSM_LINK_SIGMOID if each class has a probability by itself, XSM_LINK_SOFTMAX if those of all classes sum to
+ * one. */
 static inline int32_t xsmi_model_link(const xsm_model *m)
 {
     const xsmi_label_trees *trees = xsmi_model_trees(m);
     return trees && !xsmi_label_sums_to_one(trees) ? XSM_LINK_SIGMOID : m->link;
 }
-/* Whether a model's scores are those of its weights alone. */
+/* Whether a model's scores are those of its weights, without a head. */
 static inline bool xsmi_model_is_plain(const xsm_model *m)
 {
     return !m->head;
 }
-/* Whether they are the products of rows and weights: no hidden vectors, no distances. */
+/* Whether scores are also products of rows and weights, without hidden vectors and distances. */
 static inline bool xsmi_model_is_linear(const xsm_model *m)
 {
     return xsmi_model_is_plain(m) && !m->layer && m->score == XSM_GEOMETRY_LINEAR;
@@ -308,28 +314,28 @@ static inline bool xsmi_model_is_linear(const xsm_model *m)
 
 /* -- for the model floor itself ------------------------------------------------------------------------------------ */
 
-/* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
+/* Makes a class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err);
-/* Releases weights and bias, or their mapping, unless tensors of the host are in it, too. The caller tells the lender
- * of bytes in its place. */
+/* Releases weights and bias, or their mapping unless the host's tensors are in it, too. If bytes replaced a mapping,
+ * the caller tells their lender. */
 void xsmi_model_release_weights(xsm_model *m);
 
-/* A linear model without bias over sparse weights, one row a class; and one of label trees, whose parts fit each other
- * and which have the same features and classes (label_trees.c). They take references. */
+/* Make a linear model without bias from sparse weights, one row for each class; and a model of label trees, whose parts
+ * fit each other and which have the same features and classes (label_trees.c). They take references. */
 xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_model **out, xsm_error *err);
 xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_label_tree *trees, uint32_t count,
                                      xsm_model **out, xsm_error *err);
 
-/* Refuses counts of training rows that no file could hold; NULL: none (classes.c). */
 /* xsm_model_set_class_map() for a model whose transform is set later: the map's features are not counted. */
 xsm_status xsmi_model_put_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err);
+/* Refuses counts of training rows that no file could hold; NULL: no counts. (classes.c) */
 xsm_status xsmi_model_check_counts(const uint64_t *counts, uint32_t classes, uint64_t rows, xsm_error *err);
-/* Releases labels and names (classes.c). */
+/* Releases labels and names. (classes.c) */
 void xsmi_model_clear_classes(xsm_model *m);
-/* Releases the transform (model_transform.c). */
+/* Releases the transform. (model_transform.c) */
 void xsmi_model_clear_transform(xsm_model *m);
-/* Releases the metadata (metadata.c). */
+/* Releases the metadata. (metadata.c) */
 void xsmi_model_clear_metadata(xsm_model *m);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Loading a model: the file of model_save.c is checked and mapped; its weights are used in place. In a context with
- * several ranks each reads the weights of its classes, and what is not divided.
+ * Loading a model: checks and maps a file of model_save.c, whose weights are used in place. In a context with several
+ * processes, each reads the weights of its classes, and everything that is not divided.
  */
 #include "model/model.h"
 #include "model/divided.h"
@@ -24,7 +24,7 @@ typedef struct source {
     const char *name;
 } source;
 
-/* The tensor of that name and dtype, or NULL; another dtype or rank is an error. */
+/* Finds the tensor of that name and dtype; *out is NULL if there is none. Another dtype or rank is an error. */
 static xsm_status find_tensor(const source *s, const char *name, xsmi_dtype dtype, uint32_t rank,
                               const xsmi_tensor **out, xsm_error *err)
 {
@@ -46,7 +46,7 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
     return XSM_OK;
 }
 
-/* A model without weights of its own: sparse ones, whose bias is read like that of others, or trees. */
+/* Makes a model with sparse weights, whose bias is read like that of other models, or with trees. */
 static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi_tensor *bias, xsm_model **out,
                                    xsm_error *err)
 {
@@ -79,7 +79,7 @@ static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi
     return XSM_OK;
 }
 
-/* The tensor 'weight', or NULL: of float32 or, outside checkpoints, in fewer bits. */
+/* Finds the tensor 'weight', of float32 or, outside checkpoints, in fewer bits; *out is NULL if there is none. */
 static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_error *err)
 {
     const xsmi_tensor *t = xsmi_container_tensor(s->container, "weight");
@@ -97,7 +97,7 @@ static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_erro
     return find_tensor(s, "weight", t->dtype, 2, out, err);
 }
 
-/* A bias of bfloat16, as other programs store it beside such weights. */
+/* Reads a bias of bfloat16, which other programs store beside such weights. */
 static xsm_status widen_bias(xsm_model *m, const xsmi_tensor *bias, xsm_error *err)
 {
     const xsmi_narrow numbers = {XSM_DTYPE_BFLOAT16, bias->data, 0};
@@ -165,7 +165,7 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     return XSM_OK;
 }
 
-/* Splits lines into `count` names, terminated at the line ends; `text` is a copy that is changed. */
+/* Splits lines into `count` names. `text` is a copy in which each line end is replaced by a zero. */
 static xsm_status split_names(const source *s, char *text, size_t length, const char **names, size_t count,
                               xsm_error *err)
 {
@@ -191,7 +191,7 @@ static xsm_status split_names(const source *s, char *text, size_t length, const 
     return XSM_OK;
 }
 
-/* Adds the file's name to an error of code that reads no files; out of memory is unchanged. */
+/* Adds the file's name to an error of code that knows no files; out of memory stays as it is. */
 static xsm_status in_file(const source *s, xsm_status status, const xsm_error *inner, xsm_error *err)
 {
     if (status == XSM_OK || status == XSM_ERROR_MEMORY) {
@@ -215,7 +215,8 @@ static xsm_status load_counts(const source *s, const xsm_model *m, xsm_class_map
                          s->name);
     }
     XSMI_TRY(check_count(s, counts, m->classes, err));
-    /* Read as unsigned, so that what is negative is larger than every number that xsmi_model_check_counts() accepts. */
+    /* Read as unsigned, so that negative numbers are larger than every number that xsmi_model_check_counts()
+     * accepts. */
     map->counts = (const uint64_t *)(const void *)counts->data;
     map->rows = (uint64_t)rows;
     return XSM_OK;
@@ -311,7 +312,7 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
 #define LIST(kind) &kind,
 static const xsmi_head_kind *const heads[] = {XSMI_HEADS(LIST)};
 
-/* Finds a kind's tensors; false if the file has none of them. */
+/* Finds a kind's tensors; returns false if the file has none of them. */
 static bool find_head(const xsmi_head_kind *kind, const xsmi_container *file, xsmi_tensor_source *t)
 {
     bool any = false;
@@ -343,7 +344,7 @@ static xsm_status load_head(const source *s, xsm_model *m, xsm_error *err)
     return kind->load(&tensors, &m->head, err);
 }
 
-/* Called after the first layer and the hierarchy, on which it depends. */
+/* Called after the first layer and the hierarchy are loaded, because it depends on them. */
 static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *score = xsmi_container_metadata(s->container, XSMI_KEY_GEOMETRY);
@@ -367,7 +368,7 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* Called after the hierarchy, like the next, which depends on both. */
+/* Called after the hierarchy is loaded, as is the next function, which depends on both. */
 static xsm_status load_link(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *word = xsmi_container_metadata(s->container, XSMI_KEY_LINK);
@@ -406,7 +407,7 @@ void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tens
     const xsm_context *ctx = context;
     const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
     if (strcmp(t->name, "weight") == 0 && t->rank == 2 && t->shape[0] <= XSM_CLASSES_MAX &&
-        xsmi_enough_classes((uint32_t)t->shape[0], ranks)) { /* otherwise it is refused */
+        xsmi_enough_classes((uint32_t)t->shape[0], ranks)) { /* otherwise the model is refused */
         const uint32_t classes = (uint32_t)t->shape[0];
         const size_t line = t->size / classes;
         part->from = xsmi_part_start(classes, ranks, rank) * line;
@@ -414,7 +415,7 @@ void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tens
     }
 }
 
-/* All but the weights. */
+/* Loads everything but the weights. */
 static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
 {
     const xsmi_container *file = s->container;
@@ -506,7 +507,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
         status = xsmi_agree(ctx, status, err);
         status = status == XSM_OK ? xsmi_check_same_file(ctx, xsmi_file_mark(container), place->name, err) : status;
     }
-    xsmi_container_close(container); /* its weights of a part were copied */
+    xsmi_container_close(container); /* the weights of a part were copied */
     status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
         m->lender = lent ? xsmi_buffer_lender(lent) : m->lender;

@@ -44,9 +44,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of weights that are buffered before they are written, more if a row is longer. */
+/* Number of bytes of weights that are buffered before they are written, more if a row is longer. */
 #define WRITE_BYTES ((size_t)1 << 20)
-/* Least classes whose weights are buffered from a feature-major model: a cache line of each feature. */
+/* The least number of classes whose weights are buffered from a feature-major model: a cache line of each feature. */
 #define WRITE_CLASSES 16
 
 static xsm_status fail_diverged(const float *rows, bool vectors, size_t first, size_t features, xsm_error *err)
@@ -79,17 +79,18 @@ static xsm_status check_biases(const float *bias, size_t first, size_t count, xs
 typedef struct saving {
     const xsm_model *model;
     const xsmi_model_extras *extras; /* NULL: the model alone */
-    bool *ended;                     /* exchange_lines() */
+    bool *ended;                     /* see exchange_lines() */
 } saving;
 
-/* What a tensor with a line for each class has of it, or for each feature of a first layer, which every rank has. */
+/* What the lines of a tensor are. It has a line for each class, or for each feature of a first layer, which every
+ * process has. */
 typedef enum line_kind {
-    LINE_WEIGHTS, /* with extras, as in memory */
+    LINE_WEIGHTS, /* with `extras`, as in memory */
     LINE_BIAS,
     LINE_SQUARE,
     LINE_AGE,
     LINE_FACTOR,
-    LINE_BYTES, /* the tensor's data: those of this rank's classes, or of all */
+    LINE_BYTES, /* the tensor's data: the lines of this process's classes, or of all */
     LINE_VECTORS,
     LINE_VECTOR_FACTOR
 } line_kind;
@@ -99,13 +100,13 @@ static bool is_of_vectors(const xsmi_content *c)
     return c->part == LINE_VECTORS || c->part == LINE_VECTOR_FACTOR;
 }
 
-/* Bytes of a line of a tensor. */
+/* Returns the bytes of a line of a tensor. */
 static size_t line_bytes(const xsmi_tensor *t)
 {
     return xsmi_dtype_size(t->dtype) * (t->rank > 1 ? (size_t)t->shape[1] : 1);
 }
 
-/* Rows of a matrix, the first of which has the number `first` in messages. */
+/* Copies rows of a matrix; messages call the first one number `first`. */
 static xsm_status get_rows(const xsmi_weights *w, bool vectors, bool raw, size_t from, size_t count, size_t first,
                            void *out, xsm_error *err)
 {
@@ -119,7 +120,7 @@ static xsm_status get_rows(const xsmi_weights *w, bool vectors, bool raw, size_t
     return xsmi_floats_finite(out, count * w->features) ? XSM_OK : fail_diverged(out, vectors, first, w->features, err);
 }
 
-/* Lines of this rank's classes, or of a model that is not divided. */
+/* Copies lines of this process's classes, or of a model that is not divided. */
 static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, void *out, xsm_error *err)
 {
     const saving *s = c->of;
@@ -160,8 +161,8 @@ static xsm_status get_lines(const xsmi_content *c, size_t first, size_t count, v
     return XSM_OK;
 }
 
-/* The lines of some classes of one rank, on every rank if the model is divided. *ended becomes true where every rank
- * fails, and none waits for another. */
+/* Copies lines of the classes of one process to `out`, on every process if the model is divided. Sets *ended to true if
+ * every process fails, so that none waits for another. */
 static xsm_status exchange_lines(const xsmi_content *c, size_t first, size_t count, void *out, xsm_error *err)
 {
     const saving *s = c->of;
@@ -209,14 +210,16 @@ static xsm_status write_names(const xsmi_content *c, xsmi_container_writer *w, x
     return XSM_OK;
 }
 
-/* Lines of a tensor whose columns are divided. */
+/* The memory for lines of a tensor whose columns are divided. */
 typedef struct column_lines {
-    size_t line, mine, stride;         /* bytes of a line, of this rank's columns in it, and between them in memory */
+    size_t line, mine, stride;         /* bytes of a line, of this process's columns in it, and between these in
+                                          memory */
     size_t *ends, *sizes;              /* [ranks] where the columns of each end in a line, and bytes that it sends */
-    unsigned char *sent, *got, *whole; /* [together] lines: this rank's; all, one rank after another; as in the file */
+    unsigned char *sent, *got, *whole; /* [together] lines: this process's; all, one process after another; as in the
+                                          file */
 } column_lines;
 
-/* Some lines, as they are in the file, on every rank. */
+/* Joins lines as they are in the file, on every process. */
 static xsm_status join_columns(const xsm_model *m, const column_lines *l, const unsigned char *from, size_t count,
                                xsm_error *err)
 {
@@ -244,7 +247,7 @@ static xsm_status join_columns(const xsm_model *m, const column_lines *l, const 
     return XSM_OK;
 }
 
-/* Writes a tensor of 4 bytes a number whose columns are divided, that of the extras with the number c->part. */
+/* Writes tensor c->part of the extras, which has 4 bytes a number and whose columns are divided. */
 static xsm_status write_columns(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const saving *s = c->of;
@@ -285,7 +288,7 @@ static xsm_status write_columns(const xsmi_content *c, xsmi_container_writer *w,
 
 /* -- contents ------------------------------------------------------------------------------------------------------ */
 
-/* A tensor of rows, or with `columns` above 0 of rows and columns, and what writes it. */
+/* Returns a tensor of rows, or of rows and columns if `columns` is above 0, with its writer. */
 static xsmi_content content(const saving *s, const char *name, xsmi_dtype dtype, uint64_t rows, uint64_t columns,
                             xsmi_content_writer write)
 {
@@ -295,7 +298,7 @@ static xsmi_content content(const saving *s, const char *name, xsmi_dtype dtype,
         .of = s};
 }
 
-/* Adds a tensor of a number for each class. */
+/* Adds a tensor with a number for each class. */
 static void add_lines(xsmi_contents *c, const saving *s, const char *name, xsmi_dtype dtype, line_kind kind,
                       const void *data)
 {
@@ -305,7 +308,7 @@ static void add_lines(xsmi_contents *c, const saving *s, const char *name, xsmi_
     xsmi_contents_add(c, lines);
 }
 
-/* Adds a matrix, of which this rank has `w`, and its factors. */
+/* Adds a matrix, of which this process has the rows `w`, and its factors. */
 static void add_matrix(xsmi_contents *c, const saving *s, const xsmi_weights *w, uint64_t rows, line_kind kind,
                        line_kind factor)
 {
@@ -340,7 +343,7 @@ static void add_scales(xsmi_contents *c, const saving *s)
     }
 }
 
-/* Weights, bias and first layer; sparse weights are in a list of their own. */
+/* Adds weights, bias and first layer. Sparse weights are in a list of their own. */
 static void add_weights(xsmi_contents *c, const saving *s)
 {
     const xsm_model *m = s->model, *own = xsmi_model_weights(m);
@@ -401,7 +404,7 @@ static void add_names(xsmi_contents *c, const saving *s)
     xsmi_contents_add(c, content(s, "label_names", XSMI_DTYPE_U8, bytes, 0, write_names));
 }
 
-/* All tensors, in the order of the file for those of one size. */
+/* Lists all tensors; those with elements of the same size are in the order of the file. */
 static void list_tensors(const saving *s, const xsmi_sparse_tensors *sparse, xsmi_contents *c)
 {
     const xsm_model *m = s->model;
@@ -495,7 +498,7 @@ static xsm_status write_file(const xsm_model *m, const xsmi_place *place, const 
     return xsmi_end(&activity, status, err);
 }
 
-/* Takes part in what rank 0 writes, once or twice. */
+/* Takes part while process 0 writes the file, in one or two passes. */
 static xsm_status take_part(const xsm_model *m, const xsmi_model_extras *extras, bool *ended, int passes,
                             xsm_error *err)
 {
@@ -512,7 +515,8 @@ static xsm_status take_part(const xsm_model *m, const xsmi_model_extras *extras,
     return status;
 }
 
-/* Rank 0 writes the file or its storage, and gets the weights of the others. */
+/* Saves a divided model: process 0 writes the file or the host's storage, and gets the weights of the other
+ * processes. */
 static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                xsm_error *err)
 {
@@ -540,7 +544,7 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
         return save_divided(m, place, extras, err);
     }
     bool ended = false;
-    /* Each of several ranks has label trees and sparse weights; rank 0 writes them. */
+    /* Every process has all label trees and sparse weights; process 0 writes them. */
     xsm_context *group = m->w.layout == XSM_LAYOUT_SPARSE_ROWS && xsmi_ranks(m->context) > 1 ? m->context : NULL;
     const xsm_status status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
     return xsmi_agree(group, status, err);

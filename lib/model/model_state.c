@@ -1,6 +1,6 @@
 /*
- * The model's part of a checkpoint: weights and scales each as they are in memory. Multiplying scales into the weights
- * would round them, which a run without checkpoints does not do.
+ * The model's part of a checkpoint: weights and scales as they are in memory. Multiplying scales into the weights would
+ * round the weights, which a run without checkpoints does not do.
  */
 #include "ranks/comm.h"
 #include "model/model_file.h"
@@ -16,8 +16,8 @@ typedef struct state_file {
     const char *path;
 } state_file;
 
-/* The numbers of a tensor of one dimension, all of them `least` or more; NULL if it is missing, an error if its shape,
- * its dtype or a number differs. */
+/* Finds the numbers of a tensor of one dimension, which must all be `least` or more; *out is NULL if it is missing.
+ * Another shape or dtype, or a smaller number, is an error. */
 static xsm_status read_numbers(const state_file *s, const char *name, uint64_t count, double least, const double **out,
                                xsm_error *err)
 {
@@ -92,7 +92,7 @@ static void copy_weights(xsm_model *m, const xsm_model *from, size_t first)
     }
 }
 
-/* Whether rows are finite with their own factors and with all, which a later step multiplies into them. */
+/* Whether rows are finite with their own scales and with alpha, which a later step multiplies into them. */
 static bool rows_finite(const float *rows, size_t count, size_t width, size_t stride, double alpha, const double *scale)
 {
     for (size_t k = 0; k < count; k++) {
@@ -109,7 +109,7 @@ static bool rows_finite(const float *rows, size_t count, size_t width, size_t st
     return true;
 }
 
-/* Runs save only finite models, and continue only from finite ones. */
+/* Whether the weights of a model are finite: runs save only such models, and continue only from such models. */
 static bool model_finite(const xsm_model *m, size_t first, size_t count)
 {
     const xsmi_layer *l = m->layer;
@@ -141,7 +141,7 @@ static xsm_status check_restore(const xsm_model *m, const xsm_model *from, bool 
     return XSM_OK;
 }
 
-/* What the rows have besides weights. */
+/* The scales and lengths of the rows. */
 typedef struct row_state {
     double *scales;
     xsmi_row_length *lengths;
@@ -153,7 +153,7 @@ static void row_state_free(const xsm_model *m, row_state *rows)
     xsmi_release(m->context, rows->lengths, m->classes, sizeof *rows->lengths);
 }
 
-/* Everything that can fail, of a model that has its weights. */
+/* Does everything that can fail, for a model that has its weights. */
 static xsm_status prepare(xsm_model *m, bool scales, bool lengths, row_state *rows, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_own(m, err));

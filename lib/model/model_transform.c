@@ -1,5 +1,5 @@
 /*
- * The transform of new rows that a model stores, so that its users transform rows as its training did.
+ * The transform that a model stores, so that new rows are transformed as the training rows were.
  */
 #include "model/model.h"
 #include "base/entry.h"

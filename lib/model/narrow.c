@@ -57,7 +57,7 @@ xsm_status xsmi_weights_read(xsm_context *ctx, const xsmi_container *file, const
     w->stride = (size_t)numbers->shape[1];
     if (int8 || numbers->dtype == XSMI_DTYPE_BF16) {
         w->narrow = (xsmi_narrow){int8 ? XSM_DTYPE_INT8 : XSM_DTYPE_BFLOAT16, numbers->data, w->stride};
-    } else { /* copied before it is written to; the alignment was checked */
+    } else { /* the weights are copied before anyone writes to them; the alignment was checked */
         w->weight = (float *)(uintptr_t)numbers->data;
     }
     return XSM_OK;

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The factor of p(k|j) / (K p(k)). */
+/* The 4 in the formula of pairs.h. */
 #define RATIO_FACTOR 4.0
-/* Rows or labels, and values of rows, between two polls. */
+/* Numbers of rows or labels, and of values of rows, between two polls. */
 #define ROWS_TOGETHER 4096
 #define VALUES_TOGETHER 4096
 
@@ -67,7 +67,7 @@ bool xsmi_pairs_sound(const xsmi_pairs *p)
 
 /* -- counting ------------------------------------------------------------------------------------------------------ */
 
-/* Rows by class, so that each feature meets its classes in rising order. */
+/* The rows of each class: visited class by class, each feature meets its classes in rising order. */
 typedef struct by_class {
     uint64_t *start; /* [classes+1] */
     uint64_t *row;   /* [labels] */
@@ -76,10 +76,10 @@ typedef struct by_class {
 
 /* The state of each feature at the class being counted. */
 typedef struct tally {
-    uint32_t *last;   /* the latest class, XSMI_NO_CLASS before the first */
-    uint32_t *counts; /* classes so far */
-    double *sum;      /* C_jk of the latest */
-    double *all;      /* of all classes */
+    uint32_t *last;   /* the last class so far, XSMI_NO_CLASS before the first */
+    uint32_t *counts; /* number of classes so far */
+    double *sum;      /* C_jk of the last class */
+    double *all;      /* sum of C_jk over all classes */
     size_t features;
 } tally;
 
@@ -105,13 +105,13 @@ static xsm_status sort_rows(xsm_context *ctx, const xsm_dataset *d, by_class *by
             by->row[by->start[labels[l]]++] = i;
         }
     }
-    /* Each start is now the start of the next. */
+    /* Each start is now that of the next class. */
     memmove(by->start + 1, by->start, by->classes * sizeof *by->start);
     by->start[0] = 0;
     return XSM_OK;
 }
 
-/* Passes over the rows of each class. With `p` it stores the sums there; without, it only computes `counts`. */
+/* Passes over the rows of each class. With `p` it stores the sums there; with NULL, it only computes `counts`. */
 static xsm_status tally_rows(xsm_context *ctx, const xsm_dataset *d, const by_class *by, tally *t, xsmi_pairs *p,
                              xsm_error *err)
 {
@@ -120,7 +120,7 @@ static xsm_status tally_rows(xsm_context *ctx, const xsm_dataset *d, const by_cl
         t->counts[j] = 0;
         t->all[j] = 0;
     }
-    size_t values = 0; /* since the latest poll */
+    size_t values = 0; /* since the last poll */
     for (uint32_t k = 0; k < by->classes; k++) {
         for (uint64_t i = by->start[k]; i < by->start[k + 1]; i++) {
             xsmi_features x = xsmi_dataset_features(d, by->row[i]);
@@ -210,7 +210,7 @@ xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double stren
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-/* The first position of feature j whose class is not below `class`. */
+/* Returns the first position of feature j whose class is not below `class`. */
 static uint64_t find(const xsmi_pairs *p, uint32_t j, uint32_t class)
 {
     uint64_t low = p->start[j], high = p->start[j + 1];

@@ -1,4 +1,5 @@
-/* The weights themselves, for hosts: to write, where scales are multiplied in, or to read as they are stored. */
+/* Access to the weights for hosts: to write them, which multiplies scales in first, or to read them as they are
+ * stored. */
 #include "model/model.h"
 #include "model/narrow.h"
 #include "base/activity.h"
@@ -6,14 +7,14 @@
 
 #include <xsoftmax/stored_weights.h>
 
-/* Bytes from the first number of `rows` rows to the last. */
+/* Returns the bytes from the first number of `rows` rows to the last. */
 static uint64_t stored_bytes(int32_t dtype, size_t rows, size_t stride, size_t length)
 {
     return rows == 0 || length == 0 ? 0 : ((uint64_t)(rows - 1) * stride + length) * xsmi_number_bytes(dtype);
 }
 
-/* Gives the model weights of its own, without scales, that the caller may change; only the bias where weights are
- * fixed. */
+/* Gives the model weights of its own, without scales, that the caller may change; only a bias of its own if its weights
+ * cannot change. */
 static xsm_status prepare(xsm_model *m, xsm_error *err)
 {
     if (m->w.layout == XSM_LAYOUT_SPARSE_ROWS || m->w.narrow.data) {
@@ -31,7 +32,7 @@ xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xs
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_parameters: %s is NULL", m ? "parameters" : "model");
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
+    /* Refuses a struct that cannot be filled before scales are multiplied in; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
     XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_get_parameters()", err));
     xsmi_activity activity;

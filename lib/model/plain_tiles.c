@@ -1,10 +1,10 @@
 /*
- * Tiles of the scores (logits) of the weights, computed in three ways.
+ * Tiles of the scores (logits) of the weights, computed in several ways.
  *
- * Dense rows, class-major weights: the rows of a block are packed so that the vector lanes run over them, and the
- * weights are read in place (kernels->score_tile). All blocks are scored against a tile of classes while its weights
- * are in the second cache, so that main memory is read once for all rows. For up to XSMI_FEW rows in all, the lanes run
- * over classes instead (kernels->score_few), with the same bits.
+ * Dense rows, class-major weights: the rows of a block are packed so that vector lanes run over rows, and the weights
+ * are read in place (kernels->score_tile). All blocks are scored against a tile of classes while its weights are in the
+ * second cache, so that main memory is read once for all rows. If there are at most XSMI_FEW rows, lanes run over
+ * classes instead (kernels->score_few), with the same bits.
  *
  * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
  * run (kernels->column_sums).
@@ -13,14 +13,14 @@
  * their weights are gathered into a compact feature-major matrix, which all rows use as above. Gathering for each row
  * (kernels->sparse_gather_scores) would read each weight once for every row that uses it.
  *
- * Weights in fewer bits are widened, exactly, where they are read: of a piece of a tile for all of its dense rows, in
- * registers for a few rows (kernels->score_narrow), and as they are gathered. So the scores have the bits of a float32
- * model with the widened weights.
+ * Weights in fewer bits than float32 are widened, exactly, when they are read: a piece of a tile at a time for all of
+ * its dense rows, in registers for a few rows (kernels->score_narrow), and when they are gathered. So the scores have
+ * the same bits as with a float32 model of the widened weights.
  *
  * Sparse weights: a chunk is scored for one row after another, so that its weights stay in the cache.
  *
- * In the last two of these a score is the sum, in rising order of features, by fused multiply-adds from 0: they give
- * the same bits.
+ * For sparse rows and for sparse weights, a score is the sum in rising order of features, by fused multiply-adds from
+ * 0, so both give the same bits.
  */
 #include "model/plain_tiles.h"
 #include "base/activity.h"
@@ -29,20 +29,20 @@
 
 #include <string.h>
 
-/* Bytes of weights that should stay in the second cache. */
+/* Number of bytes of weights that should stay in the second cache. */
 #define CACHE_BYTES ((size_t)1 << 20)
-/* The same for widened weights, which are written there besides. */
+/* Number of bytes of widened weights that should stay there; they are also written. */
 #define WIDE_BYTES ((size_t)128 << 10)
-/* Rows up to which weights in fewer bits are widened in registers, for XSMI_FEW rows at a time: they come from memory
- * once. Of bfloat16, 16 rows are as fast with the weights widened before. */
+/* Up to so many rows, weights in fewer bits are widened in registers, for XSMI_FEW rows at a time: they come from
+ * memory only once. With bfloat16, 16 rows are as fast with weights that were widened before. */
 #define FEW_INT8 16
 #define FEW_BFLOAT16 12
-/* Bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most GATHER_FEATURES
- * features are gathered at once, so that scratch is bounded. */
+/* Number of bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most
+ * GATHER_FEATURES features are gathered at once, so that scratch is bounded. */
 #define GATHER_BYTES ((size_t)256 << 10)
 #define GATHER_LEAST 64
 #define GATHER_FEATURES 4096
-/* Classes whose weights are gathered together: a cache line of the compact matrix. */
+/* Number of classes whose weights are gathered together: a cache line of the compact matrix. */
 #define GATHER_CLASSES 16
 /* From so many features on, an activity is polled more often than once a tile. */
 #define LONG_ROW 2048
@@ -103,7 +103,8 @@ void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float
 
 /* -- dense rows, class-major --------------------------------------------------------------------------------------- */
 
-/* Classes whose weights fit into the second cache beside the packed rows; the borders of score_tile change no score. */
+/* Returns how many classes' weights fit into the second cache beside the packed rows. Where score_tile's pieces begin
+ * changes no score. */
 static uint32_t piece_classes(const xsm_model *m)
 {
     /* 42 classes are a multiple of the block of every instruction set's kernel (14, 6, or 4 with a rest of 2). */
@@ -115,8 +116,8 @@ static uint32_t piece_classes(const xsm_model *m)
     return piece;
 }
 
-/* Classes of the piece that begins at `first`: of a tile of which so many are left, or of the next; 0 after the last.
- */
+/* Returns the number of classes of the piece that begins at `first`, in a tile with `left` classes left, or in the next
+ * tile; 0 after the last. */
 static uint32_t following(const xsmi_tile_call *call, uint32_t first, uint32_t left, uint32_t piece)
 {
     if (left > 0) {
@@ -142,7 +143,7 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
             m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
         }
     }
-    for (size_t b = 0; b < rows->blocks; b++) { /* lanes without a row are read too */
+    for (size_t b = 0; b < rows->blocks; b++) { /* lanes without a row are read, too */
         if (rows->counts[b] < XSMI_LANES) {
             memset(s->lanes[b], 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *s->lanes[b]);
         }
@@ -242,7 +243,7 @@ static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *
     }
 }
 
-/* Marks the features that occur and numbers them in rising order; returns their number. */
+/* Marks the features that occur, and numbers them in rising order; returns how many. */
 static size_t number_features(const xsm_model *m, const xsmi_tile_rows *rows, xsmi_plain_scratch *s)
 {
     size_t words = used_words(m);
@@ -264,7 +265,8 @@ static size_t number_features(const xsm_model *m, const xsmi_tile_rows *rows, xs
     return total;
 }
 
-/* The next features that occur, from *next on, at most GATHER_FEATURES; *next becomes the first not listed. */
+/* Lists the next features that occur, from *next on, at most GATHER_FEATURES; sets *next to the first that is not
+ * listed. */
 static size_t list_features(const xsm_model *m, xsmi_plain_scratch *s, size_t *next)
 {
     size_t count = 0;
@@ -285,7 +287,7 @@ static size_t list_features(const xsm_model *m, xsmi_plain_scratch *s, size_t *n
     return count;
 }
 
-/* One call for sparse rows and class-major weights. */
+/* A call for sparse rows and class-major weights. */
 typedef struct gathering {
     const xsm_model *model;
     const xsmi_tile_rows *rows;
@@ -366,7 +368,7 @@ static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
             if (xsmi_poll(g->context)) {
                 return;
             }
-            size_t features = g->total; /* one list is enough for all tiles, if it holds all features */
+            size_t features = g->total; /* one list is enough for all tiles if it has all features */
             if (g->total > GATHER_FEATURES) {
                 features = list_features(m, s, &next);
             } else {
@@ -379,13 +381,13 @@ static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
     }
 }
 
-/* Classes of a piece of a tile, so that the weights of `features` features fit the cache. */
+/* Returns how many classes a piece of a tile has, so that the weights of `features` features fit into the cache. */
 static size_t piece_width(size_t features, uint32_t classes)
 {
     const size_t listed = XSMI_CLAMP(features, 1, GATHER_FEATURES);
     const size_t fits = GATHER_BYTES / sizeof(float) / listed / GATHER_CLASSES * GATHER_CLASSES;
     const size_t width = XSMI_CLAMP(fits, GATHER_LEAST, XSMI_ROW_TILE);
-    /* No memory for empty lines of the compact matrix. */
+    /* Makes no memory for unused lines of the compact matrix. */
     const size_t needed = ((size_t)classes + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
     return XSMI_MIN(width, needed);
 }
@@ -403,7 +405,7 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
         sum_gathered(&g, tile, count);
-        if (xsmi_poll(call->context)) { /* also of rows without features, for which nothing is gathered */
+        if (xsmi_poll(call->context)) { /* also for rows without features, for which nothing is gathered */
             return;
         }
         xsmi_tiles_scales(m, tile, count, s->scales);
@@ -423,8 +425,8 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 
 /* -- sparse weights ------------------------------------------------------------------------------------------------ */
 
-/* Passes a row's scores of a chunk on, those within the call's range; z are the chunk's, which starts at class
- * `start`. */
+/* Passes on a row's scores of a chunk that are within the call's range; z has the scores of the chunk, which begins at
+ * class `start`. */
 static void pass_chunk(const xsmi_tile_call *call, size_t block, size_t row, uint32_t start, uint32_t rows, float *z)
 {
     const uint32_t first = XSMI_MAX(start, call->first), end = XSMI_MIN(start + rows, call->end);
@@ -438,7 +440,7 @@ static void pass_chunk(const xsmi_tile_call *call, size_t block, size_t row, uin
     }
 }
 
-/* Where a range begins or ends within a chunk, the chunk's other classes are scored in vain. */
+/* Scores by chunks. If the range begins or ends within a chunk, the chunk's other classes are scored in vain. */
 static void score_sparse(const xsmi_tile_call *call, float *scratch)
 {
     const xsmi_sparse *s = call->model->w.sparse;

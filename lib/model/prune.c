@@ -1,6 +1,6 @@
 /*
- * Pruning: a new linear model that keeps the weights of another that are not small, as sparse rows. It takes the dense
- * rows one after another; those of a chunk are then turned round, from rows to columns.
+ * Pruning: makes a linear model that keeps the weights of another which are not small, as sparse rows. Takes the dense
+ * rows one after another, and transposes those of a chunk.
  */
 #include "model/divided.h"
 
@@ -13,10 +13,10 @@
 
 #include <math.h>
 
-/* Classes of a chunk: a row of data looks its features up once for all of them, and their scores fit the second
- * cache. */
+/* Number of classes of a chunk: a row's features are looked up once for all of them, and their scores fit into the
+ * second cache. */
 #define CHUNK_CLASSES 32768
-/* Weights after which a chunk ends early, so that they can be counted in 32 bits. */
+/* Number of weights after which a chunk ends early, so that they can be counted in 32 bits. */
 #define CHUNK_ENTRIES ((size_t)1 << 30)
 
 typedef struct pruning {
@@ -25,7 +25,7 @@ typedef struct pruning {
     xsmi_prune_chunks chunks;
     xsmi_sparse_builder *builder;
     float *row;  /* [D] */
-    float *best; /* [keep] absolute values of the largest weights, and their features */
+    float *best; /* [keep] the absolute values of the largest weights, and their features */
     uint32_t *best_feature;
     uint32_t keep; /* 0 = all */
     /* Rows of a chunk: weights in the order of the rows. */
@@ -36,7 +36,7 @@ typedef struct pruning {
     float *values;
     size_t value_capacity;
     uint32_t *row_end; /* [chunks.classes] */
-    /* The same by columns. */
+    /* The chunk by columns. */
     uint32_t *starts; /* [D+2] */
     uint32_t *used;   /* [D] */
     uint16_t *entry_rows;
@@ -45,7 +45,7 @@ typedef struct pruning {
     size_t sorted_capacity;
 } pruning;
 
-/* A class's weights, scales multiplied in. */
+/* Reads a class's weights, with scales multiplied in. */
 static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
 {
     xsmi_weights_copy(&p->model->w, NULL, k, 1, false, p->row, 0);
@@ -57,7 +57,7 @@ static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
     return XSM_OK;
 }
 
-/* Sets all but the `keep` largest weights of the row to zero; of equal ones those of the first features are kept. */
+/* Sets all but the `keep` largest weights of the row to zero; of equal weights those of the first features stay. */
 static void keep_largest(const pruning *p)
 {
     const xsmi_top list = {p->best, p->best_feature, p->keep};
@@ -65,7 +65,7 @@ static void keep_largest(const pruning *p)
     for (uint32_t j = 0; j < p->model->features; j++) {
         xsmi_top_offer(&list, fabsf(p->row[j]), j);
     }
-    for (uint32_t i = 0; i < p->keep; i++) { /* marked by their features, which are at most D: `used` is free */
+    for (uint32_t i = 0; i < p->keep; i++) { /* marks their features in `used`, which is free and has D entries */
         p->used[i] = list.class_of[i];
     }
     xsmi_heap_sort(p->used, p->keep, sizeof *p->used, xsmi_compare_u32);
@@ -77,7 +77,7 @@ static void keep_largest(const pruning *p)
     }
 }
 
-/* Appends what is left of the row to the chunk. */
+/* Appends the remaining weights of the row to the chunk. */
 static xsm_status append_row(pruning *p, xsm_error *err)
 {
     static const char what[] = "sparse weights";
@@ -94,7 +94,7 @@ static xsm_status append_row(pruning *p, xsm_error *err)
     return XSM_OK;
 }
 
-/* Turns the chunk round and gives it to the builder. */
+/* Transposes the chunk, and adds it to the builder. */
 static xsm_status end_chunk(pruning *p, xsm_error *err)
 {
     static const char what[] = "sparse weights";
@@ -108,7 +108,7 @@ static xsm_status end_chunk(pruning *p, xsm_error *err)
     for (size_t i = 0; i < p->entries; i++) {
         p->starts[p->features[i]]++;
     }
-    for (uint32_t j = 0; j < d; j++) { /* where each feature's entries begin */
+    for (uint32_t j = 0; j < d; j++) { /* starts[j] is where the entries of feature j begin */
         const uint32_t count = p->starts[j];
         p->starts[j] = sum;
         sum += count;
@@ -120,7 +120,7 @@ static xsm_status end_chunk(pruning *p, xsm_error *err)
             p->sorted[to] = p->values[i];
         }
     }
-    for (uint32_t j = 0, end = 0; j < d; j++) { /* now they are where each ends: only those of used features stay */
+    for (uint32_t j = 0, end = 0; j < d; j++) { /* now starts[j] is where they end; only those of used features stay */
         const uint32_t start = end;
         end = p->starts[j];
         if (end > start) {
@@ -212,7 +212,7 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
     const xsm_model *a = xsmi_model_weights(from);
     xsm_model *b = xsmi_model_changed(to);
     if (a->w.bias) {
-        b->w.bias = (float *)(uintptr_t)a->w.bias; /* to be copied */
+        b->w.bias = (float *)(uintptr_t)a->w.bias; /* is copied below */
         xsm_status status = xsmi_model_own_bias(b, err);
         b->w.bias = b->bias_owned ? b->w.bias : NULL;
         return status;

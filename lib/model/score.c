@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of one job, so that a job takes much longer than starting it. */
+/* Number of rows of one job: so many that a job takes much longer than starting it. */
 #define JOB_ROWS 32
-/* Classes of a row that are scored between two polls. */
+/* Number of classes of a row that are scored between two polls. */
 #define POLL_CLASSES 4096
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
@@ -85,15 +85,15 @@ xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, c
 /* -- sparse rows and feature-major weights ------------------------------------------------------------------------- */
 
 /*
- * Row by row, each row would read its features' weights from memory. Here the weights of all features of the batch for
- * a tile of classes are read once, into a compact matrix that stays in the second cache while all rows use it. Threads
- * divide the classes. Scores equal those of plain_tiles.c to the bit.
+ * If rows were scored one by one, each would read its features' weights from memory. Here the weights of all features
+ * of the batch for a tile of classes are read once, into a compact matrix that stays in the second cache while all rows
+ * use it. Threads divide the classes. Scores have the same bits as in plain_tiles.c.
  */
 enum {
     COMPACT_FLOATS = 384 << 10, /* 1.5 MB, three quarters of the second cache of a server's core */
     TILE_LEAST = 32,            /* classes */
     TILE_MOST = 256,
-    FLOATS_AHEAD = 256, /* of weights prefetched: as many lines as a core can have in flight */
+    FLOATS_AHEAD = 256, /* of weights prefetched: as many lines as a core can load at the same time */
     /* The least average number of rows per feature for which copying the weights together pays off. */
     ROWS_A_FEATURE = 3,
     JOBS_A_THREAD = 4,
@@ -150,8 +150,8 @@ static void run_columns(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Lists the features of the batch in rising order, and the positions of each row's features in the list; returns their
- * number. `column_of` has a number and `used` a bit for every feature (zeros before and after). */
+/* Lists the features of the batch in rising order, and the positions of each row's features in the list; returns the
+ * number of features. `column_of` has a number and `used` a bit for every feature (zeros before and after). */
 static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *used, uint32_t *column_of,
                             uint32_t *list, uint32_t *columns)
 {
@@ -197,8 +197,8 @@ static uint32_t tile_width(size_t listed)
     return (uint32_t)XSMI_CLAMP(width, TILE_LEAST, TILE_MOST);
 }
 
-/* For a model that has neither a correction nor a first layer. *done is false where it would be no faster, and nothing
- * was done. */
+/* For a model without a head and a first layer. Sets *done to false, and does nothing, if this way would not be
+ * faster. */
 static xsm_status score_columns(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
                                 xsmi_score_scratch *scratch, bool *done, xsm_error *err)
 {
@@ -240,22 +240,22 @@ static xsm_status score_columns(const xsm_model *m, const xsmi_score_range *rang
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
 
-/* The least multiplications for which waking a thread pays off. */
+/* The least number of multiplications for which waking a thread pays off. */
 #define WAKING_WORK 2e5
-/* Ranges of classes for each thread, so that no thread waits long for another. */
+/* Number of ranges of classes for each thread, so that no thread waits long for another. */
 #define PIECES_A_THREAD 4
 
 typedef struct range_job {
     const xsm_model *model;
     const xsmi_score_range *range;
-    uint32_t pieces, each;  /* the classes are divided into so many ranges, each a job */
+    uint32_t pieces, each;  /* the classes are divided into `pieces` ranges of `each` classes; each is a job */
     unsigned char *scratch; /* one part per thread */
     size_t scratch_each;
 } range_job;
 
 typedef struct range_group {
     const xsmi_score_range *range;
-    size_t row; /* of the batch, the group's first */
+    size_t row; /* the first row of the group in the batch */
     const size_t *counts;
 } range_group;
 
@@ -297,7 +297,7 @@ static void score_group(void *state, size_t index, uint32_t thread)
     xsmi_tiles_score(&call, job->scratch + thread * job->scratch_each);
 }
 
-/* Divides the classes where there are too few rows to keep the threads busy. */
+/* Divides the classes if there are too few rows to keep the threads busy. */
 static void cut_classes(range_job *job, bool plain, size_t groups)
 {
     const xsm_model *m = job->model;

@@ -4,7 +4,7 @@
  *
  * The sums of a row's tiles are added in rising order of classes, in double precision, each relative to the largest
  * score of the class run so far (XSMI_RUN_CLASSES); the sums of class runs are joined in rising order. Tile borders are
- * fixed, so that a row's result has the same bits whatever rows are scored with it and on any number of threads.
+ * fixed, so that a row's result has the same bits whatever other rows are scored with it and on any number of threads.
  */
 #include "model/score.h"
 #include "model/tiles.h"
@@ -17,9 +17,9 @@
 
 #include <math.h>
 
-/* Top lists up to this long are kept by the kernel, in lanes and sorted; longer ones as heaps. */
+/* The kernel makes top lists up to this length, sorted, in lanes; longer ones are heaps. */
 #define TOP_IN_LANES 32
-/* Classes of a row's tile that are skipped together when none of them can enter the top list. */
+/* Number of classes of a row's tile that are skipped together if none of them can enter the top list. */
 #define TOP_RUN 64
 
 typedef struct score_all_state {
@@ -29,11 +29,12 @@ typedef struct score_all_state {
     double *sum;         /* [blocks][XSMI_LANES] of the class run */
     xsmi_log_sum *total; /* [blocks][XSMI_LANES] of the class runs before */
     float *target_score; /* [blocks][XSMI_LANES] targets' scores */
-    uint32_t *target;    /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS without a row or a target */
-    /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
+    uint32_t *target;    /* [blocks][XSMI_LANES] the targets, XSMI_NO_CLASS without a row or a target */
+    /* For packed tiles with short top lists: [blocks][top][XSMI_LANES]. Other lists are made in the results. */
     float *top_score;
     uint32_t *top_class;
-    /* Of a calibrated model, or NULL: the sums of the scaled scores, beside the same sums of the scores, and memory. */
+    /* For a calibrated model, otherwise NULL: the sums of the scaled scores, as those of the scores, and scratch
+     * memory. */
     float *scaled_max;
     double *scaled_sum;
     float *scaled;
@@ -69,20 +70,20 @@ size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t bloc
 {
     xsmi_arena arena = {NULL, 0};
     score_all_state s = {.model = m};
-    divide_scratch(m, sparse, blocks, top, false, &arena, &s); /* with filters less is needed */
+    divide_scratch(m, sparse, blocks, top, false, &arena, &s); /* with filters, less is needed */
     size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
     size_t total;
     return tiles == SIZE_MAX || !xsmi_add(arena.used, tiles, &total) ? SIZE_MAX : total;
 }
 
-/* A row's top list in the results. */
+/* Returns a row's top list in the results. */
 static xsmi_top row_list(const xsmi_score_all *block, size_t row)
 {
     xsmi_top list = {block->top_score + row * block->top, block->top_class + row * block->top, block->top};
     return list;
 }
 
-/* A block's part of the state as the kernels see it. */
+/* Returns a block's part of the state as the kernels take it. */
 static xsmi_reduction block_reduction(const score_all_state *s, size_t block, bool in_lanes)
 {
     size_t base = block * XSMI_LANES;
@@ -100,7 +101,7 @@ static xsmi_reduction block_reduction(const score_all_state *s, size_t block, bo
     return r;
 }
 
-/* Offers a tile's scores to the lists of the rows that filters are given for. */
+/* Offers a tile's scores to the lists of rows with filters. */
 static void offer_filtered(const xsmi_score_all *block, const xsmi_tile *tile)
 {
     float least[XSMI_LANES]; /* the worst score of each list */
@@ -152,7 +153,7 @@ static void reduce_row(score_all_state *s, const xsmi_tile *tile)
     for (uint32_t c = 0; c < tile->count; c += TOP_RUN) {
         uint32_t run = XSMI_MIN(tile->count - c, TOP_RUN);
         float best = kernels->row_max(tile->scores + c, run);
-        if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the class run may enter */
+        if (block->top && !(best <= list.score[0])) { /* also if it is NaN: other scores of the class run may enter */
             for (uint32_t k = c; k < c + run; k++) {
                 xsmi_top_offer_left(&list, tile->scores[k], tile->first + k,
                                     block->filters ? &block->filters[tile->row] : NULL);
@@ -164,7 +165,7 @@ static void reduce_row(score_all_state *s, const xsmi_tile *tile)
             max = best;
         }
     }
-    /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+    /* If every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
     float shift = max == -INFINITY ? 0.0f : max;
     double before = s->sum[position] * (double)xsmi_expf0(s->max[position] - shift);
     s->sum[position] = before + kernels->row_sum_exp(tile->scores, tile->count, shift);
@@ -175,7 +176,7 @@ static void reduce_row(score_all_state *s, const xsmi_tile *tile)
     }
 }
 
-/* Adds a tile of a calibrated model to the sums of which its probabilities are made. */
+/* Adds a tile of a calibrated model to the sums for its probabilities. */
 static void reduce_scaled(score_all_state *s, const xsmi_tile *tile)
 {
     const xsmi_calibration *c = &s->model->calibration;
@@ -188,7 +189,7 @@ static void reduce_scaled(score_all_state *s, const xsmi_tile *tile)
     }
 }
 
-/* Adds the runs of some rows, which the class belongs to, to their totals, and starts the next ones. */
+/* Adds the class runs of some rows, which the class belongs to, to the rows' totals, and starts the next runs. */
 static void end_runs(score_all_state *s, size_t position, size_t rows, uint32_t class)
 {
     const int32_t method = s->model->calibration.method;

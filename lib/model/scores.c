@@ -1,4 +1,4 @@
-/* Scores for hosts: of chosen classes, and of a range, by this process or by all ranks of a divided model. */
+/* Scores for hosts: of chosen classes, and of a range, by this process or, for a divided model, by all processes. */
 #include "base/activity.h"
 #include "base/entry.h"
 #include "model/divided.h"

@@ -1,13 +1,13 @@
 /*
- * The best classes of one dense row without the scores of all classes: screening.
+ * Screening: finds the best classes of one dense row without exact scores of all classes.
  *
  * The kernel screen() sums with lanes over features, which reads weights as fast as memory gives them, but in another
- * order than full scoring. Both orders round; how far they can be apart is bounded (N. J. Higham, Accuracy and
- * Stability of Numerical Algorithms, 2002, section 3.1): a sum of d products that is rounded at most n times for each
- * is within g/(1 - g) S of the exact one, where g = n u, u = 2^-24 and S = sum_i |w_i x_i| <= |w| |x|. So a class is
- * kept as a candidate unless k others are certainly better, and the candidates, a few more than k, are scored again as
- * full scoring does: the result has its bits. Classes with equal scores stay candidates together, and the smaller one
- * wins.
+ * order than full scoring. Both orders round, but the difference is bounded (N. J. Higham, Accuracy and Stability of
+ * Numerical Algorithms, 2002, section 3.1): a sum of d products that is rounded at most n times for each is within g/(1
+ * - g) S of the exact one, where g = n u, u = 2^-24 and S = sum_i |w_i x_i| <= |w| |x|. So a class is kept as a
+ * candidate unless k others are certainly better, and the candidates, a few more than k, are scored again as in full
+ * scoring, so that the result has the same bits. Classes with equal scores stay candidates together, and the smaller
+ * one wins.
  *
  * O(K D) for the sums; two numbers in memory for each candidate.
  */
@@ -19,22 +19,23 @@
 
 #include <math.h>
 
-/* The least classes, and the least for each that is wanted, for which this is faster than scoring all. */
+/* The least number of classes, and the least for each class that is requested, for which screening is faster than
+ * scoring all. */
 #define LEAST_CLASSES 1024
 #define LEAST_EACH 64
-/* The most features: g is at most 1/4. */
+/* The most features, so that g is at most 1/4. */
 #define MOST_FEATURES ((uint32_t)1 << 20)
-/* Candidates of a row for which there is space: for each class that is wanted, and the least. */
+/* The number of candidates of a row for which there is space: for each class that is requested, and at least. */
 #define CANDIDATES_EACH 16
 #define CANDIDATES_LEAST 1024
-/* Above these sums might overflow. */
+/* Sums might overflow if this is exceeded. */
 #define MOST_SUM 0x1p+120
-/* Classes that are scored again beside a candidate: a vector of the widest instruction set. */
+/* Number of classes that are scored again together: a vector of the widest instruction set. */
 #define TOGETHER 16
 /* The largest absolute value of int8. */
 #define MOST_INT8 128.0
 
-/* A class that may be among the best, and a bound above its score. */
+/* A class that may be among the best, and an upper bound of its score. */
 typedef struct candidate {
     double most;
     uint32_t class;
@@ -46,7 +47,7 @@ typedef struct search {
     double norm;           /* of x */
     candidate *candidates; /* [capacity], in rising order of classes */
     size_t count;
-    double *least; /* [top] the highest bounds below scores, falling */
+    double *least; /* [top] the highest lower bounds of scores, in falling order */
 } search;
 
 typedef struct scratch {
@@ -96,7 +97,7 @@ static void drop_worse(search *s, double bar)
     s->count = kept;
 }
 
-/* Inserts a bound below a score, which is above the last of `top`. */
+/* Inserts a lower bound of a score, which is above the last of `top`. */
 static void raise_least(double *least, uint32_t top, double bound)
 {
     uint32_t k = top - 1;
@@ -106,12 +107,12 @@ static void raise_least(double *least, uint32_t top, double bound)
     least[k] = bound;
 }
 
-/* The scores a of a tile are within apart + RELATIVE |a| of those of full scoring, which are rounded once or twice
- * after the sums. */
+/* The score a of a class in a tile is within apart + RELATIVE |a| of that of full scoring, because scores are rounded
+ * once or twice more after the sums. */
 #define RELATIVE 0x1p-21
 
-/* The bound `apart` of a tile of which the sums and, unless of int8, the squares are known. NaN or infinite where
- * numbers are not finite. */
+/* Returns the bound `apart` of a tile whose sums and, except for int8, squares are known. NaN or infinite if numbers
+ * are not finite. */
 static double bound_tile(const xsm_model *m, const search *s, uint32_t count, const scratch *b)
 {
     const double d = m->features, g = (2 * d + 64) * 0x1p-24;
@@ -120,13 +121,13 @@ static double bound_tile(const xsm_model *m, const search *s, uint32_t count, co
                                : (double)m->kernels->row_scaled_max(b->squares, count, 1.0f, 0.0f);
     const double scale = m->w.row_scale ? (double)m->kernels->row_scaled_max(b->scales, count, 1.0f, 0.0f)
                                         : fabs((double)(float)m->w.alpha);
-    /* With what a product or a square loses where it underflows. */
+    /* Includes what products and squares lose when they underflow. */
     const double sum = sqrt(squares + d * 0x1p-148) * s->norm;
     return sum < MOST_SUM && scale * sum < MOST_SUM ? 2 * g * scale * sum + (d + 8) * (scale + 1) * 0x1p-147 : INFINITY;
 }
 
-/* Adds a tile's candidates. False if a score may not be finite, or there is no space for all that may be among the
- * best. */
+/* Adds a tile's candidates. Returns false if a score may not be finite, or if there is no space for all that may be
+ * among the best. */
 static bool screen_tile(const xsm_model *m, search *s, uint32_t first, uint32_t count, uint32_t top, const scratch *b)
 {
     const double apart = bound_tile(m, s, count, b);
@@ -157,7 +158,7 @@ static bool screen_tile(const xsm_model *m, search *s, uint32_t first, uint32_t 
     return true;
 }
 
-/* Scores a class as full scoring does: beside others, as a vector of them takes no longer. */
+/* Scores a class as full scoring does, in a vector with others, which takes no longer. */
 static float score_again(const xsm_model *m, const float *x, uint32_t class, const scratch *b)
 {
     const uint32_t first = XSMI_MIN(class, m->classes - TOGETHER);

@@ -1,8 +1,8 @@
 /*
  * Sparse weights in another type: the same rows and features, with other numbers.
  *
- * Of int8 each row has a factor, as rows of dense weights have. A factor for a chunk would save four bytes a row, and
- * lose more: most rows have no weight as large as the largest of their chunk.
+ * With int8 each row has a factor, as rows of dense weights have. A factor for each chunk would save four bytes a row
+ * but lose accuracy: most rows have no weight as large as the largest of their chunk.
  */
 #include "model/narrow.h"
 #include "model/sparse_weights.h"
@@ -15,14 +15,14 @@ static uint32_t row_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
     return s->places[chunk].row + (s->row8 ? s->row8[entry] : s->row16[entry]);
 }
 
-/* The weight of an entry, which is of that row, as a float. */
+/* Returns the weight of an entry, which belongs to row `row`, as a float. */
 static float weight_of(const xsmi_sparse *s, uint64_t entry, uint32_t row)
 {
     const float number = xsmi_sparse_number(s, entry);
     return s->factors ? number * s->factors[row] : number;
 }
 
-/* The feature of a chunk's entry. */
+/* Returns the feature of a chunk's entry. */
 static uint32_t feature_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
 {
     const xsmi_sparse_place *at = &s->places[chunk];
@@ -41,14 +41,14 @@ static uint32_t feature_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
 
 /* -- numbers ------------------------------------------------------------------------------------------------------- */
 
-/* Where numbers go. */
+/* Where the converted numbers are written. */
 typedef struct target {
     int32_t dtype;
-    void *numbers;  /* [entries] of that type */
+    void *numbers;  /* [entries] of the new type */
     float *factors; /* [rows] of int8 */
 } target;
 
-/* The factors of a chunk's rows, from their largest weights, which are finite. */
+/* Computes the factors of a chunk's rows from their largest weights, which are finite. */
 static void find_factors(const xsmi_sparse *s, uint32_t chunk, const target *to)
 {
     const xsmi_sparse_place *at = &s->places[chunk], *end = at + 1;
@@ -95,7 +95,7 @@ static void convert_chunk(const xsmi_sparse *s, uint32_t chunk, const target *to
     }
 }
 
-/* All chunks, or up to a weight that is not finite. Numbers that have the type are copied, not rounded again. */
+/* Converts all chunks, or up to a weight that is not finite. Numbers that have the type already are copied. */
 static xsm_status convert_numbers(const xsmi_sparse *s, const target *to, xsmi_sparse_bad *bad, xsm_error *err)
 {
     const size_t each = xsmi_number_bytes(to->dtype);
@@ -131,7 +131,8 @@ static void *copy(xsm_context *ctx, const void *array, uint64_t count, size_t ea
     return copied;
 }
 
-/* New weights with the rows and features of others, and memory for numbers; NULL: there is too little. */
+/* Makes weights with the rows and features of others, and memory for numbers. Returns NULL if there is too little
+ * memory. */
 static xsmi_sparse *new_weights(const xsmi_sparse *from, int32_t dtype, target *to)
 {
     const xsmi_sparse_place end = from->places[from->chunks];
@@ -147,7 +148,7 @@ static xsmi_sparse *new_weights(const xsmi_sparse *from, int32_t dtype, target *
     s->chunks = from->chunks;
     s->widest = from->widest;
     s->places = copy(ctx, from->places, (uint64_t)from->chunks + 1, sizeof *s->places);
-    s->owned = s->places != NULL; /* they say how long the others are */
+    s->owned = s->places != NULL; /* the places tell the lengths of the other arrays */
     s->narrow.dtype = dtype;
     if (s->owned) {
         *to = (target){dtype, xsmi_allocate(ctx, end.entry, xsmi_number_bytes(dtype)), NULL};

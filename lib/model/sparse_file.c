@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The tensors of sparse weights: their names, and the most that a tree has. */
+/* The names of the tensors of sparse weights and of a tree. */
 static const char *const names[XSMI_SPARSE_NAMES] = {"indptr", "values",         "values_scale", "bias",
                                                      "blocks", XSMI_TREE_TENSOR, "columns",      "indices"};
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
-/* Adds a tensor of tree `tree`, or of a linear model if that is below 0. */
+/* Adds a tensor of tree `tree`, or of a linear model if `tree` is below 0. */
 static void add(xsmi_sparse_tensors *l, int tree, int which, xsmi_dtype dtype, uint64_t rows, uint64_t columns,
                 const void *data)
 {
@@ -38,7 +38,7 @@ static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, co
 {
     const xsmi_sparse_place *end = &s->places[s->chunks];
     const int32_t dtype = xsmi_sparse_dtype(s);
-    if (bytes == xsmi_number_bytes(dtype)) { /* before others: tensors of whole numbers follow those of weights */
+    if (bytes == xsmi_number_bytes(dtype)) { /* before the others: tensors of integers follow those of weights */
         add(l, tree, XSMI_SPARSE_VALUES, xsmi_narrow_tensor_type(dtype), end->entry, 1, xsmi_sparse_numbers(s));
     }
     if (bytes == 8) {
@@ -162,13 +162,13 @@ static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
                      s->list.name, which, s->features);
 }
 
-/* Whether the tensor is there, of that dtype and rank, rank 2 with so many columns. */
+/* Whether the tensor is there and has that dtype, and rank 1 or, with columns, rank 2 and so many columns. */
 static bool is_list(const xsmi_tensor *t, xsmi_dtype dtype, uint64_t columns)
 {
     return t && t->dtype == dtype && (columns > 1 ? t->rank == 2 && t->shape[1] == columns : t->rank == 1);
 }
 
-/* Whether a tensor has weights of a known type; factors are with int8, and there alone. */
+/* Whether a tensor has weights of a known type, and factors only with int8. */
 static bool has_numbers(const xsmi_tensor *values, const xsmi_tensor *factors)
 {
     return is_list(values, XSMI_DTYPE_I8, 1)
@@ -176,7 +176,7 @@ static bool has_numbers(const xsmi_tensor *values, const xsmi_tensor *factors)
                : !factors && (is_list(values, XSMI_DTYPE_F32, 1) || is_list(values, XSMI_DTYPE_BF16, 1));
 }
 
-/* Those of fewer bits than float32. */
+/* Returns numbers in fewer bits than float32. */
 static xsmi_narrow numbers_of(const xsmi_tensor *values)
 {
     return values->dtype == XSMI_DTYPE_F32    ? (xsmi_narrow){XSM_DTYPE_FLOAT32, NULL, 0}
@@ -184,7 +184,7 @@ static xsmi_narrow numbers_of(const xsmi_tensor *values)
                                               : (xsmi_narrow){XSM_DTYPE_INT8, values->data, 0};
 }
 
-/* The tensors of sparse weights, each NULL where there is none; in the file's order of dtypes. */
+/* The tensors of sparse weights, each NULL if the file lacks it. */
 typedef struct all_tensors {
     const xsmi_tensor *indptr, *values, *factors, *bias, *blocks, *columns, *indices;
 } all_tensors;
@@ -205,7 +205,7 @@ static bool has_bytes(const all_tensors *t)
     return is_list(t->indices, XSMI_DTYPE_U8, 1);
 }
 
-/* Whether they have the dtypes and ranks of sparse weights, and at least one chunk. */
+/* Whether the tensors have the dtypes and ranks of sparse weights, and at least one chunk. */
 static bool are_lists(const all_tensors *t)
 {
     return is_list(t->indptr, XSMI_DTYPE_U64, 4) && t->indptr->shape[0] >= 2 && has_numbers(t->values, t->factors) &&
@@ -218,14 +218,14 @@ static const xsmi_sparse_place *places_of(const all_tensors *t)
     return (const xsmi_sparse_place *)(const void *)t->indptr->data;
 }
 
-/* Whether the factors and biases are as many as the rows. */
+/* Whether there are as many factors and biases as rows. */
 static bool have_rows(const all_tensors *t, uint32_t rows)
 {
     return (!t->bias || xsmi_tensor_is(t->bias, XSMI_DTYPE_F32, 1, rows, 0)) &&
            (!t->factors || xsmi_tensor_is(t->factors, XSMI_DTYPE_F32, 1, rows, 0));
 }
 
-/* The arrays of all rows. */
+/* Returns the arrays of the tensors. */
 static xsmi_sparse_arrays arrays_of(const source *s, const all_tensors *t)
 {
     const bool bytes = has_bytes(t);
@@ -248,7 +248,7 @@ static xsmi_sparse_arrays arrays_of(const source *s, const all_tensors *t)
     };
 }
 
-/* Sparse weights over the file; `rows` 0 = as many as they have. */
+/* Makes sparse weights over the file's memory; they must have `rows` rows, or any number if `rows` is 0. */
 static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sparse **out, xsm_error *err)
 {
     const all_tensors t = find_all(s, tree);
@@ -263,7 +263,7 @@ static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sp
     return *out ? XSM_OK : bad_weights(s, tree, err);
 }
 
-/* Classes of a tree: its leaves. */
+/* Returns the number of classes of a tree, which is that of its leaves. */
 static uint32_t count_leaves(const xsmi_tensor *nodes)
 {
     const uint32_t *made = (const uint32_t *)(const void *)nodes->data;
@@ -274,7 +274,7 @@ static uint32_t count_leaves(const xsmi_tensor *nodes)
     return (uint32_t)XSMI_MIN(count, UINT32_MAX);
 }
 
-/* Reads tree `tree`; the first one says how many classes there are. */
+/* Reads tree `tree`; the first tree sets *classes. */
 static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
 {
     const xsmi_tensor *nodes = find(s, tree, XSMI_SPARSE_NODES);

@@ -1,7 +1,7 @@
 /*
- * Scores of sparse weights. Every score is a sum in float, in the order of the features, of a product each, of int8
- * times the row's factor: so it has the same bits by chunks and by single rows, and on any processor. Weights in fewer
- * bits are widened, exactly, where they are read.
+ * Scores of sparse weights. Every score is a sum in float of one product for each feature, in the order of the
+ * features, multiplied by the row's factor for int8. So it has the same bits when chunks and when single rows are
+ * scored, and on any processor. Weights in fewer bits are widened, exactly, when they are read.
  */
 #include "model/sparse_weights.h"
 
@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* Features of a row that are looked up together, so that what one waits for is fetched while others are found. */
+/* Number of features of a row that are looked up together, so that the memory of one is fetched while others are
+ * found. */
 #define TOGETHER 32
 
 /* The entries of a feature, counted from the chunk's first; none if the chunk lacks it. */
@@ -27,8 +28,8 @@ static inline found find_column(const xsmi_sparse_column *columns, const xsmi_sp
     return c < end && columns[c].low == low ? (found){entry, columns[c].count} : (found){0, 0};
 }
 
-/* z[row of entry] += value * its number, for the entries of some features, which are counted from `first` on. The rows
- * of a column are distinct. */
+/* Computes z[row of entry] += value * number of entry, for the entries of some features, which are counted from `first`
+ * on. The rows of a column are distinct. */
 #define ADD(name, row_type, rows_of, number_type, number)                                                              \
     static void name(const xsmi_sparse *s, uint64_t first, const found *at, const float *values, size_t n, float *z)   \
     {                                                                                                                  \
@@ -90,7 +91,7 @@ static void add_sparse(const xsmi_sparse *s, const xsmi_sparse_place *at, const 
     }
 }
 
-/* Of a dense row all columns of the chunk are used. */
+/* Adds a dense row: uses all columns of the chunk. */
 static void add_dense(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z)
 {
     const xsmi_sparse_place *at = &s->places[chunk];
@@ -101,7 +102,7 @@ static void add_dense(const xsmi_sparse *s, uint32_t chunk, const xsmi_features 
     for (size_t b = 0; b < blocks; b++) {
         for (uint32_t c = block[b].column; c < block[b + 1].column; c++) {
             const float value = x->values[(b << at->shift) + columns[c].low];
-            if (value != 0) { /* as a sparse row would have it */
+            if (value != 0) { /* as a sparse row would skip it */
                 add_entries(s, entry, &(found){0, columns[c].count}, &value, 1, z);
             }
             entry += columns[c].count;
@@ -127,7 +128,7 @@ void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_feature
     }
 }
 
-/* The number of a row in a column; false if it has none. */
+/* Finds the number of a row in a column; returns false if it has none. */
 static bool find_row(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t row, float *value)
 {
     uint64_t low = first, end = first + count;

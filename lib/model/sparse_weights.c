@@ -1,5 +1,5 @@
 /*
- * Sparse weights in chunks: making them, and checking those of a file. Scoring is in sparse_scores.c.
+ * Sparse weights in chunks: makes them, and checks those of a file. Scoring is in sparse_scores.c.
  */
 #include "model/sparse_weights.h"
 
@@ -9,9 +9,9 @@
 #include <float.h>
 #include <string.h>
 
-/* Columns that a block is to have. */
+/* The number of columns that a block should have. */
 #define BLOCK_COLUMNS 8
-/* Most bits of a feature within its block. */
+/* The most bits of a feature within its block. */
 #define LOW_BITS 16
 
 /* -- counting references ------------------------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s)
     return s;
 }
 
-/* Releases an array of weights that own theirs. */
+/* Releases an array of weights that own their arrays. */
 static void release_array(const xsmi_sparse *s, const void *array, uint64_t count, size_t each)
 {
     if (array) {
@@ -96,7 +96,7 @@ struct xsmi_sparse_builder {
     size_t bias_capacity;
 };
 
-/* An empty builder of the same weights. */
+/* Empties a builder. */
 static void empty(xsmi_sparse_builder *b)
 {
     xsm_context *ctx = b->context;
@@ -133,7 +133,7 @@ void xsmi_sparse_builder_free(xsmi_sparse_builder *b)
     }
 }
 
-/* The bits of a feature within its block, so that blocks have some BLOCK_COLUMNS columns. */
+/* Returns the bits of a feature within its block with which blocks have about BLOCK_COLUMNS columns. */
 uint32_t xsmi_sparse_shift(uint32_t features, uint32_t columns)
 {
     const uint32_t most = XSMI_MAX(columns / BLOCK_COLUMNS, 1);
@@ -202,7 +202,7 @@ xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chu
     return XSM_OK;
 }
 
-/* A grown array in memory of just its length. */
+/* Returns a grown array in memory of exactly its length. */
 static void *fit(xsm_context *ctx, void *array, size_t *capacity, uint64_t count, size_t each)
 {
     void *fitted = xsmi_reallocate(ctx, array, *capacity, count, each);
@@ -226,8 +226,8 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
             bytes[i] = (uint8_t)b->entry_rows[i];
         }
     }
-    /* What is too long is cut off. Where that fails, or there is no memory for shorter numbers, the model is not made:
-     * what is released later needs its length. */
+    /* Arrays that are too long are cut, because they are released by their length. If that fails, or there is no memory
+     * for shorter numbers, the weights are not made. */
     b->places = fit(ctx, b->places, &b->place_capacity, b->chunks + 1, sizeof *b->places);
     b->blocks = fit(ctx, b->blocks, &b->block_capacity, end.block, sizeof *b->blocks);
     b->columns = fit(ctx, b->columns, &b->column_capacity, end.column, sizeof *b->columns);
@@ -310,7 +310,7 @@ xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s
 
 /* -- from files ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a chunk's entries are sound: rows rise within each column, and none is beyond the chunk. */
+/* Whether a chunk's entries are valid: rows rise within each column, and none is beyond the chunk. */
 static bool rows_sound(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t rows)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -323,7 +323,7 @@ static bool rows_sound(const xsmi_sparse *s, uint64_t first, uint32_t count, uin
     return true;
 }
 
-/* Whether the columns of a chunk, whose place lies within the arrays, are those of its blocks. */
+/* Whether the columns of a chunk, whose place is within the arrays, belong to its blocks. */
 static bool chunk_sound(const xsmi_sparse *s, uint32_t chunk)
 {
     const xsmi_sparse_place *at = &s->places[chunk], *end = at + 1;
@@ -351,7 +351,7 @@ static bool chunk_sound(const xsmi_sparse *s, uint32_t chunk)
     return c == columns && entry == entries && block[blocks].column == columns && block[blocks].entry == entries;
 }
 
-/* Whether the places divide arrays of these lengths, whose contents are not read. */
+/* Whether the places divide arrays of these lengths. Does not read the arrays. */
 static bool places_sound(const xsmi_sparse_arrays *a)
 {
     if (a->place_count < 2 || a->place_count > UINT32_MAX) {
@@ -366,7 +366,7 @@ static bool places_sound(const xsmi_sparse_arrays *a)
     }
     for (uint32_t c = 0; c < chunks; c++) {
         const xsmi_sparse_place *at = &a->places[c], *end = at + 1;
-        /* Each is checked against the next one, the last against the arrays: so all lie within them. */
+        /* Each place is checked against the next one, and the last against the arrays, so all are within them. */
         if (at->shift > LOW_BITS || end->row <= at->row || end->row - at->row > XSMI_CHUNK_ROWS ||
             end->entry < at->entry || end->entry - at->entry > UINT32_MAX || end->column < at->column ||
             end->column - at->column > UINT32_MAX || end->block < at->block ||

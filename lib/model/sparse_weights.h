@@ -7,11 +7,11 @@
  * for a label tree they are those of the nodes below the root, and a chunk has the children of one node.
  *
  * To find a feature in a chunk, its number is cut into a block, its upper bits, and its lower bits. A table says where
- * the columns of each block begin; a block has some eight columns, which are looked through. A weight takes 5 bytes, or
- * 6 where a chunk has more than 256 rows, a column 4, and a block 8. In fewer bits (narrow.h) a weight takes 2 bytes
- * less as bfloat16, and 3 less as int8, with a factor for each row.
+ * the columns of each block begin; a block has about eight columns, which are searched one by one. A weight takes 5
+ * bytes, or 6 if a chunk has more than 256 rows; a column takes 4 and a block 8. In fewer bits (narrow.h), a weight
+ * takes 2 bytes less as bfloat16, and 3 less as int8, with a factor for each row.
  *
- * Sparse weights never change once made and are reference-counted. They may lie in a mapped file.
+ * Sparse weights never change once made and are reference-counted. They may be in a mapped file.
  */
 #ifndef XSMI_SPARSE_WEIGHTS_H
 #define XSMI_SPARSE_WEIGHTS_H
@@ -20,9 +20,9 @@
 #include "data/dataset.h"
 #include "kernels/kernels.h"
 
-/* Most rows of a chunk. */
+/* The most rows of a chunk. */
 #define XSMI_CHUNK_ROWS 65535
-/* Rows of a chunk whose numbers fit a byte. */
+/* The most rows of a chunk whose numbers fit into a byte. */
 #define XSMI_BYTE_ROWS 256
 
 /* A column of a chunk: a feature, and how many rows use it, at least 1. */
@@ -47,30 +47,31 @@ typedef struct xsmi_sparse {
     xsmi_holders holders;
     uint32_t rows, features; /* D */
     uint32_t chunks;
-    uint32_t widest;                 /* rows of the largest chunk */
-    const xsmi_sparse_place *places; /* [chunks+1]; the last one is where all of them end */
-    const xsmi_sparse_block *blocks; /* of each chunk xsmi_sparse_blocks() + 1: the last one is where its columns end */
+    uint32_t widest;                   /* rows of the largest chunk */
+    const xsmi_sparse_place *places;   /* [chunks+1]; the last one is where all arrays end */
+    const xsmi_sparse_block *blocks;   /* xsmi_sparse_blocks() + 1 for each chunk: the last one is where its columns
+                                          end */
     const xsmi_sparse_column *columns; /* features rise within a chunk */
     const uint8_t *row8;               /* [entries] row within the chunk, rising within a column; NULL: see row16 */
-    const uint16_t *row16;             /* the same; NULL where no chunk has more than 256 rows */
+    const uint16_t *row16;             /* the same; NULL if no chunk has more than 256 rows */
     const float *values;               /* [entries], or NULL: in fewer bits, `narrow` */
-    xsmi_narrow narrow;                /* one row of [entries] numbers; of float32 without `data` */
+    xsmi_narrow narrow;                /* one row of [entries] numbers; `data` is NULL for float32 */
     const float *factors;              /* [rows] of int8, or NULL */
     const float *bias;                 /* [rows] or NULL */
-    bool owned;                        /* the arrays; false when they are in a file's mapping */
+    bool owned;                        /* the arrays belong to these weights; false if they are in a file's mapping */
 } xsmi_sparse;
 
 xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s);
 void xsmi_sparse_release(xsmi_sparse *s);
 
-/* The shift of a chunk with so many columns, and its blocks by its shift. */
+/* Return the shift of a chunk with so many columns, and the number of its blocks with that shift. */
 uint32_t xsmi_sparse_shift(uint32_t features, uint32_t columns);
 static inline size_t xsmi_sparse_blocks_of(uint32_t features, uint32_t shift)
 {
     return features > 0 ? (size_t)((features - 1) >> shift) + 1 : 1;
 }
 
-/* Blocks of a chunk. */
+/* Returns the number of blocks of a chunk. */
 static inline size_t xsmi_sparse_blocks(const xsmi_sparse *s, uint32_t chunk)
 {
     return xsmi_sparse_blocks_of(s->features, s->places[chunk].shift);
@@ -81,30 +82,30 @@ static inline uint32_t xsmi_sparse_chunk_rows(const xsmi_sparse *s, uint32_t chu
     return s->places[chunk + 1].row - s->places[chunk].row;
 }
 
-/* Weights that are stored. */
+/* Returns the number of weights that are stored. */
 static inline uint64_t xsmi_sparse_entries(const xsmi_sparse *s)
 {
     return s->places[s->chunks].entry;
 }
 
-/* Bytes of all arrays. */
+/* Returns the bytes of all arrays. */
 uint64_t xsmi_sparse_bytes(const xsmi_sparse *s);
-/* The chunk of a row. O(log chunks) */
+/* Returns the chunk of a row. O(log chunks) */
 uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
 
-/* The type of the weights, an XSM_DTYPE_* value. */
+/* Returns the type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_sparse_dtype(const xsmi_sparse *s)
 {
     return s->narrow.dtype;
 }
 
-/* The stored numbers of that type. */
+/* Returns the stored numbers, which have that type. */
 static inline const void *xsmi_sparse_numbers(const xsmi_sparse *s)
 {
     return s->narrow.dtype == XSM_DTYPE_FLOAT32 ? s->values : s->narrow.data;
 }
 
-/* Number i, as a float: exactly, and without the factor of its row. */
+/* Returns number i as a float, exactly, without the factor of its row. */
 static inline float xsmi_sparse_number(const xsmi_sparse *s, uint64_t i)
 {
     return s->narrow.dtype == XSM_DTYPE_FLOAT32 ? s->values[i] : xsmi_narrow_number(&s->narrow, (size_t)i);
@@ -123,22 +124,23 @@ typedef struct xsmi_sparse_chunk {
     const float *bias;          /* [rows], or NULL: the builder makes weights without a bias */
 } xsmi_sparse_chunk;
 
-/* Takes chunks in the order of their rows. */
+/* A builder of sparse weights. It takes chunks in the order of their rows. */
 typedef struct xsmi_sparse_builder xsmi_sparse_builder;
 xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bias, xsmi_sparse_builder **out,
                                    xsm_error *err);
-/* Copies a chunk. */
+/* Adds a copy of a chunk. */
 xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chunk *chunk, xsm_error *err);
-/* Moves what was added, at least one chunk, to new weights; the builder is then empty. */
+/* Moves the chunks that were added, at least one, to new weights; the builder is then empty. */
 xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err);
 void xsmi_sparse_builder_free(xsmi_sparse_builder *b);
-/* What was added so far, at least one chunk: valid until the next one is. The rows are in row16. */
+/* Returns a view of the chunks that were added so far, at least one. It is valid until the next one is added. The rows
+ * are in row16. */
 xsmi_sparse xsmi_sparse_builder_view(const xsmi_sparse_builder *b);
-/* Copies weights of float32 into an empty builder of as many features: as if their chunks had been added. */
+/* Copies weights of float32 into an empty builder with as many features, as if their chunks had been added. */
 xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s, xsm_error *err);
 
-/* The same weights in another type, with arrays of their own. Where a weight is not finite in the type, *out is NULL
- * and *bad says which. Advances the context's activity by entries. O(entries). (sparse_convert.c) */
+/* Makes the same weights in another type, with arrays of their own. If a weight is not finite in the type, sets *out to
+ * NULL and *bad to that weight. Advances the context's activity by entries. O(entries). (sparse_convert.c) */
 typedef struct xsmi_sparse_bad {
     bool found;
     uint32_t row, feature;
@@ -146,8 +148,8 @@ typedef struct xsmi_sparse_bad {
 xsm_status xsmi_sparse_convert(const xsmi_sparse *s, int32_t dtype, xsmi_sparse_bad *bad, xsmi_sparse **out,
                                xsm_error *err);
 
-/* Weights over arrays that others keep, such as a file's mapping, after checks of all but the values; the arrays have
- * the lengths that their places say. Sets *out to NULL where they are no sparse weights. O(entries). */
+/* Makes weights over borrowed arrays, such as a file's mapping, after checking all but the values. The arrays have the
+ * lengths that the places say. Sets *out to NULL if they are no sparse weights. O(entries). */
 typedef struct xsmi_sparse_arrays {
     uint32_t rows, features;
     const xsmi_sparse_place *places;
@@ -158,9 +160,9 @@ typedef struct xsmi_sparse_arrays {
     size_t column_count;
     const uint8_t *row8; /* one of these two is NULL */
     const uint16_t *row16;
-    const float *values; /* or NULL, and these two: */
+    const float *values; /* or NULL: then these two */
     xsmi_narrow narrow;
-    const float *factors; /* of int8: finite, 0 and more, or these are no sparse weights */
+    const float *factors; /* with int8; must be finite and not below 0 */
     size_t entries;
     const float *bias;
 } xsmi_sparse_arrays;
@@ -168,11 +170,11 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-/* Scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, of int8 times the row's
- * factor, then the bias. The bits are the same on any processor and for a dense and a sparse row of the same
- * numbers. */
+/* Computes the scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, with int8 times
+ * the row's factor, then plus the bias. The bits are the same on any processor and for a dense and a sparse row of the
+ * same numbers. */
 void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z);
-/* The score of one row, with the same bits. */
+/* Returns the score of one row, with the same bits. */
 float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x);
 /* Writes weights of float32 to weight[row * row_step + feature * feature_step], in parallel. */
 xsm_status xsmi_sparse_spread(const xsmi_sparse *s, float *weight, size_t row_step, size_t feature_step,

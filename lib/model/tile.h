@@ -7,14 +7,15 @@
 #include "base/order.h"
 #include "data/dataset.h"
 
-/* Blocks of XSMI_LANES rows that are scored together, so that a tile of weights is used while it is in the cache. */
+/* Most blocks of XSMI_LANES rows that are scored together, so that a tile of weights is used while it is in the
+ * cache. */
 #define XSMI_TILE_BLOCKS 8
-/* Most rows at once. */
+/* Most rows that are scored together. */
 #define XSMI_TILE_ROWS (XSMI_TILE_BLOCKS * XSMI_LANES)
-/* Classes of a tile of one row's scores: it stays in the first cache. */
+/* Number of classes of a tile of one row's scores, which stays in the first cache. */
 #define XSMI_ROW_TILE 512
 
-/* The rows of one call, before the first layer. All dense, or all sparse. */
+/* The rows of one call, before the first layer: all dense, or all sparse. */
 typedef struct xsmi_tile_rows {
     const xsmi_features *features; /* [blocks][XSMI_LANES] */
     const size_t *counts;          /* [blocks] rows of the block, at most XSMI_LANES */
@@ -24,13 +25,14 @@ typedef struct xsmi_tile_rows {
 
 typedef struct xsmi_tile {
     size_t block;
-    size_t row; /* in its block; when `lanes`, the tile holds all rows of the block */
-    bool lanes; /* scores[c*XSMI_LANES + row], else scores[c] */
+    size_t row; /* in its block; with `lanes`, the tile has all rows of the block */
+    bool lanes; /* scores[c*XSMI_LANES + row], otherwise scores[c] */
     uint32_t first, count;
     const float *scores; /* scales and bias included */
 } xsmi_tile;
 
-/* Classes of the tile that starts at class `first`: at most `most`, none from `end` on, and none of the next run. */
+/* Returns the number of classes of the tile that starts at class `first`: at most `most`, none from `end` on, and none
+ * of the next run. */
 static inline uint32_t xsmi_tile_classes(uint32_t first, uint32_t end, uint32_t most)
 {
     const uint32_t run = XSMI_RUN_CLASSES - first % XSMI_RUN_CLASSES;

@@ -1,11 +1,11 @@
-/* Tiles of scores (logits): those of the weights, with the model's correction, or those of a head of nodes. */
+/* Tiles of scores (logits): scores of the weights, with the model's correction, or scores of a head of nodes. */
 #include "model/tiles.h"
 #include "model/plain_tiles.h"
 
-/* Of weights, with a correction or without one. */
+/* Scratch for scores of weights, with or without a correction. */
 typedef struct scratch {
     xsmi_plain_scratch plain;
-    void *prepared; /* by a correction for one block */
+    void *prepared; /* what a correction has prepared for one block */
 } scratch;
 
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
@@ -30,12 +30,12 @@ size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks)
 
 typedef struct corrected {
     const xsmi_tile_call *call;
-    const xsmi_tile_rows *rows; /* of these blocks, themselves, not their hidden vectors */
+    const xsmi_tile_rows *rows; /* the rows of these blocks, not their hidden vectors */
     size_t block;               /* the number of the first one in the call */
     const void *prepared;
 } corrected;
 
-/* Adds the correction to a tile, which is in scratch memory, and passes it on. */
+/* Adds the correction to a tile, which is in scratch memory, and passes the tile on. */
 static void correct_tile(void *state, const xsmi_tile *tile)
 {
     const corrected *c = state;
@@ -48,7 +48,8 @@ static void correct_tile(void *state, const xsmi_tile *tile)
     c->call->consume(c->call->state, &moved);
 }
 
-/* What a kind prepares for a block may need as much memory as its scores of all classes: then one block at a time. */
+/* Scores with a correction. If it prepares memory for a block, which may be as much as the block's scores of all
+ * classes, takes one block at a time. */
 static void score_corrected(const xsmi_tile_call *call, scratch *s)
 {
     const xsm_model *m = call->model;

@@ -1,6 +1,6 @@
 /*
- * The scores (logits) of a few hundred rows against a range of classes, tile by tile, for scoring all classes,
- * evaluation and prediction. The N x K matrix of scores never exists; a callback gets each tile.
+ * Scores (logits) of a few hundred rows against a range of classes, tile by tile, for evaluation and prediction. The N
+ * x K matrix of scores never exists: a callback gets each tile.
  *
  * A score has the same bits whatever other rows and classes are scored with it. Tiles do not cross the border of a run
  * (XSMI_RUN_CLASSES), and the borders of the tiles of a run are fixed, so that the sum over a run depends neither on
@@ -19,10 +19,10 @@ typedef struct xsmi_tile_call {
     /* Gets each tile. For each row the tiles come in rising order of classes. */
     void (*consume)(void *state, const xsmi_tile *tile);
     void *state;
-    /* Whose activity is polled; when it is cancelled, the tiles left do not come. */
+    /* Its activity is polled; when it is cancelled, no further tiles come. */
     const xsm_context *context;
-    /* consume() stores what it gets in memory that may be new, whose first use takes the system some time: polls come
-     * before each block's tile. */
+    /* consume() stores scores in memory that may be new, whose first use takes the system some time: polls before each
+     * block's tile. */
     bool stores;
 } xsmi_tile_call;
 
@@ -32,7 +32,7 @@ static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
     return (!sparse || m->layer) && m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
-/* Bytes of scratch for `blocks` blocks; SIZE_MAX when they cannot be counted. */
+/* Returns the bytes of scratch for `blocks` blocks; SIZE_MAX if they cannot be addressed. */
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
 /* Scores the rows. `scratch` is aligned to XSMI_ALIGNMENT. */
 void xsmi_tiles_score(const xsmi_tile_call *call, void *scratch);

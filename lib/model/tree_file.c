@@ -1,4 +1,4 @@
-/* Trees in files. */
+/* Trees over the classes in files. */
 #include "model/tree_file.h"
 #include "base/order.h"
 
@@ -28,7 +28,8 @@ size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSO
     return XSMI_TREE_TENSORS;
 }
 
-/* Whether no draw can reach a leaf without a class: a node with such a side must be sure of the other side. */
+/* Whether no draw can reach a leaf without a class: a node with such a side must choose the other side with probability
+ * 1. */
 static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
 {
     size_t leaves = xsmi_tree_leaves(t);
@@ -55,7 +56,7 @@ static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
     return true;
 }
 
-/* Infinite if a number is NaN. */
+/* Returns the largest absolute value; INFINITY if a number is NaN. */
 static double largest(const float *numbers, size_t count)
 {
     double most = 0;
@@ -66,7 +67,7 @@ static double largest(const float *numbers, size_t count)
     return most;
 }
 
-/* Whether scores of nodes are far from overflow, for rows with values about as large as the mean's, or 1. */
+/* Whether scores of nodes are far from overflow for rows whose values are about as large as the mean's, or 1. */
 static bool is_moderate(const xsmi_tree *t)
 {
     const xsmi_pca *p = &t->pca;

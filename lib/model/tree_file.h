@@ -1,6 +1,6 @@
 /*
- * A tree over the classes in files, of models and of samplers: `tree_nodes` F32 [2^height, dims], `tree_leaves` U32
- * [K], `tree_mean` F32 [D] and, where it has components, `tree_directions` F32 [D, components].
+ * A tree over the classes in files of models and of samplers: `tree_nodes` F32 [2^height, dims], `tree_leaves` U32 [K],
+ * `tree_mean` F32 [D] and, where it has components, `tree_directions` F32 [D, components].
  */
 #ifndef XSMI_TREE_FILE_H
 #define XSMI_TREE_FILE_H
@@ -12,10 +12,10 @@
 #define XSMI_TREE_TENSOR_NAMES "tree_nodes", "tree_leaves", "tree_mean", "tree_directions"
 extern const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS];
 
-/* The tensors of a tree, with data borrowed from it; returns their number. */
+/* Lists the tensors of a tree, with data borrowed from it; returns their number. */
 size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSORS]);
 
-/* Tensors in the file of a model or a sampler of that shape. */
+/* Tensors in the file of a model or a sampler with this shape. */
 typedef struct xsmi_tensor_source {
     xsm_context *context;
     const char *name; /* begins messages */
@@ -23,7 +23,7 @@ typedef struct xsmi_tensor_source {
     const xsmi_tensor *tensors[XSMI_TREE_TENSORS]; /* in the order of their names; NULL if one is missing */
 } xsmi_tensor_source;
 
-/* Fills an empty tree. On failure call xsmi_tree_clear(). */
+/* Fills an empty tree. After a failure call xsmi_tree_clear(). */
 xsm_status xsmi_tree_restore(const xsmi_tensor_source *source, xsmi_tree *t, xsm_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Passes over all parameters of a model: testing for zeros, zeroing, the squared norm.
+ * Passes over all parameters of a model: tests for zeros, zeroing, the squared norm.
  */
 #include "base/activity.h"
 #include "base/random.h"
@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-/* Floats of one job. */
+/* Number of floats of one job. */
 #define PASS_FLOATS ((size_t)1 << 20)
 
 static bool all_zero(const float *values, size_t count)
 {
     for (size_t i = 0; i < count;) {
-        uint32_t differ = 0; /* tested only now and then, so that the loop below is vectorised */
+        uint32_t differ = 0; /* tested only from time to time, so that the loop below is vectorised */
         for (size_t end = count - i < 1024 ? count : i + 1024; i < end; i++) {
             differ |= values[i] != 0;
         }
@@ -26,7 +26,7 @@ static bool all_zero(const float *values, size_t count)
     return true;
 }
 
-/* Whether tied vectors are those of a new model, tested on some of them. */
+/* Whether tied vectors are those of a new model: tests some of them. */
 static bool is_started(const xsm_model *m)
 {
     const xsmi_layer *l = m->layer;
@@ -70,7 +70,7 @@ static void zero_part(void *state, size_t index, uint32_t thread)
     memset(m->w.weight + first, 0, XSMI_MIN(rest, PASS_FLOATS) * sizeof *m->w.weight);
 }
 
-/* The bias and the scales. */
+/* Zeroes the bias, and sets the scales to one. */
 static void zero_rest(xsm_model *m)
 {
     if (m->w.bias) {
@@ -121,12 +121,13 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
 
 /* -- the squared norm ---------------------------------------------------------------------------------------------- */
 
-/* The sums of pieces of the weights, each within a class run: those of a divided model are some rank's as they are.
- * They are added in the order of the classes, and feature-major in that of the features within a run. */
+/* Sums over pieces of the weights. Each piece is within a class run, so that in a divided model it belongs to one
+ * process. The sums are added in the order of the classes; feature-major weights in the order of the features within a
+ * run. */
 typedef struct norm_job {
-    const xsm_model *model; /* that has the weights */
+    const xsm_model *model; /* the model that has the weights */
     bool class_major;
-    size_t rows;   /* of `weight` in a piece */
+    size_t rows;   /* rows of `weight` in a piece */
     size_t blocks; /* feature-major: pieces of a class run */
     double *sums;  /* [pieces of this model's classes] */
 } norm_job;
@@ -145,7 +146,7 @@ static norm_job norm_of(const xsm_model *m)
     return job;
 }
 
-/* The pieces of so many classes, the first ones. */
+/* Returns the number of pieces of the first `classes` classes. */
 static size_t pieces_of(const norm_job *job, size_t classes)
 {
     return job->class_major ? (classes + job->rows - 1) / job->rows : xsmi_runs_of((uint32_t)classes) * job->blocks;
@@ -173,7 +174,7 @@ static void norm_part(void *state, size_t index, uint32_t thread)
     job->sums[index] = sum;
 }
 
-/* This rank's sums, of which it has computed `status`, to those of all ranks. */
+/* Gathers the sums of all processes. `status` says whether this process could compute its own. */
 static xsm_status share_sums(const xsm_model *m, const norm_job *job, xsm_status status, double *all, xsm_error *err)
 {
     const uint32_t ranks = xsmi_ranks(m->context);
