@@ -28,7 +28,7 @@ xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *
     }
     const char *missing = !c.max_f32 ? "max_f32" : !c.allgatherv ? "allgatherv" : !c.broadcast ? "broadcast" : NULL;
     if (c.ranks > 1 && missing) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a communicator of %u ranks needs %s()", c.ranks, missing);
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a communicator of %u processes needs %s()", c.ranks, missing);
     }
     *group = (xsmi_group){.comm = c};
     return XSM_OK;
@@ -39,6 +39,6 @@ xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm
     return !ctx || ctx->group.comm.ranks == 1
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "%s needs a context without a communicator, and this one's has %u ranks", what,
+                           "%s needs a context without a communicator, and this one's has %u processes", what,
                            ctx->group.comm.ranks);
 }

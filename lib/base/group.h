@@ -1,4 +1,4 @@
-/* The group of processes of a context: the host's communicator. What is done with it is in ranks/comm.h. */
+/* The group of processes of a context: the host's communicator. The calls that use it are in ranks/comm.h. */
 #ifndef XSMI_GROUP_H
 #define XSMI_GROUP_H
 
@@ -13,9 +13,9 @@ typedef struct xsmi_sent {
 } xsmi_sent;
 
 typedef struct xsmi_group {
-    xsm_comm comm; /* ranks = 1 without one */
+    xsm_comm comm; /* without one, comm.ranks is 1 */
     xsmi_sent sent;
-    bool failed; /* a function of the host's has failed; none is called any more */
+    bool failed; /* a function of the host's has failed: no further one is called */
     bool agreed; /* the last agreement was on a failure */
     bool met;    /* something was exchanged since xsmi_agree_begin() */
 } xsmi_group;

@@ -258,11 +258,12 @@ static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xs
 
 xsm_status xsmi_estimator_check_rows_kept(const xsm_estimator *e, xsm_error *err)
 {
-    return !e->apart ? XSM_OK
-                     : xsmi_fail(err, XSM_ERROR_STATE,
-                                 "estimator '%s': a rank has failed in a step for which others have changed what they "
-                                 "keep of the rows; bind it again, and resume the run from a checkpoint",
-                                 e->ops.name);
+    return !e->apart
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_STATE,
+                           "estimator '%s': a process has failed in a step for which others have changed what they "
+                           "keep of the rows; bind it again, and resume the run from a checkpoint",
+                           e->ops.name);
 }
 
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,

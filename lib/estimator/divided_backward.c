@@ -1,7 +1,7 @@
 /*
  * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient. Each process computes the
- * nodes of the tree of shards (gradient/shards.h) that lie in its classes, as few as there are; all get the sums of
- * all, and join them in the tree, to the bits of one process.
+ * sums of the highest nodes of the tree of shards (gradient/shards.h) that contain only its classes. All processes get
+ * all sums, and join them in the tree, with the same bits as one process.
  */
 #include "estimator/divided_lists.h"
 
@@ -53,7 +53,7 @@ static xsm_status list_new(const xsm_model *m, node_list *out, xsm_error *err)
     list_nodes(m, 0, XSMI_SHARDS, out);
     out->nodes = xsmi_allocate(m->context, out->count, sizeof *out->nodes);
     if (!out->nodes) {
-        return xsmi_fail_memory(err, out->count * sizeof *out->nodes, "the sums of all ranks");
+        return xsmi_fail_memory(err, out->count * sizeof *out->nodes, "the sums of all processes");
     }
     out->count = out->own = 0;
     list_nodes(m, 0, XSMI_SHARDS, out);
@@ -97,12 +97,13 @@ static bool no_sum(void *state, uint32_t first, uint32_t end, float *out, size_t
 
 typedef struct back_pass {
     const xsmi_pass *pass;
-    size_t rows, line; /* examples; floats of a sum, for sifted gradients with one that says whether there is one */
+    size_t rows, line; /* examples; floats of a sum, for sifted gradients with one more that says whether there is a
+                          sum */
     node_list nodes;
     size_t jobs;   /* for each node */
     float *mine;   /* [this process's nodes][rows][line] */
     float *all;    /* [nodes][rows][line] */
-    size_t *sizes; /* [ranks] */
+    size_t *sizes; /* [processes] */
 } back_pass;
 
 static xsm_status reserve(back_pass *b, xsm_error *err)
@@ -116,7 +117,8 @@ static xsm_status reserve(back_pass *b, xsm_error *err)
     b->mine = fits ? xsmi_allocate(ctx, b->nodes.own, each) : NULL;
     b->all = fits ? xsmi_allocate(ctx, b->nodes.count, each) : NULL;
     if (!b->sizes || !b->mine || !b->all) {
-        return xsmi_fail_memory(err, fits ? b->nodes.count * each : SIZE_MAX, "the gradient of the rows, of all ranks");
+        return xsmi_fail_memory(err, fits ? b->nodes.count * each : SIZE_MAX,
+                                "the gradient of the rows, of all processes");
     }
     list_sizes(&b->nodes, each, b->sizes);
     return XSM_OK;

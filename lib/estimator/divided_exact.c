@@ -31,7 +31,7 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
     float *mine = xsmi_allocate(ctx, count, sizeof *mine);
     size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
     xsm_status status = mine && sizes ? score_mine(p, mine, width, err)
-                                      : xsmi_fail_memory(err, count * sizeof *mine, "the scores of this rank");
+                                      : xsmi_fail_memory(err, count * sizeof *mine, "the scores of this process");
     status = xsmi_together(m, status, err);
     for (uint32_t r = 0; status == XSM_OK && r < ranks; r++) {
         sizes[r] = xsmi_part_size(m->classes, ranks, r) * sizeof *mine;
@@ -106,7 +106,7 @@ static xsm_status reserve(sum_pass *s, xsm_error *err)
     s->verdicts = xsmi_allocate(ctx, ranks + 1, sizeof *s->verdicts);
     s->sizes = xsmi_allocate(ctx, ranks, sizeof *s->sizes);
     if (!s->values || !s->label_scores || !s->mine || !s->totals || !s->sent || !s->all || !s->verdicts || !s->sizes) {
-        return xsmi_fail_memory(err, numbers * s->total_runs * number_size(s), "the sums of all ranks");
+        return xsmi_fail_memory(err, numbers * s->total_runs * number_size(s), "the sums of all processes");
     }
     const float *at = s->values + s->limits;
     for (size_t i = 0; i < s->rows; i++) {

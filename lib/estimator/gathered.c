@@ -267,7 +267,7 @@ static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *
     if (m->part.own->w.layout != XSM_LAYOUT_CLASS_MAJOR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s': the gradient of the rows needs class-major weights where they are divided "
-                         "among %u ranks: xsm_model_set_layout()",
+                         "among %u processes: xsm_model_set_layout()",
                          p->estimator->ops.name, xsmi_processes(m));
     }
     const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
@@ -372,7 +372,7 @@ xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err)
         all = bytes == SIZE_MAX ? UINT64_MAX / 4 : all + bytes;
     }
     if (!xsmi_reserve(g->context, &w->results, &w->result_bytes, size_bytes(p) + mine + all, 1)) {
-        return xsmi_fail_memory(err, (size_t)(mine + all), "the gradients of all ranks");
+        return xsmi_fail_memory(err, (size_t)(mine + all), "the gradients of all processes");
     }
     return XSM_OK;
 }

@@ -186,7 +186,7 @@ xsm_status xsmi_gradient_reserve_own(xsm_gradient *g, uint64_t examples, xsm_err
     return xsmi_reserve(g->context, &o->counts, &o->example_capacity, (size_t)examples, sizeof *o->counts) &&
                    xsmi_reserve_all(g->context, OWN(o), &o->entry_capacity, entries)
                ? XSM_OK
-               : xsmi_fail_memory(err, 2 * entries * sizeof *o->classes, "the lists of a rank's classes");
+               : xsmi_fail_memory(err, 2 * entries * sizeof *o->classes, "the lists of a process's classes");
 }
 
 void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i)
@@ -366,7 +366,7 @@ xsm_status xsm_gradient_get_view(const xsm_gradient *g, xsm_gradient_view *view,
     if (g->examples > 0 && g->whole.width > 0) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,
-            "xsm_gradient_get_view: the gradient has a coefficient for every class, and each rank keeps those "
+            "xsm_gradient_get_view: the gradient has a coefficient for every class, and each process keeps those "
             "of its own classes");
     }
     xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;

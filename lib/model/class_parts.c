@@ -10,10 +10,11 @@ xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error
 {
     return !xsmi_model_is_divided(m)
                ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "%s needs all classes in one process, and those of the model are divided among %u ranks; "
-                           "save it, and load it in a context without a communicator",
-                           what, xsmi_ranks(m->context));
+               : xsmi_fail(
+                     err, XSM_ERROR_UNSUPPORTED,
+                     "%s needs all classes in one process, and those of the model are divided among %u processes; "
+                     "save it, and load it in a context without a communicator",
+                     what, xsmi_ranks(m->context));
 }
 
 uint32_t xsmi_runs_of(uint32_t classes)

@@ -14,7 +14,7 @@ static xsm_status set_part(xsm_model *m, xsmi_part *part, xsm_error *err)
     const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
     if (!xsmi_enough_classes(m->classes, ranks)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "%u classes cannot be divided among %u ranks: they are %u runs of %d, and each rank has at "
+                         "%u classes cannot be divided among %u processes: they are %u runs of %d, and each has at "
                          "least one",
                          m->classes, ranks, xsmi_runs_of(m->classes), XSMI_RUN_CLASSES);
     }

@@ -222,7 +222,7 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
         status = score_mine(&job, err);
         status = status == XSM_OK && lists ? score_lists(m, rows, lists, ctx, err) : status;
     } else if (status == XSM_OK) {
-        status = xsmi_fail_memory(err, total + own, "the scores of all ranks");
+        status = xsmi_fail_memory(err, total + own, "the scores of all processes");
     }
     status = xsmi_agree(m->context, status, err);
     status = status == XSM_OK ? xsmi_exchange_blocks(m->context, mine, all, sizes, err) : status;

@@ -469,10 +469,11 @@ xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mine, const char *nam
         status = xsmi_fail(err, XSM_ERROR_STATE,
                            "%s: this is not the file that rank 0 has read: was it replaced meanwhile?", name);
     } else if (mine == 0 && xsmi_ranks(ctx) > 1) {
-        status = xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "%s: another program wrote it, without the checksum by which ranks compare what they read; "
-                           "load and save it in one process first",
-                           name);
+        status =
+            xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                      "%s: another program wrote it, without the checksum by which processes compare what they read; "
+                      "load and save it in one process first",
+                      name);
     }
     return xsmi_agree(ctx, status, err);
 }

@@ -9,7 +9,7 @@ xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_er
 {
     return !m->apart ? XSM_OK
                      : xsmi_fail(err, XSM_ERROR_STATE,
-                                 "%s needs weights of one step on all ranks, and a rank has failed in a step of this "
+                                 "%s needs weights of one step in all processes, and one has failed in a step of this "
                                  "model that others may have taken; load it from a file, or make a new one",
                                  what);
 }
@@ -75,8 +75,8 @@ xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_
 {
     return xsmi_agree_same(
         xsmi_model_group(m), XSM_OK, xsmi_dataset_order_bytes(rows), XSM_ERROR_DATA,
-        "the rows are mapped from a large file on this rank or on rank 0 alone, and so shuffled in another way; read "
-        "them alike on all ranks, or take XSM_ORDER_FILE",
+        "the rows are mapped from a large file on this process or on rank 0 alone, and so shuffled in "
+        "another way; read them alike in all processes, or take XSM_ORDER_FILE",
         err);
 }
 

@@ -8,11 +8,11 @@
 #include "base/settings.h"
 #include "model/score.h"
 
-/* The processes among which the classes of a model are divided, and the number of this one, from 0. */
+/* Return the number of processes among which the classes of a model are divided, and the number of this one, from 0. */
 uint32_t xsmi_processes(const xsm_model *m);
 uint32_t xsmi_process(const xsm_model *m);
 
-/* Refuses a model whose parts may be of different steps. */
+/* Refuses a model whose parts may come from different steps. */
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err);
 
 /* Begins a call that may fail in one process. */
@@ -20,9 +20,10 @@ void xsmi_together_begin(const xsm_model *m);
 /* Makes the processes agree on a status, unless they have: returns XSM_OK, or on every process the status and the
  * message of the first process that has failed. */
 xsm_status xsmi_together(const xsm_model *m, xsm_status status, xsm_error *err);
-/* Both around a call, which is evaluated between them. */
+/* Evaluates a call between xsmi_together_begin() and xsmi_together(), whose status it returns. */
 #define XSMI_TOGETHER(m, call, err) (xsmi_together_begin(m), xsmi_together(m, call, err))
-/* The same at the end of a call that all processes leave together where it succeeds: then nothing is sent. */
+/* As xsmi_together(), at the end of a call that succeeds on all processes or on none. Sends nothing if it has
+ * succeeded. */
 xsm_status xsmi_together_end(const xsm_model *m, xsm_status status, xsm_error *err);
 /* Whether all processes know of a failure since xsmi_together_begin(), or can no longer learn of one. */
 bool xsmi_together_failed(const xsm_model *m);
@@ -43,10 +44,11 @@ xsm_status xsmi_together_file(const xsm_model *m, const xsmi_container *file, co
 xsm_status xsmi_together_first(const xsm_model *m, double *number, xsm_error *err);
 /* Replaces each number by the largest of all processes. */
 xsm_status xsmi_together_largest(const xsm_model *m, float *numbers, size_t count, xsm_error *err);
-/* The blocks of the processes of a divided model one after another; that of process r has sizes[r] bytes. */
+/* Fills `all` with the blocks of the processes of a divided model one after another; that of process r has sizes[r]
+ * bytes. */
 xsm_status xsmi_together_blocks(const xsm_model *m, const void *mine, void *all, const size_t *sizes, xsm_error *err);
-/* xsmi_together() where all processes of a divided model know by what they have exchanged that the first that has
- * failed is `first`. */
+/* xsmi_together() after an exchange from which all processes of a divided model know that the first one that has failed
+ * is `first`. */
 xsm_status xsmi_together_failed_in(const xsm_model *m, uint32_t first, xsm_status status, xsm_error *err);
 
 /* A list of classes for each of some rows. */

@@ -142,7 +142,7 @@ xsm_status xsm_mpi_comm_new(const void *mpi_comm, size_t bytes, xsm_comm *out, x
     XSMI_TRY(duplicate(given, &own, err));
     if (MPI_Comm_rank(own, &rank) || need_yield(own, &yields)) {
         MPI_Comm_free(&own);
-        return xsmi_fail(err, XSM_ERROR_COMM, "xsm_mpi_comm_new: MPI cannot say where the ranks are");
+        return xsmi_fail(err, XSM_ERROR_COMM, "xsm_mpi_comm_new: MPI cannot say where the processes are");
     }
     xsm_comm made = XSM_COMM_INIT;
     made.user = user_of(own);

@@ -21,7 +21,7 @@ xsmi_sent xsmi_sent_by(const xsm_context *ctx)
     return ctx->group.sent;
 }
 
-/* Ends a collective call that sent so many bytes: counts it, or returns its failure. */
+/* Ends a collective call, in which this process has sent `bytes` bytes: counts it, or returns its failure. */
 static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64_t bytes, xsm_error *err)
 {
     if (result != 0) {
@@ -79,8 +79,8 @@ xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_e
     return XSM_OK;
 }
 
-/* What a process sends in an agreement: 0, or if it has failed a number that is larger the lower the process's number,
- * so that the largest is that of the first process. */
+/* Returns what a process sends in an agreement: 0, or if it has failed a number that falls with the process's number,
+ * so that the largest one comes from the first process that has failed. */
 static float failure_of(const xsm_context *ctx, xsm_status status)
 {
     return status == XSM_OK ? 0 : (float)(xsmi_ranks(ctx) - xsmi_rank(ctx));
@@ -149,7 +149,7 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
         return status;
     }
     float failed = failure_of(ctx, status);
-    ctx->group.agreed = true; /* also where the group itself fails */
+    ctx->group.agreed = true; /* even if the group itself fails */
     XSMI_TRY(xsmi_exchange_max(ctx, &failed, 1, err));
     if (failed == 0) {
         ctx->group.agreed = false;

@@ -21,7 +21,8 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
  * processes have done so already. */
 void xsmi_agree_begin(xsm_context *ctx);
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
-/* The same at the end of a call that all processes leave together when it succeeds. */
+/* xsmi_agree_once() at the end of a call that succeeds in all processes or in none. Sends nothing if it has
+ * succeeded. */
 xsm_status xsmi_agree_end(xsm_context *ctx, xsm_status status, xsm_error *err);
 /* Whether, since xsmi_agree_begin(), all processes know of a failure, or can no longer be told. */
 bool xsmi_agreed(const xsm_context *ctx);

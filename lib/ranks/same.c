@@ -25,9 +25,10 @@ static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*
     if (!ctx) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_agree(ctx, find_hash(d, find, &hash, err), err)); /* meets a process that failed before */
+    XSMI_TRY(xsmi_agree(ctx, find_hash(d, find, &hash, err), err)); /* also agrees with a process that has failed
+                                                                       before */
     return xsmi_agree_same(ctx, XSM_OK, hash, XSM_ERROR_DATA,
-                           "the dataset is not that of rank 0; all ranks must read the same rows", err);
+                           "the dataset is not that of rank 0; all processes must read the same rows", err);
 }
 
 xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err)
@@ -49,7 +50,7 @@ xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_s
                            : xsmi_hash(&batch->first, sizeof batch->first, hash);
     }
     return xsmi_agree_same(ctx, status, xsmi_hash(&batch->count, sizeof batch->count, hash), XSM_ERROR_DATA,
-                           "the rows are not those of rank 0; all ranks must give the same rows", err);
+                           "the rows are not those of rank 0; all processes must give the same rows", err);
 }
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
@@ -69,7 +70,7 @@ static size_t pack(const xsmi_settings *s, char *to)
     return bytes;
 }
 
-/* The value of a key among packed settings; NULL if there is none. */
+/* Returns the value of a key among packed settings; NULL if there is none. */
 static const char *packed_value(const char *packed, size_t bytes, const char *key)
 {
     for (const char *at = packed; at < packed + bytes;) {

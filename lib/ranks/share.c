@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Bytes that all processes send in a round; and the least that each may send. */
+/* The number of bytes that all processes send in a round, and the least that each may send. */
 #define ROUND_BYTES ((size_t)1 << 23)
 #define LEAST_BYTES ((size_t)1 << 12)
 
@@ -59,7 +59,7 @@ xsm_status xsmi_share_work(xsm_context *ctx, const uint64_t *work, size_t count,
     load *loads = xsmi_allocate(ctx, ranks, sizeof *loads);
     xsm_status status = XSM_OK;
     if (!pieces || !loads) {
-        status = xsmi_fail_memory(err, count * sizeof *pieces + ranks * sizeof *loads, "the work of the ranks");
+        status = xsmi_fail_memory(err, count * sizeof *pieces + ranks * sizeof *loads, "the work of the processes");
     } else {
         for (size_t i = 0; i < count; i++) {
             pieces[i] = (piece){work[i], i};
@@ -94,7 +94,7 @@ typedef struct sharing {
     size_t *order;      /* [count] the arrays by their owners */
     cursor *cursors;    /* [ranks] */
     size_t *sizes;      /* [ranks] bytes of a round */
-    size_t most, round; /* bytes that one process sends in a round at most; that all send */
+    size_t most, round; /* bytes that one process sends in a round at most; bytes that all send */
     unsigned char *mine, *all;
 } sharing;
 
@@ -120,7 +120,7 @@ static void plan(sharing *s, uint32_t ranks)
     }
     s->most = (size_t)XSMI_MIN(largest, XSMI_MAX(ROUND_BYTES / ranks, LEAST_BYTES));
     s->round = 0;
-    for (uint32_t r = ranks; r-- > 0;) { /* filling has moved each beginning to the next one's */
+    for (uint32_t r = ranks; r-- > 0;) { /* filling has moved each beginning to that of the next process */
         s->cursors[r].at = r > 0 ? s->cursors[r - 1].at : 0;
         s->round += (size_t)XSMI_MIN(s->cursors[r].left, s->most);
     }
@@ -133,12 +133,12 @@ static xsm_status start(sharing *s, xsm_context *ctx, xsm_error *err)
     s->cursors = xsmi_allocate(ctx, ranks, sizeof *s->cursors);
     s->sizes = xsmi_allocate(ctx, ranks, sizeof *s->sizes);
     if (!s->order || !s->cursors || !s->sizes) {
-        return xsmi_fail_memory(err, s->count * sizeof *s->order, "what the ranks exchange");
+        return xsmi_fail_memory(err, s->count * sizeof *s->order, "what the processes exchange");
     }
     plan(s, ranks);
     s->mine = xsmi_allocate(ctx, s->most, 1);
     s->all = xsmi_allocate(ctx, s->round, 1);
-    return s->mine && s->all ? XSM_OK : xsmi_fail_memory(err, s->most + s->round, "what the ranks exchange");
+    return s->mine && s->all ? XSM_OK : xsmi_fail_memory(err, s->most + s->round, "what the processes exchange");
 }
 
 /* Copies the next bytes of a process's arrays to a buffer, or from it. */

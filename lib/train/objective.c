@@ -355,7 +355,7 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
         }
     }
     if (status != XSM_OK) {
-        if (status != XSM_CANCELLED) { /* a runner that failed midway has left sums */
+        if (status != XSM_CANCELLED) { /* a runner that failed midway has left sums that are not zero */
             memset(o->sums, 0, o->runs * o->rows * o->stride * sizeof *o->sums);
         }
         return status;

@@ -61,7 +61,7 @@ xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err)
     xsmi_arena counted = {NULL, 0};
     divide(t, &counted);
     if (counted.used == SIZE_MAX || !xsmi_reserve(t->context, &t->memory, &t->bytes, counted.used, 1)) {
-        return xsmi_fail_memory(err, counted.used, "steps over ranks");
+        return xsmi_fail_memory(err, counted.used, "steps of several processes");
     }
     xsmi_arena arena = {t->memory, 0};
     divide(t, &arena);
@@ -75,7 +75,7 @@ xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer
 {
     xsmi_rank_steps *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
     if (!t) {
-        return xsmi_fail_memory(err, sizeof *t, "steps over ranks");
+        return xsmi_fail_memory(err, sizeof *t, "steps of several processes");
     }
     t->context = xsmi_context_retain(ctx);
     t->estimator = e;

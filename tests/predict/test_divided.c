@@ -379,7 +379,7 @@ TEST(test_failures)
 /* Each refusal is with XSM_ERROR_UNSUPPORTED, and names the ranks. */
 #define REFUSES(call)                                                                                                  \
     do {                                                                                                               \
-        if ((call) != XSM_ERROR_UNSUPPORTED || !strstr(r->err.message, "2 ranks")) {                                   \
+        if ((call) != XSM_ERROR_UNSUPPORTED || !strstr(r->err.message, "2 processes")) {                               \
             r->err.status = XSM_ERROR_INTERNAL;                                                                        \
             snprintf(r->err.message, sizeof r->err.message, "not refused: %s", #call);                                 \
             return XSM_ERROR_INTERNAL;                                                                                 \

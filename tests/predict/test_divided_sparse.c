@@ -251,7 +251,7 @@ TEST(test_bits)
 /* Each refusal is with XSM_ERROR_UNSUPPORTED, and names the ranks. */
 #define REFUSES(call)                                                                                                  \
     do {                                                                                                               \
-        if ((call) != XSM_ERROR_UNSUPPORTED || !strstr(r->err.message, "2 ranks")) {                                   \
+        if ((call) != XSM_ERROR_UNSUPPORTED || !strstr(r->err.message, "2 processes")) {                               \
             return xsmi_fail(&r->err, XSM_ERROR_INTERNAL, "not refused: %s", #call);                                   \
         }                                                                                                              \
     } while (0)
