@@ -226,7 +226,7 @@ static xsm_status run(back_pass *b, xsmi_outcome *outcome, xsm_error *err)
     status = status == XSM_OK ? xsmi_run(ctx, run_node, b, b->jobs * b->nodes.own, err) : status;
     XSMI_TRY(xsmi_together(m, status, err));
     XSMI_TRY(xsmi_together_blocks(m, b->mine, b->all, b->sizes, err));
-    XSMI_TRY(xsmi_together(m, xsmi_run(ctx, run_join, b, b->jobs, err), err));
+    xsmi_run_surely(ctx, run_join, b, b->jobs);
     for (size_t i = 0; i < b->jobs; i++) {
         xsmi_outcome_join(outcome, &g->work.outcomes[i]);
     }

@@ -247,8 +247,8 @@ static xsm_status join_outcomes(const sum_pass *s, size_t chunks, xsmi_outcome *
     return XSM_OK;
 }
 
-/* Runs the stages; each computes and exchanges what the next one needs. A stage that fails on one process ends the pass
- * on all. */
+/* Runs the stages; each computes and exchanges what the next one needs. The processes agree before the first exchange;
+ * later stages cannot fail in one process alone: they run surely. */
 static xsm_status run_stages(sum_pass *s, xsmi_outcome *outcome, xsm_error *err)
 {
     const xsmi_pass *p = s->pass;
@@ -262,10 +262,10 @@ static xsm_status run_stages(sum_pass *s, xsmi_outcome *outcome, xsm_error *err)
     status = status == XSM_OK ? xsmi_run(ctx, run_most, s, chunks, err) : status;
     XSMI_TRY(xsmi_together(m, status, err));
     XSMI_TRY(xsmi_together_largest(m, s->values, s->limits + s->labels, err));
-    XSMI_TRY(xsmi_together(m, xsmi_run(ctx, run_sums, s, chunks, err), err));
+    xsmi_run_surely(ctx, run_sums, s, chunks);
     XSMI_TRY(xsmi_together_blocks(m, s->sent, s->all, s->sizes, err));
     add_runs(s);
-    XSMI_TRY(xsmi_together(m, xsmi_run(ctx, run_gradient, s, chunks, err), err));
+    xsmi_run_surely(ctx, run_gradient, s, chunks);
     return join_outcomes(s, chunks, outcome, err);
 }
 

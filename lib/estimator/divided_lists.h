@@ -25,7 +25,7 @@ static inline bool xsmi_divided_has_sums(const xsm_estimator *e, const xsm_model
     return xsmi_model_is_divided(m) && e->exact && e->ops.class_sums;
 }
 /* Computes such a batch, for a reserved gradient. A process sends 4 bytes for each row's largest value and each label,
- * 8 or 4 for each sum of each run of its classes, and 36 bytes. (divided_exact.c) */
+ * 8 or 4 for each sum of each run of its classes, and 28 bytes. (divided_exact.c) */
 xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Computes the gradient of the rows of a batch where every class has a coefficient, once the coefficients are there and
  * finite. A process sends 4 bytes for each example, feature and node of its classes. Does nothing for a pass without

@@ -54,8 +54,10 @@ xsm_status xsmi_together_end_step(xsm_model *m, bool alone, xsm_status status, x
     }
     float apart = m->apart || (alone && xsmi_met(group) && !xsmi_agreed(group));
     status = xsmi_agree_once(group, status, err);
-    m->apart = xsmi_exchange_max(group, &apart, 1, NULL) != XSM_OK || apart > 0;
-    return status;
+    const bool lost = status == XSM_ERROR_COMM;
+    const xsm_status told = xsmi_exchange_max(group, &apart, 1, lost ? NULL : err);
+    m->apart = told != XSM_OK || apart > 0;
+    return told == XSM_OK || lost ? status : told;
 }
 
 /* -- what all processes have --------------------------------------------------------------------------------------- */
