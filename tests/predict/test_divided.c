@@ -65,7 +65,7 @@ typedef struct results {
 typedef struct work {
     const xsm_dataset *one, *several; /* rows with one label, and with up to three */
     uint32_t rows;                    /* to evaluate and to predict */
-    char model[256], saved[256], nodes[256];
+    char model[256], saved[256], nodes[256], sparse[256];
     results *of; /* [ranks] */
     int32_t layout;
 } work;
@@ -234,6 +234,63 @@ TEST(test_bits)
     try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR, false);
     try_bits(false, false, XSM_LAYOUT_CLASS_MAJOR, true);
     try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR, true);
+}
+
+/* -- sparse weights ------------------------------------------------------------------------------------------------ */
+
+/* Every process has them whole, and process 0 saves them; also of fewer classes than could be divided. */
+enum { FEW = 50 };
+
+typedef struct pruned {
+    const xsm_dataset *rows;
+    char sparse[256], saved[256];
+    double made[TEST_RANKS][2]; /* log-loss and error */
+} pruned;
+
+static xsm_status use_pruned(test_rank *r)
+{
+    pruned *w = r->user;
+    xsm_model *m = NULL, *narrow = NULL;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_convert_options type = XSM_CONVERT_OPTIONS_INIT;
+    type.dtype = XSM_DTYPE_INT8;
+    XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, &m, &r->err));
+    xsm_status status = xsm_evaluate(NULL, m, w->rows, NULL, &metrics, &r->err);
+    w->made[r->rank][0] = metrics.log_loss;
+    w->made[r->rank][1] = metrics.error;
+    status = status == XSM_OK ? xsm_model_convert(m, &type, &narrow, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(narrow, w->saved, &r->err) : status;
+    xsm_model_free(narrow);
+    xsm_model_free(m);
+    return status;
+}
+
+/* Weights above a number; at most three for each class. */
+static void save_pruned(const test_problem *p, const char *path)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
+    options.below = 0.5;
+    options.keep = 3;
+    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6), *sparse = NULL;
+    assert_ok(xsm_model_prune(m, &options, &sparse, &err), err);
+    assert_ok(xsm_model_save(sparse, path, &err), err);
+    xsm_model_free(sparse);
+    xsm_model_free(m);
+}
+
+TEST(test_sparse)
+{
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(ROWS, FEATURES, sparse ? CLASSES : FEW, sparse, 5);
+        pruned w = {.rows = p.data};
+        snprintf(w.sparse, sizeof w.sparse, "%s", test_path("sparse"));
+        snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
+        save_pruned(&p, w.sparse);
+        const test_made made = {w.saved, w.made, sizeof *w.made};
+        test_same_on_ranks(use_pruned, &w, &made, 4, "sparse weights");
+        test_problem_free(&p);
+    }
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -461,6 +518,18 @@ static xsm_status refuse_nodes(test_rank *r, xsm_model *m)
     return XSM_OK;
 }
 
+/* Pruning divided weights, and making sparse ones dense. */
+static xsm_status refuse_sparse(test_rank *r, xsm_model *m)
+{
+    const work *w = r->user;
+    xsm_model *loaded = NULL;
+    REFUSES(xsm_model_prune(m, NULL, &loaded, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, &loaded, &r->err));
+    REFUSES(xsm_model_set_layout(loaded, XSM_LAYOUT_CLASS_MAJOR, &r->err));
+    xsm_model_free(loaded);
+    return XSM_OK;
+}
+
 static xsm_status refuse_all(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
@@ -474,6 +543,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     XSMI_TRY(refuse_choices(r, m));
     XSMI_TRY(refuse_passes(r, m));
     XSMI_TRY(refuse_nodes(r, m));
+    XSMI_TRY(refuse_sparse(r, m));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
@@ -541,6 +611,8 @@ TEST(test_refusals)
     snprintf(w.model, sizeof w.model, "%s", test_path("tied"));
     save_tied(w.model);
     snprintf(w.nodes, sizeof w.nodes, "%s", test_path("nodes"));
+    snprintf(w.sparse, sizeof w.sparse, "%s", test_path("sparse"));
+    save_pruned(&p, w.sparse);
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
     test_correct(m, &p, XSM_CORRECTION_HIERARCHY);
