@@ -18,6 +18,7 @@
 
 #include "base/activity.h"
 
+#define XSM_EXPERIMENTAL
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
 #include <xsoftmax/draw.h>
@@ -26,7 +27,7 @@
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/buffer.h>
-#include <xsoftmax/pairs.h>
+#include <xsoftmax/experimental.h>
 #include <xsoftmax/stored_weights.h>
 
 enum {
@@ -144,13 +145,13 @@ static xsm_status write_cache(void)
 
 static xsm_status save(void)
 {
-    return xsm_model_save(model, out_path, &err);
+    return xsm_model_save(model, out_path, NULL, &err);
 }
 
 static xsm_status load(void)
 {
     xsm_model *m = NULL;
-    xsm_status status = xsm_model_load(ctx, model_path, NULL, &m, &err);
+    xsm_status status = xsm_model_load(ctx, model_path, NULL, NULL, &m, &err);
     xsm_model_free(m);
     return status;
 }
@@ -161,7 +162,7 @@ static xsm_status save_to_buffer(void)
     xsm_storage storage = XSM_STORAGE_INIT;
     need(xsm_buffer_new(ctx, &buffer, &err));
     need(xsm_buffer_get_storage(buffer, &storage, &err));
-    const xsm_status status = xsm_model_save_to(model, &storage, &err);
+    const xsm_status status = xsm_model_save(model, NULL, &storage, &err);
     returned = now();
     xsm_buffer_free(buffer);
     return status;
@@ -172,7 +173,7 @@ static xsm_status load_copy(void)
     xsm_model *m = NULL;
     xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
     options.copy = 1;
-    const xsm_status status = xsm_model_load(ctx, model_path, &options, &m, &err);
+    const xsm_status status = xsm_model_load(ctx, model_path, NULL, &options, &m, &err);
     returned = now();
     xsm_model_free(m);
     return status;
@@ -694,7 +695,7 @@ static void prepare(void)
     need(rename(out_path, text_path) == 0 ? XSM_OK : XSM_ERROR_IO);
     need(write_cache());
     need(rename(out_path, cache_path) == 0 ? XSM_OK : XSM_ERROR_IO);
-    need(xsm_model_save(model, model_path, &err));
+    need(xsm_model_save(model, model_path, NULL, &err));
     const xsm_class_map map = class_map(classes);
     need(xsm_model_set_class_map(model, &map, &err));
     need(xsm_word_model_write(model, word_path, &err));
@@ -710,7 +711,7 @@ static const struct long_call {
     {"xsm_dataset_write, cache", write_cache},
     {"xsm_model_save", save},
     {"xsm_model_load", load},
-    {"xsm_model_save_to, a buffer", save_to_buffer},
+    {"xsm_model_save, a buffer", save_to_buffer},
     {"xsm_model_load, a copy", load_copy},
     {"xsm_model_convert, int8", convert},
     {"xsm_model_prune, keep", prune},

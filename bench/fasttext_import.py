@@ -35,7 +35,7 @@ def lines_of(path, most=None):
 
 
 def compare(xsoftmax, name, model):
-    run(xsoftmax, "import", model, "ours")
+    run(xsoftmax, "import", "--model", model, "--output", "ours")
     theirs, their_seconds = run("fasttext", "predict-prob", model, "test.txt", "-1")
     ours, own_seconds = run(xsoftmax, "predict", "--model", "ours", "--data", "test.txt", "--format", "text", "--top", "65536",
                             "--threads", "1", "--probabilities")

@@ -54,9 +54,9 @@ static xsm_model *make_model(uint32_t classes, uint32_t features, const char *pa
             p.weight[k * p.class_step + j] = centre[j] + (float)(0.5 * (uniform(&state) - 0.5));
         }
     }
-    check(xsm_model_save(model, path, &err), &err);
+    check(xsm_model_save(model, path, NULL, &err), &err);
     xsm_model_free(model);
-    check(xsm_model_load(NULL, path, NULL, &mapped, &err), &err);
+    check(xsm_model_load(NULL, path, NULL, NULL, &mapped, &err), &err);
     free(centres);
     return mapped;
 }

@@ -13,6 +13,8 @@
  *
  * bench/search.sh runs both, the second also on weights that were trained on real sets.
  */
+#include "index/index.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,13 +106,13 @@ static int recall_of_files(xsm_context *context, const char *rows_path, const ch
     printf("%u rows of %lu numbers, %zu queries, %u rows (K/20) probed; recall", k, width, query_floats / width, probe);
     for (size_t i = 0; i < sizeof tops / sizeof tops[0]; i++) {
         double recall;
-        check(xsm_index_recall(index,
-                               &(xsm_index_search){.size = sizeof(xsm_index_search),
-                                                   .queries = queries,
-                                                   .stride = width,
-                                                   .count = query_floats / width,
-                                                   .top = tops[i]},
-                               &recall, &err),
+        check(xsmi_index_recall(index,
+                                &(xsm_index_search){.size = sizeof(xsm_index_search),
+                                                    .queries = queries,
+                                                    .stride = width,
+                                                    .count = query_floats / width,
+                                                    .top = tops[i]},
+                                &recall, &err),
               &err);
         printf("%s@%u %.4f", i ? ", " : " ", tops[i], recall);
     }
@@ -130,10 +132,10 @@ static double load_again(xsm_context *context, const xsm_index *index, const xsm
     xsm_index *loaded = NULL;
     check(xsm_buffer_new(context, &buffer, &err), &err);
     check(xsm_buffer_get_storage(buffer, &storage, &err), &err);
-    check(xsm_index_save_to(index, &storage, &err), &err);
+    check(xsm_index_save(index, NULL, &storage, &err), &err);
     check(xsm_buffer_get_storage(buffer, &storage, &err), &err);
     const double start = now();
-    check(xsm_index_load_rows_from(context, &storage, NULL, rows, &loaded, &err), &err);
+    check(xsm_index_load_rows(context, NULL, &storage, NULL, rows, &loaded, &err), &err);
     const double seconds = now() - start;
     xsm_index_free(loaded);
     xsm_buffer_free(buffer);
@@ -180,13 +182,13 @@ static int cost_against_k(xsm_context *context, double largest)
                 best[i] = time < best[i] ? time : best[i];
             }
         }
-        check(xsm_index_recall(index[1],
-                               &(xsm_index_search){.size = sizeof(xsm_index_search),
-                                                   .queries = queries,
-                                                   .stride = WIDTH,
-                                                   .count = QUERIES,
-                                                   .top = TOP},
-                               &recall, &err),
+        check(xsmi_index_recall(index[1],
+                                &(xsm_index_search){.size = sizeof(xsm_index_search),
+                                                    .queries = queries,
+                                                    .stride = WIDTH,
+                                                    .count = QUERIES,
+                                                    .top = TOP},
+                                &recall, &err),
               &err);
         printf("%10u %12.2f %12.2f %8.1f %12.0f %9.4f %10.3f %10.4f %14.4f\n", k, 1e6 * best[0], 1e6 * best[1],
                best[0] / best[1], (double)search.probed / QUERIES, recall, built, loaded, 1e6 * best[1] / sqrt(size));

@@ -82,8 +82,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_shortlist MODEL TREE DATA\n");
         return 2;
     }
-    check(xsm_model_load(NULL, argv[1], NULL, &m, &err));
-    check(xsm_model_load(NULL, argv[2], NULL, &tree, &err));
+    check(xsm_model_load(NULL, argv[1], NULL, NULL, &m, &err));
+    check(xsm_model_load(NULL, argv[2], NULL, NULL, &tree, &err));
     check(xsm_model_get_class_map(m, &map, &err));
     read.classes = &map;
     read.labels = XSM_KEEP_LABELS_FIRST;

@@ -67,8 +67,8 @@ static xsm_model *mapped(xsm_context *ctx, xsm_model *m)
     xsm_model *loaded = NULL;
     char path[64];
     snprintf(path, sizeof path, "/tmp/bench_small.%ld", (long)getpid());
-    bench_check(xsm_model_save(m, path, &err), &err);
-    bench_check(xsm_model_load(ctx, path, NULL, &loaded, &err), &err);
+    bench_check(xsm_model_save(m, path, NULL, &err), &err);
+    bench_check(xsm_model_load(ctx, path, NULL, NULL, &loaded, &err), &err);
     unlink(path);
     xsm_model_free(m);
     return loaded;
@@ -138,7 +138,7 @@ static int measure_models(const char *data, char **paths, int count, uint32_t ro
     bench_check(xsm_dataset_read(ctx, data, NULL, &rows, &err), &err);
     bench_check(xsm_dataset_get_info(rows, &info, &err), &err);
     for (int m = 0; m < count; m++) {
-        bench_check(xsm_model_load(ctx, paths[m], NULL, &model[m], &err), &err);
+        bench_check(xsm_model_load(ctx, paths[m], NULL, NULL, &model[m], &err), &err);
         bench_check(xsm_predictor_new(model[m], NULL, &predictor[m], &err), &err);
     }
     for (uint32_t r = 0; r < rounds + 1; r++) { /* the first round does not count */

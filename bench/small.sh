@@ -55,7 +55,7 @@ measure() {
     "$build/examples/xsoftmax" train --data "$train" --model "$work/model" --seed 1 --threads 1 "$@" >"$work/said" 2>&1 ||
         fail "$(cat "$work/said")"
     for type in bfloat16 int8; do
-        "$build/examples/xsoftmax" convert-model "$work/model" "$work/$type" --type "$type" \
+        "$build/examples/xsoftmax" convert-model --model "$work/model" --output "$work/$type" --type "$type" \
             --test "$data/$set_name/${set_name}_test.txt.gz" --threads 1 >"$work/said" 2>&1 || fail "$(cat "$work/said")"
         printf '| %s | %s | %s | %s | %s |\n' "$set_name" "$type" "$(after P@1)" "$(after P@5)" \
             "$(awk "BEGIN { printf \"%.2f\", $(wc -c <"$work/$type") / $(wc -c <"$work/model") }")"

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     wanted.classes = best;
     wanted.probabilities = probabilities;
     check(xsm_predictor_run(predictor, &wanted, &err), &err, group.rank);
-    check(xsm_model_save(model, file, &err), &err, group.rank);
+    check(xsm_model_save(model, file, NULL, &err), &err, group.rank);
     if (group.rank == 0) {
         printf("log-loss %.9g, error %.4g; the first row's best classes:", metrics.log_loss, metrics.error);
         for (int i = 0; i < TOP; i++) {

@@ -90,8 +90,8 @@ def main():
                 print(f"row {row}: " + ", ".join(f"class {k} ({p:.3f})" for k, p in found))
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "my.model")
-                xsm.model_save(model, path)
-                with xsm.make("model_load", None, path, None) as loaded:
+                xsm.model_save(model, path, None)
+                with xsm.make("model_load", None, path, None, None) as loaded:
                     same = predict(xsm, loaded, rows, 0, len(best)) == best
                 print("saved and loaded: " + ("the same predictions" if same else "OTHER predictions"))
     return 0 if same else 1

@@ -322,8 +322,8 @@ static double save_and_test(const network *n, xsm_model *model, const char *path
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *loaded;
     put_into_model(n, model);
-    check(xsm_model_save(model, path, &err), &err);
-    check(xsm_model_load(NULL, path, NULL, &loaded, &err), &err);
+    check(xsm_model_save(model, path, NULL, &err), &err);
+    check(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), &err);
     network *again = get_from_model(loaded, n->features);
     const double reached = accuracy(again, loaded, data);
     free_network(again);

@@ -182,8 +182,8 @@ int main(int argc, char **argv)
     }
 
     xsm_model *loaded;
-    check(xsm_model_save(best, path, &err), &err);
-    check(xsm_model_load(context, path, NULL, &loaded, &err), &err);
+    check(xsm_model_save(best, path, NULL, &err), &err);
+    check(xsm_model_load(context, path, NULL, NULL, &loaded, &err), &err);
     uint32_t *before = predict(best, test_rows, TEST_ROWS), *after = predict(loaded, test_rows, TEST_ROWS);
     int same = memcmp(before, after, sizeof *before * TEST_ROWS) == 0;
     printf("\nThe best model was saved to %s and loaded again: %s.\n", path,

@@ -60,8 +60,8 @@ word_set *word_set_load(const char *path)
     set->parameters = (xsm_parameters)XSM_PARAMETERS_INIT;
     size_t length = strlen(path);
     bool text = length > 4 && strcmp(path + length - 4, ".vec") == 0;
-    xsm_status status =
-        text ? xsm_word_model_read(NULL, path, &set->model, &err) : xsm_model_load(NULL, path, NULL, &set->model, &err);
+    xsm_status status = text ? xsm_word_model_read(NULL, path, &set->model, &err)
+                             : xsm_model_load(NULL, path, NULL, NULL, &set->model, &err);
     if (status == XSM_OK) {
         status = xsm_model_get_parameters(set->model, &set->parameters, &err);
     }

@@ -232,7 +232,7 @@ static xsm_status save(const xsm_model *model, const char *path, xsm_error *err)
     if (!path) {
         return XSM_OK;
     }
-    return is_text(path) ? xsm_word_model_write(model, path, err) : xsm_model_save(model, path, err);
+    return is_text(path) ? xsm_word_model_write(model, path, err) : xsm_model_save(model, path, NULL, err);
 }
 
 static int train(const settings *s)
@@ -284,7 +284,7 @@ static int train(const settings *s)
     }
     xsm_model_info about = XSM_MODEL_INFO_INIT;
     status = status == XSM_OK ? xsm_model_get_info(output, &about, &err) : status;
-    if (status == XSM_OK && s->fit && strcmp(about.correction, "hierarchy") == 0) {
+    if (status == XSM_OK && s->fit && about.correction == XSM_CORRECTION_HIERARCHY) {
         snprintf(err.message, sizeof err.message, "--fit goes with vectors of words, and %s trains those of a tree",
                  s->estimator);
         status = XSM_ERROR_UNSUPPORTED;

@@ -31,6 +31,7 @@
 
 #ifdef XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
+#include <xsoftmax/experimental.h>
 #include <xsoftmax/tune.h>
 #endif
 

@@ -71,7 +71,6 @@
 #include <xsoftmax/encoder.h>
 #include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/search.h>
 #include <xsoftmax/buffer.h>
 #include <xsoftmax/tensors.h>
@@ -401,8 +400,6 @@ XSOFTMAX_INITIAL(xsm_class_metrics, XSM_CLASS_METRICS_INIT);
 XSOFTMAX_INITIAL(xsm_calibration, XSM_CALIBRATION_INIT);
 XSOFTMAX_INITIAL(xsm_calibrate_options, XSM_CALIBRATE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_calibrate_result, XSM_CALIBRATE_RESULT_INIT);
-XSOFTMAX_INITIAL(xsm_ranks_options, XSM_RANKS_OPTIONS_INIT);
-XSOFTMAX_INITIAL(xsm_ranks, XSM_RANKS_INIT);
 XSOFTMAX_INITIAL(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_fit_result, XSM_FIT_RESULT_INIT);
 XSOFTMAX_INITIAL(xsm_label_tree_options, XSM_LABEL_TREE_OPTIONS_INIT);
@@ -1405,20 +1402,20 @@ class model : public handle<xsm_model, xsm_model_free>
                                     const xsm_load_options &options = init<xsm_load_options>())
     {
         return detail::make<How, model>([&](xsm_model **out, xsm_error *err) {
-            return xsm_model_load(in.get(), path.c_str(), &options, out, err);
+            return xsm_model_load(in.get(), path.c_str(), nullptr, &options, out, err);
         });
     }
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save(get(), path.c_str(), err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save(get(), path.c_str(), nullptr, err); });
     }
-    /** As load(), from a storage, whose bytes the model uses in place: see xsm_storage::bytes. (buffer.h) */
+    /** From a storage, whose bytes the model uses in place: see xsm_storage::bytes. (storage.h) */
     template <class How = throwing>
-    static outcome<How, model> load_from(const context &in, const xsm_storage &from,
+    static outcome<How, model> load(const context &in, const xsm_storage &from,
                                          const xsm_load_options &options = init<xsm_load_options>())
     {
         return detail::make<How, model>(
-            [&](xsm_model **out, xsm_error *err) { return xsm_model_load_from(in.get(), &from, &options, out, err); });
+            [&](xsm_model **out, xsm_error *err) { return xsm_model_load(in.get(), nullptr, &from, &options, out, err); });
     }
     /** A model over the bytes of an owner, which is not empty: the model keeps it until the last reference to it is
      *  given up, or before that, once a function has copied the weights to change them. The bytes must not change. The
@@ -1436,14 +1433,14 @@ class model : public handle<xsm_model, xsm_model_free>
             auto from = storage_of(bytes, name.c_str());
             return detail::keep_owner(
                 std::move(owner), from,
-                [&](const xsm_storage *given) { return xsm_model_load_from(in.get(), given, &options, out, err); },
+                [&](const xsm_storage *given) { return xsm_model_load(in.get(), nullptr, given, &options, out, err); },
                 err);
         });
     }
-    /** As save(), to a storage, such as that of a buffer. (buffer.h) */
-    template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
+    /** To a storage, such as that of a buffer. (storage.h) */
+    template <class How = throwing> outcome<How, void> save(const xsm_storage &to) const
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save_to(get(), &to, err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save(get(), nullptr, &to, err); });
     }
     /** Puts a tensor of the host into the model. (tensors.h) */
     template <class How = throwing> outcome<How, void> set_tensor(const xsm_tensor &tensor)
@@ -1640,10 +1637,6 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::about<xsm_model_info>(xsm_model_get_info, get()).geometry;
     }
-    template <class How = throwing> outcome<How, void> set_geometry(std::int32_t geometry)
-    {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_geometry(get(), geometry, err); });
-    }
     /** How scores become probabilities, an XSM_LINK_* value. */
     std::int32_t link() const noexcept
     {
@@ -1663,15 +1656,8 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_grow(get(), features, &classes, err); });
     }
-    /** Adds numbers for pairs of a feature and a class, counted in the training rows, to the scores. (pairs.h) */
-    template <class How = throwing> outcome<How, void> add_pairs(const dataset &train, double strength)
-    {
-        return detail::invoke<How>(
-            [&](xsm_error *err) { return xsm_model_add_pairs(get(), train.get(), strength, err); });
-    }
-    /** What is added to the scores of the weights: "none", "pairs" and others, static; the number of the same is
-     *  xsm_model_info::correction_kind. */
-    const char *correction() const noexcept
+    /** What is added to the scores of the weights, an XSM_CORRECTION_* value. */
+    std::int32_t correction() const noexcept
     {
         return detail::about<xsm_model_info>(xsm_model_get_info, get()).correction;
     }
@@ -1783,24 +1769,24 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     static outcome<How, sampler> load(const context &in, cstring path, const xsm_sampler_ops *ops = nullptr)
     {
         return detail::make<How, sampler>(
-            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), path.c_str(), ops, out, err); });
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), path.c_str(), nullptr, ops, out, err); });
     }
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), path.c_str(), err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), path.c_str(), nullptr, err); });
     }
-    /** As load(), from a storage. (buffer.h) */
+    /** From a storage. (storage.h) */
     template <class How = throwing>
-    static outcome<How, sampler> load_from(const context &in, const xsm_storage &from,
+    static outcome<How, sampler> load(const context &in, const xsm_storage &from,
                                            const xsm_sampler_ops *ops = nullptr)
     {
         return detail::make<How, sampler>(
-            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load_from(in.get(), &from, ops, out, err); });
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), nullptr, &from, ops, out, err); });
     }
-    /** As save(), to a storage. (buffer.h) */
-    template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
+    /** To a storage. (storage.h) */
+    template <class How = throwing> outcome<How, void> save(const xsm_storage &to) const
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save_to(get(), &to, err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), nullptr, &to, err); });
     }
     template <class How = throwing> outcome<How, xsm_sampler_info> info() const
     {
@@ -1877,27 +1863,27 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
                                     const xsm_index_ops *ops = nullptr)
     {
         return detail::make<How, index>([&](xsm_index **out, xsm_error *err) {
-            return xsm_index_load(in.get(), path.c_str(), ops, of.get(), out, err);
+            return xsm_index_load(in.get(), path.c_str(), nullptr, ops, of.get(), out, err);
         });
     }
     /** Saves it in a file. (search.h) */
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save(get(), path.c_str(), err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save(get(), path.c_str(), nullptr, err); });
     }
-    /** As load(), from a storage. (buffer.h) */
+    /** From a storage. (storage.h) */
     template <class How = throwing>
-    static outcome<How, index> load_from(const context &in, const xsm_storage &from, const model &of,
+    static outcome<How, index> load(const context &in, const xsm_storage &from, const model &of,
                                          const xsm_index_ops *ops = nullptr)
     {
         return detail::make<How, index>([&](xsm_index **out, xsm_error *err) {
-            return xsm_index_load_from(in.get(), &from, ops, of.get(), out, err);
+            return xsm_index_load(in.get(), nullptr, &from, ops, of.get(), out, err);
         });
     }
-    /** As save(), to a storage. (buffer.h) */
-    template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
+    /** To a storage. (storage.h) */
+    template <class How = throwing> outcome<How, void> save(const xsm_storage &to) const
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save_to(get(), &to, err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save(get(), nullptr, &to, err); });
     }
     template <class How = throwing> outcome<How, void> update(span<const std::uint32_t> changed)
     {
@@ -2086,21 +2072,21 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     }
     template <class How = throwing> outcome<How, void> checkpoint(cstring path)
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint(get(), path.c_str(), err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint(get(), path.c_str(), nullptr, err); });
     }
     template <class How = throwing> outcome<How, void> resume(cstring path)
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), nullptr, err); });
     }
-    /** As checkpoint(), to a storage. (buffer.h) */
-    template <class How = throwing> outcome<How, void> checkpoint_to(const xsm_storage &to)
+    /** To a storage. (storage.h) */
+    template <class How = throwing> outcome<How, void> checkpoint(const xsm_storage &to)
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint_to(get(), &to, err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint(get(), nullptr, &to, err); });
     }
-    /** As resume(), from a storage. (buffer.h) */
-    template <class How = throwing> outcome<How, void> resume_from(const xsm_storage &from)
+    /** From a storage. (storage.h) */
+    template <class How = throwing> outcome<How, void> resume(const xsm_storage &from)
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume_from(get(), &from, err); });
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), nullptr, &from, err); });
     }
     template <class How = throwing> outcome<How, xsm_progress> progress() const
     {
@@ -2486,39 +2472,6 @@ outcome<How, search_evaluation> evaluate_search(const context &in, const model &
     return evaluate_search<How>(in, of, rows, top, options);
 }
 
-/** Result of evaluate_ranks(): the measures without the array, and the array if it was asked for. */
-struct ranking {
-    xsm_ranks measures = XSM_RANKS_INIT; /**< Its array is not set. */
-    std::vector<double> hits;            /**< [top] hits[k-1]: Hits at k. */
-};
-
-/** Ranks the labels of rows among the classes that are not known to be right; with `top` above 0 also Hits at 1 to
- *  `top`. `known` are datasets whose labels are right, too, for rows with the same features; none may be nullptr. */
-template <class How = throwing>
-outcome<How, ranking> evaluate_ranks(const context &in, const model &of, const dataset &rows, std::uint32_t top = 0,
-                                     span<const dataset *const> known = {})
-{
-    return detail::fill<How>(ranking(), [&](ranking *out, xsm_error *err) {
-        auto options = init<xsm_ranks_options>();
-        auto ranks = init<xsm_ranks>();
-        std::vector<const xsm_dataset *> datasets;
-        for (const dataset *each : known) {
-            datasets.push_back(each->get());
-        }
-        options.known = datasets.data();
-        options.known_count = datasets.size();
-        out->hits.resize(top);
-        if (top) {
-            ranks.top = top;
-            ranks.hits = out->hits.data();
-        }
-        const xsm_status status = xsm_evaluate_ranks(in.get(), of.get(), rows.get(), &options, &ranks, err);
-        out->measures = ranks;
-        out->measures.hits = nullptr;
-        return status;
-    });
-}
-
 /** Result of fit_label_tree(): the model, and what was done. */
 struct label_tree {
     xsoftmax::model model;                                     /**< The model. */
@@ -2536,12 +2489,6 @@ outcome<How, label_tree> fit_label_tree(const context &in, const dataset &train,
         out->model = xsoftmax::model(made);
         return status;
     });
-}
-/** Sets an option of a label tree by its name, from text. */
-template <class How = throwing> outcome<How, void> set(xsm_label_tree_options &options, cstring option, cstring value)
-{
-    return detail::invoke<How>(
-        [&](xsm_error *err) { return xsm_label_tree_set(&options, option.c_str(), value.c_str(), err); });
 }
 
 /** Result of train(): the model, and what was done. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the fuzz targets of tests/fuzz/, so many seconds each. On a fresh Debian it first installs what is missing.
 #
-#   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset found text vectors model models cache saved restore index checkpoint
+#   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset found text vectors fasttext model models cache saved restore index checkpoint
 #                                             requests arguments
 #   sh tests/fuzz.sh --build [TARGET...]      builds them, and runs none
 #
@@ -18,7 +18,7 @@ case ${1-} in
 esac
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- dataset found text vectors model models cache saved restore index checkpoint requests arguments
+[ $# -gt 0 ] || set -- dataset found text vectors fasttext model models cache saved restore index checkpoint requests arguments
 for target in "$@"; do
     [ -d "$root/tests/fuzz/corpus/$target" ] ||
         fail "there is no target '$target'; there are $(cd "$root/tests/fuzz/corpus" && echo *)"

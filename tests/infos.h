@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/experimental.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
 

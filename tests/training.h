@@ -65,8 +65,8 @@ void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
  * XSM_CORRECTION_CLASSES) or by pairs of labels, or gives it a tree of unequal depths (XSM_CORRECTION_HIERARCHY);
  * XSM_CORRECTION_NONE: neither. */
 void test_correct(xsm_model *m, const test_problem *p, int32_t kind);
-/* Loads a model whose correction is of that kind; NULL: the file is to be refused. */
-void test_load_corrected(xsm_context *context, const char *path, const char *kind);
+/* Loads a model whose correction is an XSM_CORRECTION_* value; none: the file is to be refused. */
+void test_load_corrected(xsm_context *context, const char *path, int32_t kind);
 /* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_get_parameters()). */
 uint64_t test_hash(xsm_model *m);
 /* The same with an embedding model's vectors. */

@@ -155,8 +155,8 @@ static void print_help(const cli_command *command, const cli_flag *flags, size_t
             printf(" --%s %s", flags[i].name, flags[i].argument);
         }
     }
-    printf("%s%s", count ? " [OPTION]..." : "", command->operands ? " " : "");
-    printf("%s\n\n%s\n", command->operands ? command->operands : "", command->summary);
+    printf("%s%s", count ? " [OPTION]..." : "", command->operand ? " " : "");
+    printf("%s\n\n%s\n", command->operand ? command->operand : "", command->summary);
     if (command->details) {
         printf("\n%s\n", command->details);
     }
@@ -206,10 +206,9 @@ static int parse_flag(const cli_command *command, const cli_flag *flags, size_t 
     return unknown_flag(command, flags, flag_count, name, length);
 }
 
-int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operands,
-              size_t operand_room, int argc, char **argv)
+int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operand, int argc,
+              char **argv)
 {
-    size_t operand_count = 0;
     int code = CLI_GO_ON, only_operands = 0;
     unsigned char *given = calloc(flag_count + 1, 1);
     if (!given) {
@@ -225,11 +224,11 @@ int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_cou
             code = parse_flag(command, flags, flag_count, given, argc, argv, &i);
         } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
             code = cli_misuse("unknown option '%s'; options start with two dashes", argv[i]);
-        } else if (operand_count == operand_room) {
-            code = operand_room == 0 ? cli_misuse("'%s' is not expected; every value follows its option", argv[i])
-                                     : cli_misuse("'%s' is one operand too many", argv[i]);
+        } else if (!operand || *operand) {
+            code = operand ? cli_misuse("'%s' is one operand too many", argv[i])
+                           : cli_misuse("'%s' is not expected; every value follows its option", argv[i]);
         } else {
-            operands[operand_count++] = argv[i];
+            *operand = argv[i];
         }
     }
     for (size_t i = 0; i < flag_count && code == CLI_GO_ON; i++) {
@@ -238,5 +237,6 @@ int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_cou
         }
     }
     free(given);
-    return code == CLI_GO_ON ? cli_output_check(command, flags, flag_count, operands, operand_count) : code;
+    code = code == CLI_GO_ON ? cli_output_check(flags, flag_count) : code;
+    return code == CLI_GO_ON ? cli_output_to_pipe(flags, flag_count) : code;
 }

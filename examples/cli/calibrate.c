@@ -26,7 +26,7 @@ static int write_model(const calibration *c)
     if (!path) {
         return CLI_FAILED;
     }
-    const xsm_status status = xsm_model_save(c->model, path, &err);
+    const xsm_status status = xsm_model_save(c->model, path, NULL, &err);
     free(path);
     if (status != XSM_OK) {
         return cli_library_failed(&err);
@@ -148,7 +148,7 @@ int cli_calibrate(const cli_command *command, int argc, char **argv)
         {"threads", CLI_WHOLE, &c.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
         {"json", CLI_SWITCH, &c.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON) {
         code = calibrate(&c);
     }

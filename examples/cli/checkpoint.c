@@ -135,7 +135,7 @@ int cli_checkpoint_recall_options(const cli_run *r, const char *prefix, cli_sett
 xsm_status cli_checkpoint_resume(cli_run *r, xsm_error *err)
 {
     r->checkpoint_saved = cli_clock();
-    return r->resume_path ? xsm_trainer_resume(r->trainer, r->resume_path, err) : XSM_OK;
+    return r->resume_path ? xsm_trainer_resume(r->trainer, r->resume_path, NULL, err) : XSM_OK;
 }
 
 void cli_no_checkpoint(const char *why)
@@ -148,7 +148,7 @@ void cli_no_checkpoint(const char *why)
 static void save(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const int failed = xsm_trainer_checkpoint(r->trainer, r->checkpoint_path, &err) != XSM_OK;
+    const int failed = xsm_trainer_checkpoint(r->trainer, r->checkpoint_path, NULL, &err) != XSM_OK;
     if (failed && !r->checkpoint_failed) {
         cli_no_checkpoint(err.message);
     }

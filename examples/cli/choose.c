@@ -41,7 +41,7 @@ char *cli_choose_measured(const cli_run *r)
 static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 {
     cli_buffer eta, ridge, rows;
-    (void)user;
+    cli_train_unkept(user);
     if (strcmp(progress->estimator, cli_method_words[CLI_METHOD_LABEL_TREE]) == 0 ||
         strcmp(progress->estimator, cli_method_words[CLI_METHOD_CLASS_MEANS]) == 0) {
         cli_note("choosing: run %llu on %s rows, %s", (unsigned long long)progress->trial,
@@ -57,7 +57,9 @@ static int32_t on_progress(void *user, const xsm_choose_progress *progress)
     return cli_stop_requested();
 }
 
-/* Applies the choice as if the user had given it. */
+/* Applies the choice as if the user had given it. xsm_train() does the same to the same bytes (a test compares), and is
+ * not called: it is for one process, saves no checkpoints and goes on from none, and keeps no model when it is stopped;
+ * nor has it --geometry, --hidden, --vectors, --bias and --start. */
 static int apply_choice(cli_run *r)
 {
     cli_buffer number;
@@ -137,6 +139,7 @@ xsm_choose_options cli_choose_options(cli_run *r)
         !r->estimator && !r->warm_path && r->geometry <= XSM_GEOMETRY_LINEAR && r->bias != CLI_BIAS_ONLY;
     options.label_tree = options.class_means = !r->estimator && r->trees_open;
     options.progress = on_progress;
+    options.progress_user = r;
     return options;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define XSM_EXPERIMENTAL /* choice, tuning, processes, distances, pairs, ranks */
 #include <xsoftmax.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/filter.h>
@@ -120,17 +121,17 @@ typedef struct cli_flag {
 
 typedef struct cli_command {
     const char *name;
-    const char *operands; /* the names of operands in the usage line, OUT that of a file that is written; NULL = no
-                             operands are accepted */
-    const char *summary;  /* one line */
-    const char *details;  /* paragraphs for the help text, or NULL */
+    const char *operand; /* the name of an operand in the usage line; NULL = none is accepted */
+    const char *summary; /* one line */
+    const char *details; /* paragraphs for the help text, or NULL */
     int (*run)(const struct cli_command *command, int argc, char **argv);
 } cli_command;
 
-/* Reads argv[0..argc) into the flags' values and at most `operand_room` operands. Returns CLI_GO_ON, or an exit code if
- * help was requested and printed, or if an error was reported. */
-int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operands,
-              size_t operand_room, int argc, char **argv);
+/* Reads argv[0..argc) into the flags' values and the operand. An output of the name - becomes standard output, and what
+ * is said goes to standard error. Returns CLI_GO_ON, or an exit code if help was requested and printed, or if an error
+ * was reported. */
+int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operand, int argc,
+              char **argv);
 void cli_list_free(cli_list *list);
 
 /* Lets the model that is written take the place of the one that is read. */
@@ -727,8 +728,9 @@ char *cli_folder_of(const char *path);
 
 /* Refuses outputs among the arguments that would replace a file that is read, or that are one file. cli_parse() calls
  * it; values of flags are set. */
-int cli_output_check(const cli_command *command, const cli_flag *flags, size_t flag_count, const char *const *operands,
-                     size_t operand_count);
+int cli_output_check(const cli_flag *flags, size_t count);
+/* Replaces an output of the name - by the path of what standard output was, which is standard error from then on. */
+int cli_output_to_pipe(const cli_flag *flags, size_t count);
 /* Checks early whether an output can be written, and records it. Makes no file. */
 int cli_output_plan(int which, const char *path);
 /* Makes the temporary file, empty. Returns the name to write to, or NULL after an error message. */

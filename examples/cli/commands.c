@@ -25,19 +25,19 @@ static const cli_command commands[] = {
      "What the other format cannot hold is an error. With --to cache the result is mapped\n"
      "when it is read, and may be larger than memory, as may be what is converted.",
      cli_convert},
-    {"prune", "MODEL OUT", "Writes a linear model without its small weights.",
+    {"prune", NULL, "Writes a linear model without its small weights.",
      "What is left takes some 6 bytes a weight. Such a model predicts and is evaluated, and\n"
      "cannot be trained. With --test it says what is lost.",
      cli_prune},
-    {"convert-model", "MODEL OUT", "Writes a model with its weights in another type.",
+    {"convert-model", NULL, "Writes a model with its weights in another type.",
      "bfloat16 takes a half of float32, int8 a quarter. Such a model predicts and is evaluated,\n"
      "faster for single rows, and cannot be trained. With --test it says what is lost.",
      cli_convert_model},
-    {"import", "MODEL OUT", "Makes a model of one that fastText has trained.",
-     "MODEL is fastText's .bin or .ftz file. The model reads text as fastText does, predicts\n"
-     "the same, and goes on training (train --warm-start).",
+    {"import", NULL, "Makes a model of one that fastText has trained.",
+     "The model reads text as fastText does, predicts the same, and goes on training (train\n"
+     "--warm-start).",
      cli_import},
-    {"index", "MODEL OUT", "Builds a search index of a model's classes, and saves it.",
+    {"index", NULL, "Builds a search index of a model's classes, and saves it.",
      "predict and evaluate take it by --index-file in place of building one. It is of this\n"
      "model's weights, and refused with others.",
      cli_index_save},

@@ -118,7 +118,11 @@ static int read_rows(conversion *c)
     char *folder = NULL;
     cli_data format = c->format;
     if (to_formats[c->to] == XSM_FORMAT_CACHE && !format.spool && format.format != XSM_FORMAT_CACHE) {
-        format.spool = folder = cli_folder_of(c->output);
+        const char *temporary = getenv("TMPDIR");
+        struct stat st;
+        format.spool = folder = stat(c->output, &st) == 0 && !S_ISREG(st.st_mode) /* a pipe has no folder */
+                                    ? cli_format("%s", temporary ? temporary : "/tmp")
+                                    : cli_folder_of(c->output);
     }
     format.new_labels = c->like != NULL;
     if (c->like_model) {
@@ -278,7 +282,7 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         {"spool", CLI_TEXT, &c.format.spool, "FOLDER",
          "keep rows in temporary files there, not in memory (for caches: the output's folder)", NULL, 0, 0, 0, 0},
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     code = code == CLI_GO_ON ? check(&c) : code;
     code = code == CLI_GO_ON ? cli_context(0, &c.context) : code;
     code = code == CLI_GO_ON ? load_like(&c) : code;

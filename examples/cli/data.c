@@ -463,7 +463,7 @@ int cli_load(xsm_context *context, const char *path, xsm_model **out)
 {
     xsm_error err = XSM_ERROR_INIT;
     cli_note("reading %s ...", path);
-    xsm_status status = xsm_model_load(context, path, NULL, out, &err);
+    xsm_status status = xsm_model_load(context, path, NULL, NULL, out, &err);
     cli_note_clear();
     return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }

@@ -351,7 +351,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         {"threads", CLI_WHOLE, &e.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
         {"json", CLI_SWITCH, &e.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON && e.known_paths.count > 0 && !e.ranked) {
         code = cli_misuse("--known lists what --ranks leaves out; it needs --ranks");
     }

@@ -3,7 +3,6 @@
  * others have to say is kept. Where a rank does something alone (reads its rows, makes a file), all agree afterwards
  * whether it went well on each, so that none waits for one that has given up.
  */
-#define XSM_EXPERIMENTAL
 #include "cli.h"
 #include "same_arguments.h"
 

@@ -57,7 +57,7 @@ static int load(cli_index *x, const xsm_model *model)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_index_info info = XSM_INDEX_INFO_INIT;
-    if (xsm_index_load(x->context, x->path, NULL, model, &x->index, &err) != XSM_OK ||
+    if (xsm_index_load(x->context, x->path, NULL, NULL, model, &x->index, &err) != XSM_OK ||
         xsm_index_get_info(x->index, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
@@ -109,7 +109,7 @@ static int save(saving *s)
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (xsm_index_save(s->index.index, s->path, &err) != XSM_OK) {
+    if (xsm_index_save(s->index.index, s->path, NULL, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     printf("index      %s over %s classes, built in %s\nfile       %s\n", s->index.name,
@@ -120,21 +120,15 @@ static int save(saving *s)
 int cli_index_save(const cli_command *command, int argc, char **argv)
 {
     saving s = {.index = {.name = "spherical"}};
-    const char *paths[2] = {NULL, NULL};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
+        {"model", CLI_INPUT, &s.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
+        {"output", CLI_OUTPUT, &s.path, "FILE", "the index to write", NULL, 0, 0, 0, 1},
         CLI_INDEX_OPTIONS(s.index, "which (spherical); 'xsoftmax indexes' lists them"),
         {"threads", CLI_WHOLE, &s.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], paths, 2, argc, argv);
-    if (code == CLI_GO_ON && (!paths[0] || !paths[1])) {
-        code = cli_misuse("index needs a MODEL and the file OUT to write");
-    }
-    if (code == CLI_GO_ON) {
-        s.model_path = paths[0];
-        s.path = paths[1];
-        code = save(&s);
-    }
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
+    code = code == CLI_GO_ON ? save(&s) : code;
     cli_index_free(&s.index);
     xsm_model_free(s.model);
     xsm_context_free(s.context);

@@ -9,6 +9,8 @@
 
 #include <xsoftmax/vocabulary.h>
 
+static const char *const correction_words[] = {"none", "classes", "tree", "sampler", "hierarchy", "pairs"};
+
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
  * metadata come first; in a cache of data they say that it is one. */
 int cli_looks_like_model(const char *path)
@@ -22,6 +24,28 @@ int cli_looks_like_model(const char *path)
     }
     start[got] = '\0';
     return got > 8 && start[8] == '{' && start[7] == 0 && !strstr(start + 8, "\"dataset\":\"1\"");
+}
+
+/* What the header of a model's file says under a key that the library writes itself; the caller frees it. NULL: of a
+ * file of another program, or one that cannot be read. */
+static char *header_entry(const char *path, const char *key)
+{
+    uint64_t length = 0;
+    FILE *file = fopen(path, "rbe");
+    char *header = NULL, *found = NULL, *wanted = cli_format("\"%s\":\"", key);
+    if (file && fread(&length, sizeof length, 1, file) == 1 && length <= (16 << 20)) {
+        header = calloc(1, (size_t)length + 1);
+    }
+    if (header && fread(header, 1, (size_t)length, file) == length && (found = strstr(header, wanted)) != NULL) {
+        found += strlen(wanted);
+        found = cli_format("%.*s", (int)strcspn(found, "\""), found);
+    }
+    if (file) {
+        fclose(file);
+    }
+    free(header);
+    free(wanted);
+    return found;
 }
 
 static void print_vocabulary(const xsm_vocabulary *vocabulary)
@@ -55,8 +79,8 @@ static int is_each(const xsm_model_info *about, const xsm_calibration *calibrati
            (calibration->method == XSM_CALIBRATION_NONE && about->link == XSM_LINK_SIGMOID);
 }
 
-static void print_model_json(const xsm_model *model, const xsm_model_info *about, const xsm_calibration *calibration,
-                             const xsm_class_map *map)
+static void print_model_json(const char *path, const xsm_model *model, const xsm_model_info *about,
+                             const xsm_calibration *calibration, const xsm_class_map *map)
 {
     cli_json json = {stdout, 0};
     char *shape = cli_model_shape(model);
@@ -64,13 +88,18 @@ static void print_model_json(const xsm_model *model, const xsm_model_info *about
     cli_json_text(&json, "kind", "model");
     cli_json_text(&json, "model", shape);
     free(shape);
+    char *release = header_entry(path, "library"), *version = header_entry(path, "format_version");
+    cli_json_text(&json, "release", release);
+    cli_json_text(&json, "format_version", version);
+    free(release);
+    free(version);
     cli_json_whole(&json, "classes", about->classes);
     cli_json_whole(&json, "features", about->features);
     cli_json_whole(&json, "input_features", about->input_features);
     cli_json_whole(&json, "hidden", about->hidden);
     cli_json_whole(&json, "weights", about->weights);
     cli_json_whole(&json, "bytes", about->bytes);
-    cli_json_text(&json, "correction", about->correction);
+    cli_json_text(&json, "correction", correction_words[about->correction]);
     cli_json_text(&json, "probabilities", is_each(about, calibration) ? "each" : "sum to one");
     cli_json_text(&json, "transform", about->transform);
     cli_json_open_list(&json, "labels");
@@ -124,11 +153,17 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     xsm_calibration calibration = XSM_CALIBRATION_INIT;
     (void)xsm_model_get_calibration(model, &calibration, NULL);
     if (json) {
-        print_model_json(model, &about, &calibration, &map);
+        print_model_json(path, model, &about, &calibration, &map);
         xsm_model_free(model);
         return CLI_DONE;
     }
     printf("%s: a model, its checksum right\n", path);
+    char *release = header_entry(path, "library"), *version = header_entry(path, "format_version");
+    if (release && version) {
+        printf("  %-22s xsoftmax %s, format %s\n", "written by", release, version);
+    }
+    free(release);
+    free(version);
     printf("  %-22s %s\n", "classes", cli_grouped(classes, &a));
     if (map.labels) {
         printf("  %-22s %lld to %lld\n", "labels", (long long)map.labels[0], (long long)map.labels[classes - 1]);
@@ -146,7 +181,7 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     char *shape = cli_model_shape(model);
     printf("  %-22s %s\n", "model", shape);
     free(shape);
-    printf("  %-22s %s\n", "correction", about.correction);
+    printf("  %-22s %s\n", "correction", correction_words[about.correction]);
     printf("  %-22s %s\n", "probabilities",
            is_each(&about, &calibration) ? "of each class by itself" : "sum to one over the classes");
     if (calibration.method == XSM_CALIBRATION_TEMPERATURE) {
@@ -213,7 +248,7 @@ int cli_info(const cli_command *command, int argc, char **argv)
         CLI_DATA_FLAGS(format),
         CLI_TEXT_FLAGS(format),
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], &path, 1, argc, argv);
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], &path, argc, argv);
     if (code != CLI_GO_ON) {
         return code;
     }

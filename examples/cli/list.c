@@ -153,7 +153,7 @@ static int show(const kind *k, const char *name)
 static int list(const kind *k, const cli_command *command, int argc, char **argv)
 {
     const char *name = NULL;
-    int code = cli_parse(command, NULL, 0, &name, 1, argc, argv);
+    int code = cli_parse(command, NULL, 0, &name, argc, argv);
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -25,17 +25,14 @@ char *cli_folder_of(const char *path)
 
 /* A file that the arguments name. */
 typedef struct named {
-    const char *name, *path; /* of the flag or operand */
-    int flag, written;
+    const char *name, *path; /* of the flag */
+    int written;
 } named;
 
 /* Outputs that may replace an input: what is written goes on from what was read, or the flag was given. */
 static const struct {
     const char *output, *input, *flag;
-} replaceable[] = {{"checkpoint", "resume", NULL},
-                   {"model", "warm-start", NULL},
-                   {"OUT", "MODEL", "in-place"},
-                   {"output", "model", "in-place"}};
+} replaceable[] = {{"checkpoint", "resume", NULL}, {"model", "warm-start", NULL}, {"output", "model", "in-place"}};
 
 /* The flag of that name, NULL: there is none. */
 static const cli_flag *find_flag(const cli_flag *flags, size_t count, const char *name)
@@ -51,10 +48,8 @@ static const cli_flag *find_flag(const cli_flag *flags, size_t count, const char
 /* CLI_GO_ON, or the code after a message. */
 static int refuse_same(const named *output, const named *input, const cli_flag *flags, size_t count)
 {
-    const char *dashes = output->flag ? "--" : "";
     if (input->written) {
-        return cli_misuse("%s%s: %s is the file of %s%s", dashes, output->name, output->path, input->flag ? "--" : "",
-                          input->name);
+        return cli_misuse("--%s: %s is the file of --%s", output->name, output->path, input->name);
     }
     const cli_flag *flag = NULL;
     for (size_t i = 0; i < sizeof replaceable / sizeof *replaceable; i++) {
@@ -65,7 +60,7 @@ static int refuse_same(const named *output, const named *input, const cli_flag *
             }
         }
     }
-    return cli_misuse("%s%s: %s would replace a file that is read%s", dashes, output->name, output->path,
+    return cli_misuse("--%s: %s would replace a file that is read%s", output->name, output->path,
                       flag ? "; --in-place allows that" : "");
 }
 
@@ -97,13 +92,13 @@ static size_t name_flag(const cli_flag *flag, named *out)
     if (flag->kind == CLI_INPUTS) {
         const cli_list *list = flag->value;
         for (size_t i = 0; out && i < list->count; i++) {
-            out[i] = (named){flag->name, list->items[i], 1, 0};
+            out[i] = (named){flag->name, list->items[i], 0};
         }
         return list->count;
     }
     const char *path = flag->kind == CLI_INPUT || flag->kind == CLI_OUTPUT ? *(const char *const *)flag->value : NULL;
     if (out && path) {
-        *out = (named){flag->name, path, 1, flag->kind == CLI_OUTPUT};
+        *out = (named){flag->name, path, flag->kind == CLI_OUTPUT};
     }
     return path != NULL;
 }
@@ -119,11 +114,9 @@ static int hides_file(const cli_flag *flag)
     return file && (flag->kind == CLI_TEXT || flag->kind == CLI_LIST);
 }
 
-int cli_output_check(const cli_command *command, const cli_flag *flags, size_t flag_count, const char *const *operands,
-                     size_t operand_count)
+int cli_output_check(const cli_flag *flags, size_t flag_count)
 {
-    static const char *const operand_names[] = {"OUT", "MODEL", "FILE"};
-    size_t count = 0, all = operand_count;
+    size_t count = 0, all = 0;
     for (size_t i = 0; i < flag_count; i++) {
         if (hides_file(&flags[i])) {
             return cli_fail("--%s: a mistake of this program: nothing says whether the file is read or written",
@@ -138,19 +131,27 @@ int cli_output_check(const cli_command *command, const cli_flag *flags, size_t f
     for (size_t i = 0; i < flag_count; i++) {
         count += name_flag(&flags[i], files + count);
     }
-    const char *rest = command->operands;
-    for (size_t i = 0; i < operand_count; i++) {
-        for (size_t j = 0; j < sizeof operand_names / sizeof *operand_names; j++) {
-            if (strncmp(rest, operand_names[j], strlen(operand_names[j])) == 0) {
-                files[count++] = (named){operand_names[j], operands[i], 0, j == 0};
-            }
-        }
-        rest += strcspn(rest, " ");
-        rest += strspn(rest, " ");
-    }
     const int code = cli_agree(cli_leads() ? check_names(files, count, flags, flag_count) : CLI_GO_ON);
     free(files);
     return code;
+}
+
+int cli_output_to_pipe(const cli_flag *flags, size_t count)
+{
+    static char path[32];
+    for (size_t i = 0; i < count; i++) {
+        const char **const value = flags[i].kind == CLI_OUTPUT ? flags[i].value : NULL;
+        if (!value || !*value || strcmp(*value, "-") != 0) {
+            continue;
+        }
+        const int out = dup(STDOUT_FILENO);
+        if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+            return cli_fail("--%s -: %s", flags[i].name, strerror(errno));
+        }
+        snprintf(path, sizeof path, "/dev/fd/%d", out);
+        *value = path;
+    }
+    return CLI_GO_ON;
 }
 
 static int plan(int which, const char *path)

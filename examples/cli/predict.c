@@ -411,7 +411,7 @@ int cli_predict(const cli_command *command, int argc, char **argv)
         {"json", CLI_SWITCH, &p.json, NULL, "print one JSON object a row", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON) {
         code = predict(&p);
     }

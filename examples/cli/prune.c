@@ -72,7 +72,7 @@ static int save(pruned *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     p->bytes_before = file_bytes(p->from);
-    return xsm_model_save(p->after, p->to, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+    return xsm_model_save(p->after, p->to, NULL, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
 /* A number before and after. */
@@ -168,7 +168,13 @@ static int end(pruned *p, int code)
     return code;
 }
 
-/* The options that both commands end with. */
+/* The options that both commands have. */
+#define MODEL_FLAGS(p)                                                                                                 \
+    {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},                                                      \
+        {"model", CLI_INPUT, &(p).from, "FILE", "the saved model", NULL, 0, 0, 0, 1},                                  \
+    {                                                                                                                  \
+        "output", CLI_OUTPUT, &(p).to, "FILE", "the model to write", NULL, 0, 0, 0, 1                                  \
+    }
 #define TEST_FLAGS(p)                                                                                                  \
     {"test", CLI_INPUT, &p.test, "FILE", "rows with labels, to say what is lost; - is standard input",                 \
      NULL,   0,         0,       0,      0},                                                                           \
@@ -191,49 +197,31 @@ static int end(pruned *p, int code)
 int cli_convert_model(const cli_command *command, int argc, char **argv)
 {
     pruned p = {.format = CLI_DATA_INIT, .type = -1};
-    const char *paths[2] = {NULL, NULL};
     const cli_flag flags[] = {
-        {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
+        MODEL_FLAGS(p),
         {"type", CLI_CHOICE, &p.type, "NAME", "type of the weights: float32, bfloat16 or int8", type_words, 0, 0, 0, 0},
         TEST_FLAGS(p),
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], paths, 2, argc, argv);
-    if (code == CLI_GO_ON && (!paths[0] || !paths[1])) {
-        code = cli_misuse("convert-model needs a MODEL and the file OUT to write");
-    }
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON && p.type < 0) {
         code = cli_misuse("to what type? --type float32, bfloat16 or int8 says so");
     }
-    if (code == CLI_GO_ON) {
-        p.from = paths[0];
-        p.to = paths[1];
-        code = run(&p);
-    }
-    return end(&p, code);
+    return end(&p, code == CLI_GO_ON ? run(&p) : code);
 }
 
 int cli_prune(const cli_command *command, int argc, char **argv)
 {
     pruned p = {.format = CLI_DATA_INIT, .type = -1};
-    const char *paths[2] = {NULL, NULL};
     const cli_flag flags[] = {
-        {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
+        MODEL_FLAGS(p),
         {"below", CLI_REAL, &p.below, "X", "leave out weights of a smaller absolute value", NULL, 0, 1e30, 1, 0},
         {"keep", CLI_WHOLE, &p.keep, "N", "keep the N weights of each class with the largest absolute values", NULL, 1,
          XSM_FEATURES_MAX, 0, 0},
         TEST_FLAGS(p),
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], paths, 2, argc, argv);
-    if (code == CLI_GO_ON && (!paths[0] || !paths[1])) {
-        code = cli_misuse("prune needs a MODEL and the file OUT to write");
-    }
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON && p.below == 0 && p.keep == 0) {
         code = cli_misuse("what is to be left out? --below X or --keep N says so");
     }
-    if (code == CLI_GO_ON) {
-        p.from = paths[0];
-        p.to = paths[1];
-        code = run(&p);
-    }
-    return end(&p, code);
+    return end(&p, code == CLI_GO_ON ? run(&p) : code);
 }

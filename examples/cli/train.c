@@ -19,7 +19,7 @@ static int save_model(cli_run *r)
         return CLI_FAILED;
     }
     cli_note("saving %s ...", r->model_path);
-    const xsm_status status = xsm_model_save(r->model, path, &err);
+    const xsm_status status = xsm_model_save(r->model, path, NULL, &err);
     cli_note_clear();
     struct stat saved;
     r->model_bytes =
@@ -293,7 +293,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "read the rows, say what each way of training would need in memory, and train nothing", NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &r.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
-    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON) {
         code = train(&r);
     }

@@ -4,7 +4,6 @@
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
-#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "cli.h"
 
 enum { CLI_BIAS_NO = 0, CLI_BIAS_ONLY = 2 };   /* values of `bias`: none; no features */
@@ -134,6 +133,7 @@ typedef struct cli_run {
     uint64_t unlabelled_dropped;
     uint64_t labels_unused; /* as the estimator takes one a row */
     int unused_told;        /* it was said how many these are */
+    int unkept_told;        /* it was said that the model is not kept */
     uint64_t vectors_found; /* of the words, in the file of --vectors */
     uint32_t vectors_words;
     cli_history history;
@@ -180,6 +180,8 @@ xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, 
 /* The library refused to train: because settings on the command line do not fit together (a usage error; with a warm
  * start they may be the model's), or because it failed. */
 int cli_train_refused(const cli_run *run, const xsm_error *err);
+/* Says, once, that the model is not kept; called when training or a choice has begun. */
+void cli_train_unkept(cli_run *run);
 /* Trains, after choosing a learning rate if needed. */
 int cli_train_run(cli_run *run);
 /* Fits the model's calibration to the rows of --calibrate, if there are any. */

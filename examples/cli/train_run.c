@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include <xsoftmax/pairs.h>
-
 enum { RESTARTS_MOST = 3 };
 
 /* Says, once, how many labels an estimator that takes one a row leaves out. */
@@ -22,10 +20,20 @@ static void tell_unused(cli_run *r)
             r->estimator_name, cli_grouped(r->labels_unused, &a), cli_grouped(r->raw_info.labels, &b));
 }
 
+void cli_train_unkept(cli_run *r)
+{
+    if (!r->unkept_told && !r->model_path && !r->checkpoint_path && !r->json) {
+        cli_note_clear();
+        fputs("xsoftmax: no --model is given: the trained model is not kept\n", cli_messages());
+    }
+    r->unkept_told = 1;
+}
+
 static int32_t on_progress(void *user, const xsm_progress *progress)
 {
     cli_run *r = user;
     tell_unused(r);
+    cli_train_unkept(r);
     r->end = *progress;
     if (progress->epoch_ended && (progress->train || progress->test)) {
         r->train_known = progress->train != NULL;

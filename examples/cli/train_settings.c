@@ -158,6 +158,12 @@ static int make_optimizer(cli_run *r)
 static int make_estimator(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; cli_method_words[i]; i++) {
+        if (strcmp(r->estimator_name, cli_method_words[i]) == 0) {
+            return cli_misuse("--estimator '%s' is a method without steps: --method %s", r->estimator_name,
+                              r->estimator_name);
+        }
+    }
     if (xsm_estimator_new(r->context, r->estimator_name, &r->estimator, &err) != XSM_OK) {
         return misused("--estimator", &err);
     }

@@ -20,7 +20,7 @@ static int check_weights(const char *path, const xsm_model_info *about)
     return about->dtype == XSM_DTYPE_FLOAT32
                ? CLI_GO_ON
                : cli_fail("%s: its weights are %s, and float32 is trained; start from the model that was converted, or "
-                          "from what 'xsoftmax convert-model %s OUT --type float32' makes of it",
+                          "from what 'xsoftmax convert-model --model %s --output OUT --type float32' makes of it",
                           path, about->dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16" : "int8", path);
 }
 
@@ -144,7 +144,7 @@ int cli_warm_fit(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
-    const int pairs = strcmp(about.correction, "pairs") == 0;
+    const int pairs = about.correction == XSM_CORRECTION_PAIRS;
     const char *strength = xsm_model_get_metadata(r->model, "training.pairs");
     if (pairs && r->pairs < 0) {
         r->pairs = strength ? strtod(strength, NULL) : 0;
@@ -161,7 +161,7 @@ int cli_warm_fit(cli_run *r)
                         r->data);
     }
     const int nodes = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_HIERARCHY;
-    if (nodes && strcmp(about.correction, "hierarchy") != 0) {
+    if (nodes && about.correction != XSM_CORRECTION_HIERARCHY) {
         return cli_fail(
             "%s: the model's weights are those of classes, which '%s' would take for nodes of its tree; start "
             "from a model of that estimator, or train with another",

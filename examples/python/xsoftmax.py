@@ -1,4 +1,4 @@
-"""libxsoftmax from Python, with the standard library alone.
+"""libxsoftmax from Python, with the standard library alone; matrices need NumPy, and may be SciPy's.
 
     import xsoftmax
     model = xsoftmax.train("train.txt")
@@ -7,7 +7,12 @@
         print(*labels)
 
 Library is the whole interface, made from the JSON that is installed with the library; train(), load() and Model are the
-calls that most programs need. The library and the JSON are those of $XSOFTMAX_LIBRARY and $XSOFTMAX_ABI, or what
+calls that most programs with files need. Classifier has rows in memory, matrices or texts, and is one of scikit-learn's:
+
+    classifier = xsoftmax.Classifier().fit(X, y)
+    classifier.predict(X)
+
+The library and the JSON are those of $XSOFTMAX_LIBRARY and $XSOFTMAX_ABI, or what
 pkg-config says.
 """
 import ctypes
@@ -15,6 +20,15 @@ import json
 import os
 import re
 import subprocess
+
+try:
+    import numpy as np
+except ImportError:
+    np = None  # Classifier alone needs it
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+except ImportError:
+    BaseEstimator = ClassifierMixin = None
 
 SCALARS = {"char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
            **{f"{sign}int{bits}_t": getattr(ctypes, f"c_{sign}int{bits}")
@@ -108,7 +122,7 @@ class Library:
         return call
 
     def make(self, name, *given):
-        """An object that the constructor `name` makes: make("model_load", None, path, None)."""
+        """An object that the constructor `name` makes: make("model_load", None, path, None, None)."""
         out = ctypes.c_void_p()
         getattr(self, name)(*given, ctypes.byref(out))
         return Object(self, name.split("_")[0], out.value)
@@ -156,7 +170,7 @@ class Model:
         self.model.free()
 
     def save(self, path):
-        library().model_save(self.model, path)
+        library().model_save(self.model, path, None)
 
     def _map(self):
         made = library().struct("class_map")
@@ -174,38 +188,237 @@ class Model:
 
         return [label(k) for k in range(mapped.classes)]
 
+    def best(self, rows, top, probabilities=False):
+        """Of the `top` best classes of each row of a dataset, which this transforms: how many a row may have, the classes,
+        how many each row has, and the probabilities or None, as arrays of ctypes."""
+        xsm, info, batch = library(), library().struct("dataset_info"), library().struct("batch")
+        xsm.model_transform(self.model, rows)
+        xsm.dataset_get_info(rows, ctypes.byref(info))
+        xsm.batch_set_range(ctypes.byref(batch), rows, 0, info.rows)
+        top, count = min(top, xsm.model_class_count(self.model)), info.rows
+        classes, lengths = (ctypes.c_uint32 * (count * top))(), (ctypes.c_uint32 * count)()
+        likely = (ctypes.c_double * (count * top))() if probabilities else None
+        options = xsm.struct("predictor_options", top=top)
+        prediction = xsm.struct("prediction", batch=batch, classes=classes, lengths=lengths, probabilities=likely)
+        xsm.predict(None, self.model, ctypes.byref(options), ctypes.byref(prediction))
+        return top, classes, lengths, likely
+
     def predict(self, path, top=5, probabilities=False):
         """The labels of the `top` best classes of each row of a file; with probabilities pairs of these and labels."""
-        xsm, mapped, labels = library(), self._map(), self.labels()
-        read = xsm.struct("read_options", classes=mapped)
+        xsm, labels = library(), self.labels()
+        read = xsm.struct("read_options", classes=self._map())
         with xsm.make("dataset_read", None, path, ctypes.byref(read)) as rows:
-            xsm.model_transform(self.model, rows)
-            info, batch = xsm.struct("dataset_info"), xsm.struct("batch")
-            xsm.dataset_get_info(rows, ctypes.byref(info))
-            xsm.batch_set_range(ctypes.byref(batch), rows, 0, info.rows)
-            top, count = min(top, len(labels)), info.rows
-            classes, lengths = (ctypes.c_uint32 * (count * top))(), (ctypes.c_uint32 * count)()
-            likely = (ctypes.c_double * (count * top))() if probabilities else None
-            options = xsm.struct("predictor_options", top=top)
-            prediction = xsm.struct("prediction", batch=batch, classes=classes, lengths=lengths, probabilities=likely)
-            xsm.predict(None, self.model, ctypes.byref(options), ctypes.byref(prediction))
-        spans = [range(i * top, i * top + lengths[i]) for i in range(count)]
+            top, classes, lengths, likely = self.best(rows, top, probabilities)
+        spans = [range(i * top, i * top + length) for i, length in enumerate(lengths)]
         return [[(likely[j], labels[classes[j]]) if probabilities else labels[classes[j]] for j in span] for span in spans]
 
 
-def train(path, **named):
-    """Trains a model on the rows of a file. What is named is a member of xsm_train_options: method="softmax", seconds=60."""
-    xsm = library()
+def train_rows(rows, **named):
+    """Trains on the rows of a dataset. What is named is a member of xsm_train_options."""
+    xsm, out = library(), ctypes.c_void_p()
     options, report = xsm.struct("train_options", **named), xsm.struct("train_report")
-    out = ctypes.c_void_p()
-    text = xsm.struct("text_options", word_ngrams=2)  # of rows of text; what is of use is chosen
-    with xsm.make("dataset_read", None, path, ctypes.byref(xsm.struct("read_options", text=text))) as rows:
-        xsm.train(None, rows, ctypes.byref(options), ctypes.byref(out), ctypes.byref(report))
+    xsm.train(None, rows, ctypes.byref(options), ctypes.byref(out), ctypes.byref(report))
     said = {name: getattr(report, name) for name, _ in report._fields_ if name not in ("size", "test")}
     return Model(Object(xsm, "model", out.value),
                  {name: value.decode() if isinstance(value, bytes) else value for name, value in said.items()})
 
 
+def train(path, **named):
+    """Trains a model on the rows of a file. What is named is a member of xsm_train_options: method="softmax", seconds=60."""
+    xsm = library()
+    text = xsm.struct("text_options", word_ngrams=2)  # of rows of text; what is of use is chosen
+    with xsm.make("dataset_read", None, path, ctypes.byref(xsm.struct("read_options", text=text))) as rows:
+        return train_rows(rows, **named)
+
+
 def load(path):
     """A saved model."""
-    return Model(library().make("model_load", None, path, None))
+    return Model(library().make("model_load", None, path, None, None))
+
+
+class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [object])):
+    """A classifier of rows in memory: a NumPy array, a SciPy matrix or a list of texts, with one label a row. `method` is an
+    estimator's name, "label-tree" or "class-means", `transforms` such as "tfidf,unit" what is done to rows first. What is 0
+    or None is chosen from the rows, or for a named method the library's default.
+
+    After fit(): `classes_`, the labels; `model_`, a Model; `report_`, what was done, as Model.report."""
+
+    def __init__(self, method=None, *, optimizer=None, transforms=None, ridge=None, epochs=0, batch=0, eta=0.0, seconds=0.0,
+                 word_ngrams=2, seed=1):
+        self.method, self.optimizer, self.transforms, self.ridge = method, optimizer, transforms, ridge
+        self.epochs, self.batch, self.eta, self.seconds = epochs, batch, eta, seconds
+        self.word_ngrams, self.seed = word_ngrams, seed
+
+    def _checked(self, X, y=None, first=False):
+        """Rows as the library takes them: float32 matrices, or a list of texts; and labels."""
+        if isinstance(X, (list, tuple)) and len(X) and all(isinstance(row, str) for row in X):
+            return X, y
+        if BaseEstimator is None:
+            X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+            return X.astype(np.float32), y
+        checks = {"accept_sparse": "csr", "dtype": np.float32, "reset": first, **({} if y is None else {"y": y})}
+        try:
+            from sklearn.utils.validation import validate_data  # from scikit-learn 1.6 on
+            made = validate_data(self, X, **checks)
+        except ImportError:
+            made = self._validate_data(X, **checks)
+        return (made, None) if y is None else made
+
+    def _dataset(self, X, k=None, weight=None):
+        """A dataset of checked rows, with the class of each."""
+        xsm = library()
+        if isinstance(X, (list, tuple)):
+            return self._texts(X, k)
+        labels = k if k is None else xsm.struct("labels", classes=len(self.classes_),
+                                                labels=k.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32)))
+        weight = None if weight is None else np.ascontiguousarray(weight, np.float32)
+        if weight is not None and weight.shape != X.shape[:1]:
+            raise ValueError(f"sample_weight has the shape {weight.shape}; accepted is {X.shape[:1]}, a weight each row")
+        more = {"rows": X.shape[0], "features": X.shape[1], "labels": labels,
+                "weights": None if weight is None else weight.ctypes.data_as(ctypes.POINTER(ctypes.c_float))}
+        if hasattr(X, "indptr"):
+            X = X if X.has_canonical_format else X.copy()
+            X.sum_duplicates()
+            made = xsm.struct("csr_rows", offsets=X.indptr.ctypes.data, index=X.indices.ctypes.data, values=X.data.ctypes.data,
+                              offset_bits=8 * X.indptr.itemsize, index_bits=8 * X.indices.itemsize, **more)
+            return xsm.make("dataset_from_csr", None, ctypes.byref(made))
+        X = np.ascontiguousarray(X)
+        return xsm.make("dataset_from_dense", None, ctypes.byref(xsm.struct("dense_rows", values=X.ctypes.data, **more)))
+
+    def _texts(self, X, k):
+        xsm = library()
+        lines = (f"__label__{0 if k is None else k[i]} {' '.join(row.split())}\n" for i, row in enumerate(X))
+        left = memoryview("".join(lines).encode())
+
+        def read(_, buffer, size):
+            nonlocal left
+            part, left = bytes(left[:size]), left[size:]
+            ctypes.memmove(buffer, part, len(part))
+            return len(part)
+
+        source = xsm.struct("source", read=dict(xsm.structs["xsm_source"]._fields_)["read"](read))
+        how = xsm.struct("read_options", format=xsm.FORMAT_TEXT)
+        if k is None:
+            how.classes = ctypes.pointer(self.model_._map())
+        else:
+            how.text = ctypes.pointer(xsm.struct("text_options", word_ngrams=self.word_ngrams))
+        return xsm.make("dataset_read_source", None, ctypes.byref(source), "the texts", ctypes.byref(how))
+
+    def _train(self, X, k, weight=None, **more):
+        xsm = library()
+        steps = {"epochs": self.epochs, "batch": self.batch, "eta": self.eta, **more.pop("run", {})}
+        run = xsm.struct("trainer_options", **steps)
+        ridge = {} if self.ridge is None else {"ridge": self.ridge, "keep_ridge": 1}
+        alone = self.method in ("label-tree", "class-means")
+        with self._dataset(X, k, weight) as rows:
+            self.model_ = train_rows(rows, **{"method": self.method, "optimizer": self.optimizer, "transform": self.transforms,
+                                              "seconds": self.seconds, "seed": self.seed, "run": None if alone else run,
+                                              **ridge, **more})
+        self.report_ = self.model_.report
+        self._number()
+        return self
+
+    def _number(self):
+        """Which of `classes_` each class of the model is: those of texts stand in the order of their names."""
+        self._order = np.array([int(label) for label in self.model_.labels()])
+
+    def fit(self, X, y, sample_weight=None):
+        X, y = self._checked(X, y, first=True)
+        _targets(y)
+        self.classes_, k = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("the rows have 1 class: at least 2 classes are needed")
+        return self._train(X, np.ascontiguousarray(k, np.uint32), sample_weight)
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Steps over some more rows of a matrix, by sgd; the first call names all classes."""
+        first = not hasattr(self, "model_")
+        X, y = self._checked(X, y, first)
+        if first:
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit")
+            self.classes_ = np.unique(classes)
+            bias = library().struct("model_options", bias=1)
+            self.model_ = Model(library().make("model_new_linear", None, X.shape[1], len(self.classes_), ctypes.byref(bias)))
+        if not np.isin(y, self.classes_).all():
+            raise ValueError("y has classes that the first call of partial_fit() did not name")
+        k = np.ascontiguousarray(np.searchsorted(self.classes_, y), np.uint32)
+        return self._train(X, k, sample_weight, method=self.method or "softmax", transform=None, seconds=0,
+                           start=self.model_.model._as_parameter_, run={"eta": self.eta or 0.1, "epochs": self.epochs or 1})
+
+    def _best(self, X, top, probabilities):
+        X, _ = self._checked(X)
+        with self._dataset(X) as rows:
+            top, classes, _, likely = self.model_.best(rows, top, probabilities)
+        classes = np.ctypeslib.as_array(classes).reshape(-1, top)
+        return self._order[classes], np.ctypeslib.as_array(likely).reshape(-1, top) if probabilities else None
+
+    def predict(self, X):
+        _check_fitted(self)
+        return self.classes_[self._best(X, 1, False)[0][:, 0]]
+
+    def top(self, X, top=5):
+        """The labels of the best classes of each row, best first, and their probabilities: two arrays of rows."""
+        _check_fitted(self)
+        k, likely = self._best(X, top, True)
+        return self.classes_[k], likely
+
+    def predict_proba(self, X):
+        """The probability of each of `classes_`; of a label tree 0 for those that its search does not find."""
+        _check_fitted(self)
+        k, likely = self._best(X, len(self.classes_), True)
+        found = np.zeros((len(k), len(self.classes_)))
+        np.put_along_axis(found, k, likely, axis=1)
+        return found
+
+    def save(self, path):
+        """The model, which other programs read, too; the labels are in its metadata."""
+        library().model_set_metadata(self.model_.model, "python.classes", json.dumps(
+            [self.classes_.dtype.str, self.classes_.tolist(), getattr(self, "n_features_in_", None)]))
+        self.model_.save(path)
+
+    @classmethod
+    def load(cls, path):
+        made = cls()
+        made.model_ = load(path)
+        kind, labels, features = json.loads(library().model_get_metadata(made.model_.model, "python.classes"))
+        made.classes_ = np.array(labels, kind)
+        if features is not None:
+            made.n_features_in_ = features
+        made._number()
+        return made
+
+    def __getstate__(self):
+        """For pickle: the bytes of the model's file."""
+        state = dict(self.__dict__)
+        if "model_" in state:
+            xsm, storage, count = library(), library().struct("storage"), ctypes.c_size_t()
+            with xsm.make("buffer_new", None) as buffer:
+                xsm.buffer_get_storage(buffer, ctypes.byref(storage))
+                xsm.model_save(self.model_.model, None, ctypes.byref(storage))
+                state["model_"] = ctypes.string_at(xsm.buffer_bytes(buffer, ctypes.byref(count)), count.value)
+        return state
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if "model_" in state:
+            xsm, count = library(), len(state["model_"])
+            words = (ctypes.c_uint64 * (count // 8 + 1))()  # aligned
+            ctypes.memmove(words, state["model_"], count)
+            storage = xsm.struct("storage", bytes=words, byte_count=count)
+            copied = xsm.struct("load_options", copy=1)
+            self.model_ = Model(xsm.make("model_load", None, None, ctypes.byref(storage), ctypes.byref(copied)))
+
+
+def _targets(y):
+    if BaseEstimator is not None:
+        from sklearn.utils.multiclass import check_classification_targets
+        check_classification_targets(y)
+
+
+def _check_fitted(classifier):
+    if not hasattr(classifier, "model_"):
+        if BaseEstimator is None:
+            raise ValueError("fit() comes first")
+        from sklearn.exceptions import NotFittedError
+        raise NotFittedError(f"This {type(classifier).__name__} instance is not fitted yet: fit() comes first.")

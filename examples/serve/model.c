@@ -183,7 +183,7 @@ static xsm_status load(const serve_models *models, serve_model **out, xsm_error 
     m->users = 1;
     m->map = (xsm_class_map)XSM_CLASS_MAP_INIT;
     m->info = (xsm_model_info)XSM_MODEL_INFO_INIT;
-    xsm_status status = xsm_model_load(models->context, options->path, NULL, &m->model, err);
+    xsm_status status = xsm_model_load(models->context, options->path, NULL, NULL, &m->model, err);
     status = status == XSM_OK ? xsm_model_get_class_map(m->model, &m->map, err) : status;
     status = status == XSM_OK ? xsm_model_get_info(m->model, &m->info, err) : status;
     for (uint32_t i = 0; status == XSM_OK && i < options->threads; i++) {

@@ -21,6 +21,7 @@
 
 /* The forms of a row; what a message calls them. */
 enum form { UNKNOWN, LINE, PAIRS, VALUES };
+static const char *const correction_words[] = {"none", "classes", "tree", "sampler", "hierarchy", "pairs"};
 static const char *const form_words[] = {"no row", "a line of text", "pairs of a feature and a value",
                                          "the values of all features"};
 
@@ -559,7 +560,7 @@ serve_answer serve_describe(const serve_worker *w, const serve_options *options)
     body = with(body, "hidden", number(info->hidden));
     body = with(body, "trees", number(info->trees));
     body = with(body, "transform", text_of(info->transform));
-    body = with(body, "correction", text_of(info->correction));
+    body = with(body, "correction", text_of(correction_words[info->correction]));
     body = with(body, "bytes", number(info->bytes));
     body = with(body, "line",
                 json_string(w->map->vocabulary                         ? "text"

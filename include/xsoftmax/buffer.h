@@ -1,6 +1,6 @@
 /**
  * @file buffer.h
- * @brief Saving to and loading from memory, or whatever the host reads and writes, in place of files.
+ * @brief Memory that is saved to and loaded from in place of files.
  */
 #ifndef XSOFTMAX_BUFFER_H
 #define XSOFTMAX_BUFFER_H
@@ -8,17 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <xsoftmax/dataset.h>
-#include <xsoftmax/search.h>
-#include <xsoftmax/model.h>
-#include <xsoftmax/sampler.h>
 #include <xsoftmax/storage.h>
-#include <xsoftmax/trainer.h>
 
-/** @defgroup buffer Memory and storage of the host
+/** @defgroup buffer Buffers
  *
- * What is saved to a file can be saved to a storage (#xsm_storage), and what is loaded from a file can be loaded from
- * one. xsm_buffer is a storage in memory that grows.
+ * A storage (@ref storage) in memory that grows.
  *  @{ */
 
 /** Bytes in memory that a save fills; opaque. Only one thread at a time may use a buffer. */
@@ -51,39 +45,6 @@ XSM_API const void *xsm_buffer_bytes(const xsm_buffer *buffer, size_t *count);
  *  release() to the storage, reading is #XSM_ERROR_ARGUMENT.
  *  @return #XSM_OK, or what any function may return (@ref error). O(1) */
 XSM_API xsm_status xsm_buffer_get_storage(xsm_buffer *buffer, xsm_storage *storage, xsm_error *err);
-
-/** As xsm_model_save(), to a storage.
- *  @return as xsm_model_save(); #XSM_ERROR_ARGUMENT for a storage without write() */
-XSM_API xsm_status xsm_model_save_to(const xsm_model *model, const xsm_storage *storage, xsm_error *err);
-/** As xsm_model_load(), from a storage. A model over `bytes` uses them in place and copies none of its weights.
- *  @return as xsm_model_load(); #XSM_ERROR_ARGUMENT for a storage with neither or both of `bytes` and `source`, and for
- *          bytes that are not aligned; #XSM_ERROR_FORMAT for a source that ends too early */
-XSM_API xsm_status xsm_model_load_from(xsm_context *context, const xsm_storage *storage,
-                                       const xsm_load_options *options, xsm_model **out, xsm_error *err);
-/** As xsm_trainer_checkpoint(), to a storage.
- *  @return as xsm_trainer_checkpoint(); #XSM_ERROR_ARGUMENT for a storage without write() */
-XSM_API xsm_status xsm_trainer_checkpoint_to(xsm_trainer *trainer, const xsm_storage *storage, xsm_error *err);
-/** As xsm_trainer_resume(), from a storage.
- *  @return as xsm_trainer_resume(); as xsm_model_load_from() for the storage */
-XSM_API xsm_status xsm_trainer_resume_from(xsm_trainer *trainer, const xsm_storage *storage, xsm_error *err);
-/** As xsm_sampler_save(), to a storage.
- *  @return as xsm_sampler_save(); #XSM_ERROR_ARGUMENT for a storage without write() */
-XSM_API xsm_status xsm_sampler_save_to(const xsm_sampler *sampler, const xsm_storage *storage, xsm_error *err);
-/** As xsm_sampler_load(), from a storage.
- *  @return as xsm_sampler_load(); as xsm_model_load_from() for the storage */
-XSM_API xsm_status xsm_sampler_load_from(xsm_context *context, const xsm_storage *storage, const xsm_sampler_ops *ops,
-                                         xsm_sampler **out, xsm_error *err);
-/** As xsm_index_save(), to a storage.
- *  @return as xsm_index_save(); #XSM_ERROR_ARGUMENT for a storage without write() */
-XSM_API xsm_status xsm_index_save_to(const xsm_index *index, const xsm_storage *storage, xsm_error *err);
-/** As xsm_index_load(), from a storage.
- *  @return as xsm_index_load(); as xsm_model_load_from() for the storage */
-XSM_API xsm_status xsm_index_load_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
-                                       const xsm_model *model, xsm_index **out, xsm_error *err);
-/** As xsm_index_load_rows(), from a storage.
- *  @return as xsm_index_load_rows(); as xsm_model_load_from() for the storage */
-XSM_API xsm_status xsm_index_load_rows_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
-                                            const xsm_index_rows *rows, xsm_index **out, xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,8 @@ extern "C" {
  *  Rows of a supervised model end with the word `</s>`; those of a model of vectors do not, so that phi of one word is
  *  its vector.
  *  @param context      context of one process, or NULL
- *  @param path         the file
+ *  @param path         the file, or NULL for `storage`
+ *  @param storage      what is read to its end in place of a file (@ref storage), or NULL
  *  @param label_prefix the prefix of labels, which is not in the file; NULL = `__label__`
  *  @param[out] out     the model, the caller's to release with xsm_model_free()
  *  @param err          what went wrong, with the byte in the file; or NULL
@@ -32,8 +33,8 @@ extern "C" {
  *          labels that are no UTF-8 (in words U+FFFD replaces such bytes, with a warning); #XSM_ERROR_UNSUPPORTED for a
  *          version other than 11 and 12, n-grams longer than #xsm_text_options takes, and in a context of several
  *          processes. O(bytes) */
-XSM_API xsm_status xsm_model_import_fasttext(xsm_context *context, const char *path, const char *label_prefix,
-                                             xsm_model **out, xsm_error *err);
+XSM_API xsm_status xsm_model_import_fasttext(xsm_context *context, const char *path, const xsm_storage *storage,
+                                             const char *label_prefix, xsm_model **out, xsm_error *err);
 
 #ifdef __cplusplus
 }

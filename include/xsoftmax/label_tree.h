@@ -50,8 +50,8 @@ enum {
     XSM_LABEL_TREE_LINK_NORMALISED = 4
 };
 
-/** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT. xsm_label_tree_set() has an option of
- *  each member's name; @ref guide_label_trees says what to choose. A number outside its range is #XSM_ERROR_RANGE. */
+/** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT; @ref guide_label_trees says
+ *  what to choose. A number outside its range is #XSM_ERROR_RANGE. */
 typedef struct xsm_label_tree_options {
     size_t size;         /**< sizeof(xsm_label_tree_options). */
     uint32_t trees;      /**< Trees with different seeds, whose probabilities are averaged: 1 to 64; 0 = 1. */
@@ -164,20 +164,6 @@ extern "C" {
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,
                                       xsm_label_tree_result *result, xsm_error *err);
-
-/** Sets a member of `options` by the name of its option, from text: "trees", "16". The other members stay as they are.
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
- *          #XSM_ERROR_FORMAT for the value (the message says what is accepted). */
-XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
-                                      xsm_error *err);
-/** Option number `index` of the table, NULL past the last. Its `offset` has no meaning: set a member by
- *  xsm_label_tree_set(). */
-XSM_API const xsm_option *xsm_label_tree_option(size_t index);
-/** Writes an option's value as text; for a member that means the default, the default's value. The text is terminated
- *  and cut to `size` bytes.
- *  @return the text's full length; SIZE_MAX, and an empty text, for a name that is no option and for options that the
- *          fit refuses. */
-XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);
 
 #ifdef __cplusplus
 }

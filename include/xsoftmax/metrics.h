@@ -116,41 +116,6 @@ typedef struct xsm_metrics {
         sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL                    \
     }
 
-/** Settings of xsm_evaluate_ranks(). Start with #XSM_RANKS_OPTIONS_INIT. */
-typedef struct xsm_ranks_options {
-    size_t size;                     /**< sizeof(xsm_ranks_options). */
-    const xsm_dataset *const *known; /**< [known_count] datasets, for example the training rows, that were read against
-                                          the model's class map and transformed. Their labels are known to be right for
-                                          rows with the same features. Borrowed. */
-    size_t known_count;              /**< Number of datasets. */
-} xsm_ranks_options;
-
-/** Starting value of an #xsm_ranks_options: only the labels of the row itself are known. */
-#define XSM_RANKS_OPTIONS_INIT                                                                                         \
-    {                                                                                                                  \
-        sizeof(xsm_ranks_options), NULL, 0                                                                             \
-    }
-
-/** Filtered ranks of labels. The caller sets `top` and `hits`, the function the rest. Start with #XSM_RANKS_INIT. */
-typedef struct xsm_ranks {
-    size_t size;     /**< sizeof(xsm_ranks). */
-    uint64_t labels; /**< Labels of all rows, in the class map or not. */
-    /** Labels that the model does not have: they count as misses, with a reciprocal rank of 0. */
-    uint64_t unseen_labels;
-    double reciprocal_rank; /**< MRR: mean of 1/rank over all labels. The means are weighted by the rows' weights. */
-    double mean_rank;       /**< Mean of the rank over the labels that the model has; NaN if there are none. */
-    uint32_t top;           /**< Input: numbers in `hits`, at least 1. */
-    uint32_t reserved;      /**< Zero. */
-    double *hits;           /**< [top], or NULL if not wanted. hits[k-1]: Hits\@k, the share of labels with a rank of at
-                                 most k. */
-} xsm_ranks;
-
-/** Starting value of an #xsm_ranks. */
-#define XSM_RANKS_INIT                                                                                                 \
-    {                                                                                                                  \
-        sizeof(xsm_ranks), 0, 0, 0, 0, 0, 0, NULL                                                                      \
-    }
-
 /** A pair of classes that are confused: a label that rows have and do not get, and a class that they get and do not
  *  have. */
 typedef struct xsm_confusion {
@@ -217,23 +182,6 @@ extern "C" {
  *          `seconds` are given. */
 XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                 const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err);
-
-/** Ranks every label of every row among all classes except those that are known to be right: the other labels of the
- *  row, and the labels of rows with the same features in the datasets of the options. This is the filtered setting of
- *  link prediction (Bordes et al. 2013). The rank of a label is 1, plus the number of classes with a higher score, plus
- *  half the number of other classes with the same score.
- *  @param context context whose threads to use, or NULL for the model's
- *  @param model   the model
- *  @param dataset rows with the model's D, read against its class map and already transformed
- *  @param options settings, or NULL
- *  @param[in,out] ranks the result, see #xsm_ranks
- *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label, or those with one have no weight above 0;
- *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_SHAPE if the rows do not match the model;
- *          #XSM_ERROR_UNSUPPORTED for one that is divided among processes (ext/comm.h). Scores every class twice:
- *          O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
-XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                                      const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
 
 /** Compares what is predicted for each row, as a set of classes, with its labels, class by class. With the true
  *  positives T, the labels L and the predictions P of a class or of all, F1 = 2 T / (L + P) (van Rijsbergen 1979):

@@ -11,6 +11,7 @@
 #include <xsoftmax/batch.h>
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/dtype.h>
+#include <xsoftmax/storage.h>
 
 /** @defgroup model Models
  *
@@ -174,7 +175,7 @@ enum {
     XSM_CORRECTION_SAMPLER = 3,   /**< log q of another sampler that depends on the row, a host's or `label-tree`;
                                        xsm_model_save() refuses such a model. */
     XSM_CORRECTION_HIERARCHY = 4, /**< Rows of weights are those of the nodes of a tree. */
-    XSM_CORRECTION_PAIRS = 5      /**< One number for each feature and class that occur together (pairs.h). */
+    XSM_CORRECTION_PAIRS = 5      /**< One number for each feature and class that occur together (experimental.h). */
 };
 
 /** Facts about a model. Start with #XSM_MODEL_INFO_INIT. Texts are valid until the model changes. */
@@ -187,15 +188,6 @@ typedef struct xsm_model_info {
     int32_t bias;            /**< 1 = with a bias, 0 = without. */
     int32_t layout;          /**< An XSM_LAYOUT_* value. */
     int32_t geometry;        /**< An XSM_GEOMETRY_* value. */
-    /** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
-     *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler, Mandt
-     *  2020, eq. 5). Such a model stores p_n, saves and loads it with the weights, and adds log p_n(k|x) to every
-     *  score; probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way:
-     *  its rows of weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
-     *
-     *  The text is that of `correction_kind`: "none", "classes", "tree", "sampler", "hierarchy" or "pairs". Static
-     *  string. */
-    const char *correction;
     const char *transform; /**< Description of the model's transform, as for xsm_transform_new(); "" if it has none. */
     const char *const *metadata_keys; /**< [metadata_count] keys of the metadata, in alphabetic order. */
     uint64_t metadata_count;          /**< Entries of the metadata. */
@@ -210,7 +202,14 @@ typedef struct xsm_model_info {
     uint64_t weights;        /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
     uint64_t bytes;          /**< Bytes of these weights, with the positions of sparse ones, without the bias. */
     uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
-    int32_t correction_kind; /**< An XSM_CORRECTION_* value; a later release may have others. */
+    /** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
+     *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler, Mandt
+     *  2020, eq. 5). Such a model stores p_n, saves and loads it with the weights, and adds log p_n(k|x) to every
+     *  score; probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way:
+     *  its rows of weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
+     *
+     *  An XSM_CORRECTION_* value; a later release may have others. */
+    int32_t correction;
     int32_t dtype; /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in stored_weights.h). */
     int32_t link;  /**< An XSM_LINK_* value; of a label tree #XSM_LINK_SOFTMAX where its probabilities sum to
                         one. */
@@ -219,7 +218,7 @@ typedef struct xsm_model_info {
 /** Starting value of an #xsm_model_info. */
 #define XSM_MODEL_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0              \
+        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0              \
     }
 
 #ifdef __cplusplus
@@ -263,29 +262,6 @@ XSM_API xsm_status xsm_model_get_info(const xsm_model *model, xsm_model_info *in
 XSM_API uint32_t xsm_model_class_count(const xsm_model *model);
 /** D, the number of features of the rows that the model scores (after its transform); F for an embedding model. */
 XSM_API uint32_t xsm_model_feature_count(const xsm_model *model);
-
-/** Sets the geometry of the model, which defines its scores (logits); a new model is linear. **Metric learning**: with
- *  #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of
- *  the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The term
- *  -||phi||^2/2 of the distance is left out because it is the same for every class: for losses whose coefficients sum
- *  to zero (softmax, margin, triplet, nca), gradients equal those of -||phi - w_k||^2/2, also with respect to phi. An
- *  embedding model of dense rows without an activation learns a Mahalanobis distance, -(x - c_k)^T M (x - c_k)/2 with M
- *  = V^T V of rank H at most, V [H,F] its vectors and w_k = V c_k (Yen et al. 2018, section 2).
- *
- *  With distances, the bias is a function of the weights, b_k = -||w_k||^2/2; the function adds a bias if the model has
- *  none. Steps of the optimizer `sgd` update it. After writing weights through xsm_model_get_parameters(), call this
- *  function again. #XSM_GEOMETRY_LINEAR keeps the values of the bias and makes it an independent parameter. Scoring,
- *  search, prediction and saving support both definitions. Distances do not support an L2 penalty (ridge; it would pull
- *  towards an origin without a meaning), proximal estimators, a maximum row norm, `hierarchical`, the optimizers
- *  `adagrad` and L-BFGS, and feature-major weights. A step costs O(D) for each class that it changes, also for sparse
- *  rows.
- *  @param model    the model; estimators, optimizers, trainers and indexes of it must be bound or made again, and say
- *                  #XSM_ERROR_STATE until then
- *  @param geometry an XSM_GEOMETRY_* value
- *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for distances in a model without features, with tied vectors, or trained by
- *          `hierarchical`; #XSM_ERROR_RANGE. On failure the scores do not change. O(K D) */
-XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xsm_error *err);
 
 /** Sets how scores become probabilities in prediction, evaluation, thresholds and calibration. The link is saved with
  *  the model. A new model has #XSM_LINK_SOFTMAX. Training sets the link that the estimator trains for: `one-vs-all` and
@@ -421,14 +397,21 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
 /** Saves the model and replaces an existing file atomically: after a crash, `path` is the complete old file or the
  *  complete new one. The same model gives the same bytes, whatever its layout and pending scale factors. The weights
  *  are streamed; no second copy of them is made.
+ *  @param model   the model
+ *  @param path    the file, or NULL for `storage`
+ *  @param storage what is written in place of a file (@ref storage), or NULL
+ *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_DIVERGED if a weight is not finite (the message names its class and
  *          feature); #XSM_ERROR_LIMIT for more than 16 MiB of metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine.
  *          On failure an existing file is unchanged. O(K D). */
-XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
+XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, const xsm_storage *storage,
+                                  xsm_error *err);
 /** Loads a saved model by mapping its file. The file must not be modified in place while the model exists, unless
- *  xsm_load_options::copy is set. Replacing the file, as xsm_model_save() does, is allowed.
+ *  xsm_load_options::copy is set. Replacing the file, as xsm_model_save() does, is allowed. A model over
+ *  xsm_storage::bytes uses them in place and copies none of its weights.
  *  @param context context, or NULL
- *  @param path    the file
+ *  @param path    the file, or NULL for `storage`
+ *  @param storage what is read in place of a file (@ref storage), or NULL
  *  @param options settings, or NULL
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err     what went wrong, or NULL
@@ -436,8 +419,8 @@ XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_
  *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT for a header over 16 MiB; #XSM_ERROR_RANGE for the options;
  *          #XSM_ERROR_UNSUPPORTED on a big-endian machine, and for tied vectors in a context of several processes
  *          (ext/comm.h) */
-XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options,
-                                  xsm_model **out, xsm_error *err);
+XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_storage *storage,
+                                  const xsm_load_options *options, xsm_model **out, xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@
 #include <xsoftmax/batch.h>
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/option.h>
+#include <xsoftmax/storage.h>
 
 /** @defgroup sampler Samplers
  *
@@ -99,22 +100,25 @@ XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *tra
 /** Saves the options and the distribution of a bound sampler in a safetensors file, so that a tree need not be fitted
  *  again. The training rows are not saved. An existing file is replaced atomically, or not changed on failure.
  *  @param sampler a bound sampler
- *  @param path    the file
+ *  @param path    the file, or NULL for `storage`
+ *  @param storage what is written in place of a file (@ref storage), or NULL
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_STATE if it is not bound; #XSM_ERROR_UNSUPPORTED for a host's table
  *          without save(); the errors of the table's save() */
-XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path, xsm_error *err);
+XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path, const xsm_storage *storage,
+                                    xsm_error *err);
 /** Loads a sampler. It is bound, and its draws are bit-identical to those of the saved sampler.
  *  @param context context, or NULL
- *  @param path    a file of xsm_sampler_save()
+ *  @param path    a file of xsm_sampler_save(), or NULL for `storage`
+ *  @param storage what is read in place of a file (@ref storage), or NULL
  *  @param ops     table of the host's sampler; NULL for a built-in sampler, whose name is in the file
  *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is damaged or contains no sampler; #XSM_ERROR_NAME
  *          for a sampler that is not built in, or whose name is not that of `ops`; #XSM_ERROR_UNSUPPORTED for a table
  *          without load() */
-XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops,
-                                    xsm_sampler **out, xsm_error *err);
+XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_storage *storage,
+                                    const xsm_sampler_ops *ops, xsm_sampler **out, xsm_error *err);
 
 #ifdef __cplusplus
 }

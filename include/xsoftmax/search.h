@@ -1,6 +1,6 @@
 /**
  * @file search.h
- * @brief Indexes in files, indexes of the host's own rows, and their recall.
+ * @brief Indexes in files, and indexes of the host's own rows.
  */
 #ifndef XSOFTMAX_SEARCH_H
 #define XSOFTMAX_SEARCH_H
@@ -13,7 +13,8 @@
 /** @defgroup search Files of indexes, and rows of the host
  *
  * An index that takes seconds to build can be saved, and loaded over the same rows. It can hold rows that belong to no
- * model. xsm_evaluate_search() measures the search in a model's classes; xsm_index_recall() that in any rows.
+ * model. xsm_evaluate_search() measures the search in a model's classes; for other rows an index `exact` finds what an
+ * index should.
  *  @{ */
 
 /** Rows to be indexed. Start with #XSM_INDEX_ROWS_INIT. */
@@ -49,17 +50,19 @@ XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows,
 /** Saves a built index in a safetensors file, so that it need not be built again: its options and what build() has
  *  found, not the rows. An existing file is replaced atomically, or not changed on failure. If rows have changed since
  *  it was built, call xsm_index_update() first.
- *  @param index a built index
- *  @param path  the file
- *  @param err   what went wrong, or NULL
+ *  @param index   a built index
+ *  @param path    the file, or NULL for `storage`
+ *  @param storage what is written in place of a file (@ref storage), or NULL
+ *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_STATE if it is not built, or if its model has grown or has another
  *          geometry since; #XSM_ERROR_ARGUMENT for the file that the model is mapped from, which would be lost;
  *          #XSM_ERROR_UNSUPPORTED for a host's table without save() and restore(). O(K D), for a hash of the rows. */
-XSM_API xsm_status xsm_index_save(const xsm_index *index, const char *path, xsm_error *err);
+XSM_API xsm_status xsm_index_save(const xsm_index *index, const char *path, const xsm_storage *storage, xsm_error *err);
 /** Loads an index over the classes of the model that it was built of, or of a copy with the same weights. It is built,
  *  and finds what the saved index found, to the bit. The index keeps the model until it is built again or released.
  *  @param context context, or NULL
- *  @param path    a file of xsm_index_save()
+ *  @param path    a file of xsm_index_save(), or NULL for `storage`
+ *  @param storage what is read in place of a file (@ref storage), or NULL
  *  @param ops     table of the host's index; NULL for a built-in index, whose name is in the file
  *  @param model   the model whose classes it searches
  *  @param[out] out the index, the caller's to release with xsm_index_free()
@@ -68,24 +71,14 @@ XSM_API xsm_status xsm_index_save(const xsm_index *index, const char *path, xsm_
  *          for an index that is not built in, or whose name is not that of `ops`; #XSM_ERROR_SHAPE for a model with
  *          another number of classes or features, #XSM_ERROR_STATE for one with other weights; #XSM_ERROR_UNSUPPORTED
  *          for a table without save() and restore(), and as xsm_index_build_model(). O(K D) */
-XSM_API xsm_status xsm_index_load(xsm_context *context, const char *path, const xsm_index_ops *ops,
-                                  const xsm_model *model, xsm_index **out, xsm_error *err);
+XSM_API xsm_status xsm_index_load(xsm_context *context, const char *path, const xsm_storage *storage,
+                                  const xsm_index_ops *ops, const xsm_model *model, xsm_index **out, xsm_error *err);
 /** As xsm_index_load(), over rows in the caller's memory, which are borrowed as by xsm_index_build().
  *  @return as xsm_index_load(), with the rows in place of the model; #XSM_ERROR_SHAPE, #XSM_ERROR_RANGE,
  *          #XSM_ERROR_UNSUPPORTED for the rows as xsm_index_build(); #XSM_ERROR_DIVERGED */
-XSM_API xsm_status xsm_index_load_rows(xsm_context *context, const char *path, const xsm_index_ops *ops,
-                                       const xsm_index_rows *rows, xsm_index **out, xsm_error *err);
-
-/** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index
- *  finds. A row whose score equals that of the last of these rows counts as one of them. The function scores every row.
- *  The rows must not have changed since they were indexed.
- *  @param index  a built index
- *  @param search the queries and `top`, 1 to K, without a threshold; its output members are not used
- *  @param[out] recall mean over the queries, 0 to 1
- *  @param err    what went wrong, or NULL
- *  @return as xsm_index_query(); #XSM_ERROR_UNSUPPORTED for a threshold. O(n K D). */
-XSM_API xsm_status xsm_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall,
-                                    xsm_error *err);
+XSM_API xsm_status xsm_index_load_rows(xsm_context *context, const char *path, const xsm_storage *storage,
+                                       const xsm_index_ops *ops, const xsm_index_rows *rows, xsm_index **out,
+                                       xsm_error *err);
 
 #ifdef __cplusplus
 }

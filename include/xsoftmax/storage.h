@@ -13,14 +13,16 @@
 /** @defgroup storage Storages
  *
  * Bytes in memory, or functions of the host's that read and write, in place of a file: the bytes are those of the file,
- * and they pass the same checks. Label trees have their checkpoints in storages by
- * xsm_label_tree_options::checkpoint_storage and `resume_storage`; the functions of buffer.h save and load models,
- * samplers and the checkpoints of training.
+ * and they pass the same checks. Functions that save and load take a path and a storage, one of which is NULL; label
+ * trees have their checkpoints in storages by xsm_label_tree_options::checkpoint_storage and `resume_storage`. A buffer
+ * (buffer.h) is a storage in memory.
  *  @{ */
 
 /** Where bytes are read or written in place of a file. Reading needs `bytes` or `source`, writing needs `write`. The
  *  functions are called in the calling thread, one at a time. They must not throw, and not use the object that is
- *  saved or loaded. A failure of theirs is #XSM_ERROR_IO. Start with #XSM_STORAGE_INIT. */
+ *  saved or loaded. A failure of theirs is #XSM_ERROR_IO, a source that ends too early #XSM_ERROR_FORMAT, and a storage
+ *  that lacks what is needed, or has both of `bytes` and `source`, #XSM_ERROR_ARGUMENT. Start with #XSM_STORAGE_INIT.
+ */
 typedef struct xsm_storage {
     size_t size;              /**< sizeof(xsm_storage). */
     const char *name;         /**< What messages call it in place of a path; NULL = "storage". */

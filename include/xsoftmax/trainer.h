@@ -142,13 +142,15 @@ XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
  *  complete old file or the complete new one. xsm_model_load() can load the file as a model. Costs one pass over the
  *  model, and in the first call one pass over the data.
  *  @param trainer the trainer
- *  @param path    the file to write or replace
+ *  @param path    the file to write or replace, or NULL for `storage`
+ *  @param storage what is written in place of a file (@ref storage), or NULL
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_UNSUPPORTED for a host's estimator that stores something for each row but
  *          has no xsm_estimator_ops::state_tensor, for a host's index without save(), and on a big-endian machine;
  *          #XSM_ERROR_DIVERGED if a number is not finite; #XSM_ERROR_ARGUMENT for a host's estimator with two tensors
  *          of the same name; #XSM_ERROR_STATE as xsm_trainer_run() */
-XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
+XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, const xsm_storage *storage,
+                                          xsm_error *err);
 /** Restores the state of a run from a checkpoint. The model, the estimator and the optimizer of the trainer change
  *  accordingly; the model's tensors of the host (tensors.h) become copies of those of the checkpoint.
  *  xsm_trainer_run() then gives results that are bit-identical to those of a run without interruption, for any number
@@ -158,14 +160,16 @@ XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path
  *  shape; the weights of that model are ignored. Only the number of epochs, the test rows, the evaluation and the
  *  callback may differ.
  *  @param trainer the trainer, new or not
- *  @param path    a file of xsm_trainer_checkpoint()
+ *  @param path    a file of xsm_trainer_checkpoint(), or NULL for `storage`
+ *  @param storage what is read in place of a file (@ref storage), or NULL
  *  @param err     what went wrong, or NULL; the message names the first setting that differs
  *  @return #XSM_OK; #XSM_ERROR_DATA for different rows, or a sampler that draws different classes;
  *          #XSM_ERROR_ARGUMENT for a different setting; #XSM_ERROR_IO, #XSM_ERROR_FORMAT, #XSM_ERROR_CHECKSUM and
  *          #XSM_ERROR_FILE_VERSION for the file; #XSM_ERROR_SHAPE if only one of the models has a bias;
  *          #XSM_ERROR_RANGE if the checkpoint is past the number of epochs; #XSM_ERROR_STATE as xsm_trainer_run().
  *          On failure nothing changes. */
-XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, xsm_error *err);
+XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, const xsm_storage *storage,
+                                      xsm_error *err);
 /** Fills `progress` (start it with #XSM_PROGRESS_INIT) with the progress of the run. O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);

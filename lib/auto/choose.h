@@ -11,6 +11,7 @@
 
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
+#include <xsoftmax/experimental.h>
 
 #define XSMI_LABEL_TREE "label-tree"
 #define XSMI_CLASS_MEANS "class-means"

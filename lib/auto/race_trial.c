@@ -9,7 +9,6 @@
 #include "predict/calibrate.h"
 
 #include <xsoftmax/ext/optimizer.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/fit.h>
 
 #include <limits.h>

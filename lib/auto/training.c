@@ -10,7 +10,6 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/fit.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/tune.h>
 
 #include <math.h>
@@ -186,7 +185,7 @@ static xsm_status grow(training *t, xsm_error *err)
     XSMI_TRY(xsm_dataset_extend(t->train, &own, err));
     XSMI_TRY(xsm_dataset_get_class_map(t->train, &map, err));
     const uint32_t more = map.features > info.input_features ? map.features - info.input_features : 0;
-    if (info.correction_kind == XSM_CORRECTION_PAIRS) {
+    if (info.correction == XSM_CORRECTION_PAIRS) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_train_options.start has pairs, which training does not change; "
                          "xsm_model_clear_correction() removes them");

@@ -9,22 +9,30 @@
 /* Bytes that a host's function reads or writes at once, between two polls. */
 #define PIECE ((size_t)1 << 20)
 
-static xsm_status read_struct(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
-                              xsm_error *err)
+static xsm_status read_place(const char *path, const xsm_storage *given, xsm_storage *known, const char *function,
+                             xsmi_place *out, xsm_error *err)
 {
     *known = (xsm_storage)XSM_STORAGE_INIT;
-    if (!given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: the storage is NULL", function);
+    *out = (xsmi_place){.name = path};
+    if (!path == !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: path and storage are %s; one of them is accepted", function,
+                         path ? "two places" : "NULL");
+    }
+    if (path) {
+        return XSM_OK;
     }
     XSMI_TRY(xsmi_options_read(known, sizeof *known, XSMI_FIRST(xsm_storage), given, "xsm_storage", err));
     *out = (xsmi_place){known->name ? known->name : "storage", known};
     return XSM_OK;
 }
 
-xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
-                              xsm_error *err)
+xsm_status xsmi_place_to_read(const char *path, const xsm_storage *given, xsm_storage *known, const char *function,
+                              xsmi_place *out, xsm_error *err)
 {
-    XSMI_TRY(read_struct(given, known, function, out, err));
+    XSMI_TRY(read_place(path, given, known, function, out, err));
+    if (path) {
+        return XSM_OK;
+    }
     if (known->source) { /* the members used are those of the first release, which every release has at the same
                             offsets */
         xsm_source source;
@@ -52,18 +60,18 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
 
 xsm_status xsmi_place_check_unlent(const xsmi_place *place, xsm_error *err)
 {
-    return place->storage->release ? xsmi_fail(err, XSM_ERROR_ARGUMENT,
+    return place->storage && place->storage->release ? xsmi_fail(err, XSM_ERROR_ARGUMENT,
                                                "%s: the storage has release(), which is of bytes that a model uses in "
                                                "place; these are needed for the call only",
                                                place->name)
                                    : XSM_OK;
 }
 
-xsm_status xsmi_place_to_write(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
-                               xsm_error *err)
+xsm_status xsmi_place_to_write(const char *path, const xsm_storage *given, xsm_storage *known, const char *function,
+                               xsmi_place *out, xsm_error *err)
 {
-    XSMI_TRY(read_struct(given, known, function, out, err));
-    if (!known->write) {
+    XSMI_TRY(read_place(path, given, known, function, out, err));
+    if (!path && !known->write) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has no write()", function, out->name);
     }
     return XSM_OK;

@@ -15,12 +15,12 @@ typedef struct xsmi_place {
     const xsm_storage *storage; /* NULL: a file */
 } xsmi_place;
 
-/* Makes the place for a public function that reads or writes, from the host's struct, which is copied to `known`.
- * `function` is for messages. */
-xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
-                              xsm_error *err);
-xsm_status xsmi_place_to_write(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
-                               xsm_error *err);
+/* Makes the place for a public function that reads or writes: the file `path`, or the host's struct, which is copied to
+ * `known`. One of the two is NULL. `function` is for messages. */
+xsm_status xsmi_place_to_read(const char *path, const xsm_storage *given, xsm_storage *known, const char *function,
+                              xsmi_place *out, xsm_error *err);
+xsm_status xsmi_place_to_write(const char *path, const xsm_storage *given, xsm_storage *known, const char *function,
+                               xsmi_place *out, xsm_error *err);
 
 /* Refuses release() of a storage whose bytes are needed for the call only. */
 xsm_status xsmi_place_check_unlent(const xsmi_place *place, xsm_error *err);

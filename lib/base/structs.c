@@ -26,6 +26,7 @@
 #include <xsoftmax/buffer.h>
 #include <xsoftmax/tensors.h>
 #include <xsoftmax/stored_weights.h>
+#include <xsoftmax/experimental.h>
 #include <xsoftmax/tune.h>
 
 #define START(name, ...) static const name name##_start = __VA_ARGS__;

@@ -111,7 +111,7 @@ static xsm_status check_recall(const problem *p, const xsm_index *x, const char 
 {
     uint32_t top = XSMI_MIN(p->rows, TOP);
     double recall;
-    XSMI_TRY(xsm_index_recall(
+    XSMI_TRY(xsmi_index_recall(
         x,
         &(xsm_index_search){
             .size = sizeof(xsm_index_search), .queries = p->queries, .stride = p->width, .count = QUERIES, .top = top},

@@ -79,25 +79,15 @@ static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *e
     return write_file(x, fingerprint, place, err);
 }
 
-xsm_status xsm_index_save(const xsm_index *x, const char *path, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!x || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_save: %s is NULL", x ? "path" : "the index");
-    }
-    const xsmi_place place = {.name = path};
-    return save(x, &place, err);
-}
-
-xsm_status xsm_index_save_to(const xsm_index *x, const xsm_storage *storage, xsm_error *err)
+xsm_status xsm_index_save(const xsm_index *x, const char *path, const xsm_storage *storage, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
     if (!x) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_save_to: the index is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_save: the index is NULL");
     }
-    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_index_save_to", &place, err));
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_index_save", &place, err));
     return save(x, &place, err);
 }
 
@@ -239,23 +229,13 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     return status;
 }
 
-static xsm_status load_path(xsm_context *context, const char *path, const xsm_index_ops *ops, const row_place *rows,
-                            xsm_index **out, const char *function, xsm_error *err)
-{
-    const char *missing = !path ? "path" : !out ? "out" : !rows->model && !rows->rows ? "what has its rows" : NULL;
-    if (missing) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, missing);
-    }
-    const xsmi_place place = {.name = path};
-    return load(context, &place, ops, rows, out, err);
-}
-
-static xsm_status load_storage(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
-                               const row_place *rows, xsm_index **out, const char *function, xsm_error *err)
+static xsm_status load_over(xsm_context *context, const char *path, const xsm_storage *storage,
+                            const xsm_index_ops *ops, const row_place *rows, xsm_index **out, const char *function,
+                            xsm_error *err)
 {
     xsm_storage known;
     xsmi_place place;
-    XSMI_TRY(xsmi_place_to_read(storage, &known, function, &place, err));
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, function, &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
     if (!out || (!rows->model && !rows->rows)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, out ? "what has its rows" : "out");
@@ -263,30 +243,16 @@ static xsm_status load_storage(xsm_context *context, const xsm_storage *storage,
     return load(context, &place, ops, rows, out, err);
 }
 
-xsm_status xsm_index_load(xsm_context *context, const char *path, const xsm_index_ops *ops, const xsm_model *model,
-                          xsm_index **out, xsm_error *err)
+xsm_status xsm_index_load(xsm_context *context, const char *path, const xsm_storage *storage, const xsm_index_ops *ops,
+                          const xsm_model *model, xsm_index **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    return load_path(context, path, ops, &(row_place){model, NULL}, out, "xsm_index_load", err);
+    return load_over(context, path, storage, ops, &(row_place){model, NULL}, out, "xsm_index_load", err);
 }
 
-xsm_status xsm_index_load_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
-                               const xsm_model *model, xsm_index **out, xsm_error *err)
+xsm_status xsm_index_load_rows(xsm_context *context, const char *path, const xsm_storage *storage,
+                               const xsm_index_ops *ops, const xsm_index_rows *rows, xsm_index **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    return load_storage(context, storage, ops, &(row_place){model, NULL}, out, "xsm_index_load_from", err);
-}
-
-xsm_status xsm_index_load_rows(xsm_context *context, const char *path, const xsm_index_ops *ops,
-                               const xsm_index_rows *rows, xsm_index **out, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    return load_path(context, path, ops, &(row_place){NULL, rows}, out, "xsm_index_load_rows", err);
-}
-
-xsm_status xsm_index_load_rows_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
-                                    const xsm_index_rows *rows, xsm_index **out, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    return load_storage(context, storage, ops, &(row_place){NULL, rows}, out, "xsm_index_load_rows_from", err);
+    return load_over(context, path, storage, ops, &(row_place){NULL, rows}, out, "xsm_index_load_rows", err);
 }

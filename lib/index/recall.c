@@ -35,24 +35,12 @@ static double share_found(const xsm_index *x, const xsm_index_search *have, cons
     return found / (double)want->count;
 }
 
-xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, double *recall, xsm_error *err)
+xsm_status xsmi_index_recall(const xsm_index *x, const xsm_index_search *search, double *recall, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!x || !search || !recall) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL",
-                         !x        ? "the index"
-                         : !search ? "search"
-                                   : "recall");
-    }
     xsm_index_search have = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&have, sizeof have, XSMI_FIRST(xsm_index_search), search, "xsm_index_search", err));
-    XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", have.dtype, err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &have, has_least_score, err));
     const uint64_t count = have.count;
     const uint32_t top = have.top;
-    if (have.has_least_score) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "xsm_index_recall: a search with a least score has no recall");
-    }
     xsm_index_search want = have;
     xsm_index *truth = NULL;
     xsm_status status = xsm_index_new(x->context, "exact", &truth, err);

@@ -10,7 +10,8 @@
 #include "model/divided.h"
 #include "model/model.h"
 
-#include <xsoftmax/label_tree.h>
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/experimental.h>
 
 #include <math.h>
 
@@ -146,12 +147,12 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
                                                                       : "resume and resume_storage");
     }
     if (known.checkpoint_storage) {
-        XSMI_TRY(xsmi_place_to_write(known.checkpoint_storage, &s->storages[0],
+        XSMI_TRY(xsmi_place_to_write(NULL, known.checkpoint_storage, &s->storages[0],
                                      "xsm_label_tree_options.checkpoint_storage", &s->checkpoint, err));
     }
     if (known.resume_storage) {
-        XSMI_TRY(xsmi_place_to_read(known.resume_storage, &s->storages[1], "xsm_label_tree_options.resume_storage",
-                                    &s->resume, err));
+        XSMI_TRY(xsmi_place_to_read(NULL, known.resume_storage, &s->storages[1],
+                                    "xsm_label_tree_options.resume_storage", &s->resume, err));
         XSMI_TRY(xsmi_place_check_unlent(&s->resume, err));
     }
     s->checkpoint_every =

@@ -1,7 +1,7 @@
 /*
- * A correction by pairs of features and classes (pairs.h), counted in training rows. In a file: `pair_counts` U32 [D],
- * how many classes each feature has; feature by feature the classes in rising order, `pair_classes` U32; and their
- * values, `pair_values` F32.
+ * A correction by pairs of features and classes (experimental.h), counted in training rows. In a file: `pair_counts`
+ * U32 [D], how many classes each feature has; feature by feature the classes in rising order, `pair_classes` U32; and
+ * their values, `pair_values` F32.
  */
 #include "model/head.h"
 #include "base/activity.h"
@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#include <xsoftmax/pairs.h>
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/experimental.h>
 
 typedef struct correction_of_pairs {
     xsmi_head base;

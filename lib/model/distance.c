@@ -11,6 +11,8 @@
 #include "base/entry.h"
 #include "base/order.h"
 
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/experimental.h>
 #include <xsoftmax/stored_weights.h>
 
 const char *const xsmi_geometry_names[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */

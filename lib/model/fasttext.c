@@ -19,7 +19,9 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/grow.h"
 #include "base/heap_sort.h"
+#include "base/storage.h"
 #include "base/utf8.h"
 #include "data/schema.h"
 #include "data/vocabulary.h"
@@ -73,6 +75,8 @@ typedef struct file {
     const char *prefix; /* of labels */
     const unsigned char *data;
     size_t size, at;
+    unsigned char *own; /* [capacity] what a source had; NULL: `data` are a file's, or the host's */
+    size_t capacity;
 
     arguments arguments;
     uint32_t words, labels, classes;
@@ -609,17 +613,41 @@ static xsm_status make_model(const file *f, xsm_model **out, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status import(xsm_context *ctx, const char *path, const char *prefix, xsm_model **out, xsm_error *err)
+/* What a source has, to its end. */
+static xsm_status read_source(file *f, const xsmi_place *place, xsm_error *err)
 {
-    xsmi_mapping mapping;
+    size_t got = 0;
+    do {
+        XSMI_TRY(XSMI_GROW(f->context, f->own, f->capacity, f->size + 65536, "a model of fastText", err));
+        XSMI_TRY(xsmi_place_read(f->context, place, f->own + f->size, f->capacity - f->size, &got, err));
+        f->size += got;
+    } while (f->size == f->capacity);
+    f->data = f->own;
+    return XSM_OK;
+}
+
+static xsm_status read_place(file *f, const xsmi_place *place, xsmi_mapping *mapping, xsm_error *err)
+{
+    if (place->storage && !place->storage->bytes) {
+        return read_source(f, place, err);
+    }
+    if (!place->storage) {
+        XSMI_TRY(xsmi_map_file(place->name, mapping, err));
+    }
+    f->data = place->storage ? place->storage->bytes : mapping->data;
+    f->size = place->storage ? place->storage->byte_count : mapping->size;
+    return XSM_OK;
+}
+
+static xsm_status import(xsm_context *ctx, const xsmi_place *place, const char *prefix, xsm_model **out, xsm_error *err)
+{
+    xsmi_mapping mapping = {.data = NULL};
     XSMI_TRY(xsmi_context_need_alone(ctx, "importing a model of fastText", err));
-    XSMI_TRY(xsmi_map_file(path, &mapping, err));
-    file f = {.context = ctx, .name = path, .prefix = prefix ? prefix : XSMI_LABEL_PREFIX, .end = UINT32_MAX};
-    f.data = mapping.data;
-    f.size = mapping.size;
+    file f = {.context = ctx, .name = place->name, .prefix = prefix ? prefix : XSMI_LABEL_PREFIX, .end = UINT32_MAX};
     f.input.what = "input";
     f.output.what = "output";
-    xsm_status status = read_file(&f, err);
+    xsm_status status = read_place(&f, place, &mapping, err);
+    status = status == XSM_OK ? read_file(&f, err) : status;
     status = status == XSM_OK ? make_model(&f, out, err) : status;
     xsmi_release(ctx, f.names, f.classes, sizeof *f.names);
     xsmi_release(ctx, f.counts, f.classes, sizeof *f.counts);
@@ -627,22 +655,29 @@ static xsm_status import(xsm_context *ctx, const char *path, const char *prefix,
     xsmi_release(ctx, f.made, f.classes, sizeof *f.made);
     xsmi_class_tree_release(f.tree);
     xsmi_vocabulary_release(f.vocabulary);
-    xsmi_unmap_file(&mapping);
+    xsmi_release(ctx, f.own, f.capacity, sizeof *f.own);
+    if (mapping.data) {
+        xsmi_unmap_file(&mapping);
+    }
     return status;
 }
 
-xsm_status xsm_model_import_fasttext(xsm_context *context, const char *path, const char *label_prefix, xsm_model **out,
-                                     xsm_error *err)
+xsm_status xsm_model_import_fasttext(xsm_context *context, const char *path, const xsm_storage *storage,
+                                     const char *label_prefix, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!path || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_import_fasttext: %s is NULL", path ? "out" : "path");
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_model_import_fasttext", &place, err));
+    XSMI_TRY(xsmi_place_check_unlent(&place, err));
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_import_fasttext: out is NULL");
     }
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_activity activity;
     xsmi_begin_cover(&activity, ctx, "importing", "bytes", 0);
-    const xsm_status status = xsmi_end(&activity, import(ctx, path, label_prefix, out, err), err);
+    const xsm_status status = xsmi_end(&activity, import(ctx, &place, label_prefix, out, err), err);
     xsm_context_free(ctx);
     return status;
 }

@@ -19,6 +19,8 @@
 #include "model/tile.h"
 #include "model/tree_file.h"
 
+#include <xsoftmax/model.h>
+
 typedef struct xsmi_head xsmi_head;
 struct xsmi_tile_call;
 struct xsmi_model_row;
@@ -42,8 +44,8 @@ typedef struct xsmi_head_of_nodes {
 
 /* A kind of head: one file, which ends in its table, and one line in XSMI_HEADS if files name it. */
 typedef struct xsmi_head_kind {
-    int32_t number;                  /* xsm_model_info::correction_kind */
-    const char *name;                /* xsm_model_info::correction */
+    int32_t number;                  /* xsm_model_info::correction */
+    const char *name;                /* in files and messages */
     const char *described;           /* for messages: "scores made with ..." */
     size_t size;                     /* of the struct, whose first member is an xsmi_head */
     bool drawn;                      /* by the sampler of the training, whose estimator learns with this correction;

@@ -42,8 +42,7 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.bias = xsmi_model_has_bias(m);
     known.layout = m->w.layout;
     known.geometry = m->score;
-    known.correction = xsmi_model_correction_name(m);
-    known.correction_kind = m->head ? m->head->kind->number : XSM_CORRECTION_NONE;
+    known.correction = m->head ? m->head->kind->number : XSM_CORRECTION_NONE;
     known.transform = m->transform ? xsmi_transform_description(m->transform) : "";
     known.metadata_keys = (const char *const *)m->metadata.keys;
     known.metadata_count = m->metadata.count;

@@ -485,9 +485,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, copy, err));
-    if (o.copy && place->storage) {
-        XSMI_TRY(xsmi_place_check_unlent(place, err));
-    }
+    XSMI_TRY(o.copy ? xsmi_place_check_unlent(place, err) : XSM_OK);
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_container *container = NULL;
@@ -520,26 +518,15 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     return status;
 }
 
-xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options, xsm_model **out,
-                          xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!path || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
-    }
-    const xsmi_place place = {.name = path};
-    return load(context, &place, options, out, err);
-}
-
-xsm_status xsm_model_load_from(xsm_context *context, const xsm_storage *storage, const xsm_load_options *options,
-                               xsm_model **out, xsm_error *err)
+xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_storage *storage,
+                          const xsm_load_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_model_load_from", &place, err));
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_model_load", &place, err));
     if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load_from: out is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: out is NULL");
     }
     return load(context, &place, options, out, err);
 }

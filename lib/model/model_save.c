@@ -550,25 +550,15 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
     return xsmi_agree(group, status, err);
 }
 
-xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!m || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
-    }
-    const xsmi_place place = {.name = path};
-    return save(m, &place, NULL, err);
-}
-
-xsm_status xsm_model_save_to(const xsm_model *m, const xsm_storage *storage, xsm_error *err)
+xsm_status xsm_model_save(const xsm_model *m, const char *path, const xsm_storage *storage, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
     if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save_to: model is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: model is NULL");
     }
-    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_model_save_to", &place, err));
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_model_save", &place, err));
     return save(m, &place, NULL, err);
 }
 

@@ -16,7 +16,8 @@
 #include "model/tiles.h"
 #include "predict/rounds.h"
 
-#include <xsoftmax/metrics.h>
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/experimental.h>
 
 #include <math.h>
 #include <string.h>

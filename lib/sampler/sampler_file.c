@@ -82,25 +82,15 @@ static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error 
     return xsmi_end(&activity, status, err);
 }
 
-xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!s || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save: %s is NULL", s ? "path" : "the sampler");
-    }
-    const xsmi_place place = {.name = path};
-    return save(s, &place, err);
-}
-
-xsm_status xsm_sampler_save_to(const xsm_sampler *s, const xsm_storage *storage, xsm_error *err)
+xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, const xsm_storage *storage, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
     if (!s) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save_to: the sampler is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save: the sampler is NULL");
     }
-    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_sampler_save_to", &place, err));
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_sampler_save", &place, err));
     return save(s, &place, err);
 }
 
@@ -214,27 +204,16 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     return status;
 }
 
-xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops, xsm_sampler **out,
-                            xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!path || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load: %s is NULL", path ? "out" : "path");
-    }
-    const xsmi_place place = {.name = path};
-    return load(context, &place, ops, out, err);
-}
-
-xsm_status xsm_sampler_load_from(xsm_context *context, const xsm_storage *storage, const xsm_sampler_ops *ops,
-                                 xsm_sampler **out, xsm_error *err)
+xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_storage *storage,
+                            const xsm_sampler_ops *ops, xsm_sampler **out, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_sampler_load_from", &place, err));
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_sampler_load", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
     if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load_from: out is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load: out is NULL");
     }
     return load(context, &place, ops, out, err);
 }

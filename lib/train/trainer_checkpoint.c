@@ -180,9 +180,9 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
-static xsm_status fail_null(const xsm_trainer *t, const char *function, xsm_error *err)
+static xsm_status fail_null(const char *function, xsm_error *err)
 {
-    return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, t ? "the path" : "the trainer");
+    return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: the trainer is NULL", function);
 }
 
 /* Return how many numbers a line has, and how many this process has in all of its lines. */
@@ -256,25 +256,15 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!t || !path) {
-        return fail_null(t, "xsm_trainer_checkpoint", err);
-    }
-    const xsmi_place place = {.name = path};
-    return save(t, &place, err);
-}
-
-xsm_status xsm_trainer_checkpoint_to(xsm_trainer *t, const xsm_storage *storage, xsm_error *err)
+xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
     if (!t) {
-        return fail_null(t, "xsm_trainer_checkpoint_to", err);
+        return fail_null("xsm_trainer_checkpoint", err);
     }
-    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_trainer_checkpoint_to", &place, err));
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_trainer_checkpoint", &place, err));
     return save(t, &place, err);
 }
 
@@ -525,25 +515,15 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!t || !path) {
-        return fail_null(t, "xsm_trainer_resume", err);
-    }
-    const xsmi_place place = {.name = path};
-    return load(t, &place, err);
-}
-
-xsm_status xsm_trainer_resume_from(xsm_trainer *t, const xsm_storage *storage, xsm_error *err)
+xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
     if (!t) {
-        return fail_null(t, "xsm_trainer_resume_from", err);
+        return fail_null("xsm_trainer_resume", err);
     }
-    XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_trainer_resume_from", &place, err));
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_trainer_resume", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
     return load(t, &place, err);
 }

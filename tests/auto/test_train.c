@@ -147,7 +147,7 @@ static void same_bytes(write_row write, const xsm_train_options *options, const 
         assert_string_equal(report->method, name);
         assert_int_equal(report->rows, ROWS);
         assert_true(report->seconds >= report->train_seconds && report->train_seconds > 0);
-        assert_ok(xsm_model_save(m, test_path(threads == 1 ? "one" : "three"), &err), err);
+        assert_ok(xsm_model_save(m, test_path(threads == 1 ? "one" : "three"), NULL, &err), err);
         assert_string_equal(report->transform, test_model_info(m).transform);
         assert_int_equal(report->is_prior, strcmp(report->transform, "truncate=0") == 0); /* features say nothing */
         report->method = report->optimizer = report->transform = "";                      /* the model's */
@@ -256,8 +256,8 @@ TEST(with_rows_beside)
         xsm_dataset_free(o.test);
         xsm_dataset_free(train);
     }
-    assert_ok(xsm_model_save(models[0], test_path("apart"), &err), err);
-    assert_ok(xsm_model_save(models[1], test_path("within"), &err), err);
+    assert_ok(xsm_model_save(models[0], test_path("apart"), NULL, &err), err);
+    assert_ok(xsm_model_save(models[1], test_path("within"), NULL, &err), err);
     char *apart = strdup(test_path("apart"));
     test_assert_same_file(test_path("within"), apart);
     free(apart);

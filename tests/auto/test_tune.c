@@ -446,7 +446,7 @@ TEST(leaves_nothing_behind)
             if (tuned) {
                 xsm_tuning *tuning = NULL;
                 assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
-                assert_string_equal(test_model_info(m).correction, "none");
+                assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_NONE);
                 char ridge[16];
                 xsm_estimator_get(e, "ridge", ridge, sizeof ridge);
                 assert_string_equal(ridge, "0.5");

@@ -23,7 +23,7 @@ static xsm_status model_file(const bits_machine *machine, const void *what, uint
     BITS_TRY(xsm_transform_new(machine->context, "tfidf,unit", &transform, &err));
     BITS_TRY(xsm_transform_fit(transform, rig.data, &err));
     BITS_TRY(xsm_model_set_transform(rig.model, transform, &err));
-    BITS_TRY(xsm_model_save(rig.model, path, &err));
+    BITS_TRY(xsm_model_save(rig.model, path, NULL, &err));
     BITS_TRY(bits_add_file(hash, path));
 end:
     remove(path);
@@ -74,10 +74,10 @@ static xsm_status checkpoint(const bits_machine *machine, const void *what, uint
     if (status != XSM_CANCELLED) {
         goto end;
     }
-    BITS_TRY(xsm_trainer_checkpoint(h.trainer, path, &err));
+    BITS_TRY(xsm_trainer_checkpoint(h.trainer, path, NULL, &err));
     BITS_TRY(bits_add_file(hash, path));
     BITS_TRY(start(machine, t, &second, &other));
-    BITS_TRY(xsm_trainer_resume(other.trainer, path, &err));
+    BITS_TRY(xsm_trainer_resume(other.trainer, path, NULL, &err));
     BITS_TRY(xsm_trainer_run(other.trainer, &err));
     BITS_TRY(bits_add_model(hash, second.model, second.data));
 end:

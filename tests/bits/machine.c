@@ -257,12 +257,13 @@ xsm_status bits_add_model(uint64_t *hash, xsm_model *model, const xsm_dataset *d
             add_strided(hash, e.vectors + j * e.feature_step, 1, e.hidden);
         }
     }
-    const char *correction = test_model_info(model).correction;
-    if (status == XSM_OK && strcmp(correction, "none") != 0) {
+    static const char *const corrections[] = {"none", "classes", "tree", "sampler", "hierarchy", "pairs"};
+    const int32_t correction = test_model_info(model).correction;
+    if (status == XSM_OK && correction != XSM_CORRECTION_NONE) {
         float *scores = memory((size_t)p.classes * SCORED_ROWS, sizeof *scores);
         xsm_batch batch = xsm_batch_range(data, 0, SCORED_ROWS);
         status = xsm_model_score_range(model, &batch, 0, p.classes, scores, p.classes, &err);
-        bits_add_text(hash, correction);
+        bits_add_text(hash, corrections[correction]);
         add_strided(hash, scores, 1, (size_t)p.classes * SCORED_ROWS);
         free(scores);
     }

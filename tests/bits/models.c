@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <stdio.h>
 
-#include <xsoftmax/pairs.h>
-
 /* -- full-batch training ------------------------------------------------------------------------------------------- */
 
 static xsm_status fit(const bits_machine *machine, const void *what, uint64_t *hash)

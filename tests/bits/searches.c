@@ -93,7 +93,7 @@ static xsm_status sampler_file(const bits_machine *machine, const void *what, ui
     const char *path = bits_path(machine, "sampler.safetensors");
     xsm_status status;
     BITS_TRY(open_sampler(machine, what, &s));
-    BITS_TRY(xsm_sampler_save(s, path, &err));
+    BITS_TRY(xsm_sampler_save(s, path, NULL, &err));
     BITS_TRY(bits_add_file(hash, path));
 end:
     remove(path);
@@ -193,7 +193,6 @@ static xsm_status searches(const bits_machine *machine, const void *what, uint64
     r.count = ROWS;
     r.width = WIDTH;
     r.bias = p->bias ? bias : NULL;
-    double recall = 0;
     xsm_index_info info = XSM_INDEX_INFO_INIT;
     xsm_status status;
     BITS_TRY(xsm_index_new(machine->context, p->name, &index, &err));
@@ -215,13 +214,7 @@ static xsm_status searches(const bits_machine *machine, const void *what, uint64
         }
     }
     BITS_TRY(add_search(hash, index, queries, WIDTH, false));
-    BITS_TRY(xsm_index_recall(
-        index,
-        &(xsm_index_search){
-            .size = sizeof(xsm_index_search), .queries = queries, .stride = WIDTH, .count = QUERIES, .top = TOP},
-        &recall, &err));
     BITS_TRY(xsm_index_get_info(index, &info, &err));
-    bits_add_double(hash, recall);
     bits_add_count(hash, info.clusters);
     bits_add_count(hash, info.largest);
     bits_add_count(hash, info.moved);

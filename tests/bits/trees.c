@@ -20,7 +20,7 @@ static xsm_status add_all(const bits_machine *machine, const xsm_model *m, const
     if (!z) {
         bits_fail("out of memory");
     }
-    BITS_TRY(xsm_model_save(m, path, &err));
+    BITS_TRY(xsm_model_save(m, path, NULL, &err));
     BITS_TRY(bits_add_file(hash, path));
     BITS_TRY(xsm_model_score_range(m, &batch, 0, classes, z, classes, &err));
     bits_add(hash, z, (size_t)ROWS * classes * sizeof *z);

@@ -107,11 +107,7 @@ int main(int argc, char **argv)
     auto linear = taken(xsoftmax::model::linear<as_result>(context, FEATURES, CLASSES));
     CHECK(linear.grow<as_result>(FEATURES + 1) && linear.features() == FEATURES + 1);
     CHECK(linear.grow<as_result>(FEATURES).error().status == XSM_ERROR_RANGE);
-    CHECK(linear.set_geometry<as_result>(XSM_GEOMETRY_EUCLIDEAN));
-    CHECK(!linear.set_layout<as_result>(XSM_LAYOUT_FEATURE_MAJOR)); // distances are class-major
     CHECK(taken(linear.view<as_result>()).bias);
-    CHECK(linear.add_pairs<as_result>(rows, 1).error().status == XSM_ERROR_SHAPE);
-    CHECK(taken(xsoftmax::evaluate_ranks<as_result>(context, loaded, rows, 1)).hits.size() == 1);
     auto sampled = taken(xsoftmax::estimator::make<as_result>(context, "implicit"));
     CHECK(xsoftmax::fit_full_batch<as_result>(context, model, rows, sampled).error().status == XSM_ERROR_UNSUPPORTED);
 
@@ -132,8 +128,7 @@ int main(int argc, char **argv)
     CHECK(xsoftmax::predictor::make<as_result>(model, of_model));
     CHECK(!xsoftmax::predictor::make<as_result>(linear, of_model));
     auto tree = xsoftmax::init<xsm_label_tree_options>();
-    CHECK(xsoftmax::set<as_result>(tree, "trees", "1"));
-    CHECK(xsoftmax::set<as_result>(tree, "forest", "1").error().status == XSM_ERROR_NAME);
+    tree.trees = 1;
     CHECK(taken(xsoftmax::fit_label_tree<as_result>(context, rows, tree)).model.trees() == 1);
     auto labelled = taken(xsoftmax::estimator::make<as_result>(context, "ove"));
     CHECK(labelled.set_classes<as_result>("tight-classes", classes));

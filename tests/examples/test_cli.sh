@@ -309,10 +309,10 @@ done <<END
 2|not with --index-file|predict --model model --data test.txt --index-file x --probabilities
 1|missing.index: |predict --model model --data test.txt --index-file missing.index
 1|no index's file|predict --model model --data test.txt --index-file model
-2|index needs a MODEL and the file OUT|index model
-2|no index 'sphericle'; did you mean 'spherical'?|index model out --index sphericle
-1|xsoftmax: /nonexistent/x: cannot write|index model /nonexistent/x
-1|xsoftmax: /nonexistent/x: cannot write|prune model /nonexistent/x --keep 3
+2|index needs --output FILE|index --model model
+2|no index 'sphericle'; did you mean 'spherical'?|index --model model --output out --index sphericle
+1|xsoftmax: /nonexistent/x: cannot write|index --model model --output /nonexistent/x
+1|xsoftmax: /nonexistent/x: cannot write|prune --model model --output /nonexistent/x --keep 3
 2|no option 'porbe'|evaluate --model model --data test.txt --index spherical --index-set porbe=5
 1|the model has no tree|predict --model model --data test.txt --beam 9
 1|the model has no tree|predict --model model --data test.txt --tree-alone
@@ -321,20 +321,22 @@ done <<END
 1|standard input|predict --model model --data -
 1|broken.txt, line 2, column 6: |predict --model model --data broken.txt
 2|info needs a FILE|info
-2|prune needs a MODEL and the file OUT|prune model --below 1
-2|--below X or --keep N|prune model out
-2|--below: '0' is out of range|prune model out --below 0
-2|--keep: '0' is out of range|prune model out --keep 0
-1|missing|prune missing out --below 1
-2|'c' is one operand too many|prune model out c --keep 1
-2|import needs a MODEL of fastText and the file OUT|import model
-1|model: no model of fastText|import model out
-1|missing.bin|import missing.bin out
-2|convert-model needs a MODEL and the file OUT|convert-model model --type int8
-2|--type float32, bfloat16 or int8|convert-model model out
-2|--type|convert-model model out --type float64
-1|missing|convert-model missing out --type int8
-1|unlabelled.txt: |prune model out --keep 1 --test unlabelled.txt
+2|prune needs --output FILE|prune --model model --below 1
+2|--below X or --keep N|prune --model model --output out
+2|--below: '0' is out of range|prune --model model --output out --below 0
+2|--keep: '0' is out of range|prune --model model --output out --keep 0
+1|missing|prune --model missing --output out --below 1
+2|'c' is not expected|prune --model model --output out c --keep 1
+2|import needs --output FILE|import --model model
+2|--method label-tree|train --data train.txt --estimator label-tree
+2|--labels-to: - is the file of --output|convert --data test.txt --to npy --output - --labels-to -
+1|model: no model of fastText|import --model model --output out
+1|missing.bin|import --model missing.bin --output out
+2|convert-model needs --output FILE|convert-model --model model --type int8
+2|--type float32, bfloat16 or int8|convert-model --model model --output out
+2|--type|convert-model --model model --output out --type float64
+1|missing|convert-model --model missing --output out --type int8
+1|unlabelled.txt: |prune --model model --output out --keep 1 --test unlabelled.txt
 2|'b' is one operand too many|info train.txt b
 1|missing|info missing
 1|empty.txt|info empty.txt
@@ -534,14 +536,14 @@ rm -f p0 p1
 
 # What is small of a model is left out; what is lost is said.
 run 0 train --data train.txt --test test.txt --estimator softmax --epochs 20 --eta 0.5 --seed 3 --model d0
-run 0 prune d0 s0 --keep 1 --test test.txt
+run 0 prune --model d0 --output s0 --keep 1 --test test.txt
 says stdout 'weights    '
 says stdout 'log-loss   '
 says stdout 'P@1        '
 expect 'one weight a class is kept' grep -q ', 1.0 a class' stdout
 run 0 info s0
 says stdout ' weights ('
-run 0 prune d0 s1 --below 1e-30 --test test.txt --json
+run 0 prune --model d0 --output s1 --below 1e-30 --test test.txt --json
 expect 'nothing is lost without zeros' test "$(grep -o '"test_before":{"log_loss":0.....' stdout | cut -d: -f3)" = \
     "$(grep -o '"test":{"log_loss":0.....' stdout | cut -d: -f3)"
 expect 'the bytes of the file are said' grep -q "\"model_bytes\":$(wc -c <s1)[,}]" stdout
@@ -550,14 +552,14 @@ cut -d : -f 1 stdout >dense.classes
 run 0 predict --model s1 --data test.txt --top 1
 expect 'the same classes from sparse weights' test "$(cut -d : -f 1 stdout)" = "$(cat dense.classes)"
 run 0 evaluate --model s1 --data test.txt
-run 1 prune s1 s2 --keep 1
+run 1 prune --model s1 --output s2 --keep 1
 says stderr 'pruning needs dense weights'
 run 1 train --data train.txt --warm-start s1 --estimator softmax --epochs 1 --eta 0.1 --model s2
 says stderr 's1: its weights are sparse, and dense ones are trained; start from the model that was pruned'
 
 # Weights in fewer bits predict and are evaluated, and are not trained.
 for type in bfloat16 int8; do
-    run 0 convert-model d0 q0 --type $type --test test.txt
+    run 0 convert-model --model d0 --output q0 --type $type --test test.txt
     says stdout "weights    $type, "
     says stdout '; was float32, '
     says stdout 'P@1        '
@@ -568,24 +570,24 @@ for type in bfloat16 int8; do
     run 0 evaluate --model q0 --data test.txt
     run 1 train --data train.txt --warm-start q0 --estimator softmax --epochs 1 --eta 0.1 --model q1
     says stderr "q0: its weights are $type, and float32 is trained"
-    says stderr "'xsoftmax convert-model q0 OUT --type float32'"
+    says stderr "'xsoftmax convert-model --model q0 --output OUT --type float32'"
 done
-run 0 convert-model d0 q0 --type int8 --json
+run 0 convert-model --model d0 --output q0 --type int8 --json
 expect 'a quarter of the weights' test "$(sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' stdout)" -lt \
     "$(sed 's/.*"weight_bytes_before":\([0-9]*\).*/\1/' stdout)"
 for type in bfloat16 int8; do
-    run 0 convert-model s1 q0 --type $type --test test.txt
+    run 0 convert-model --model s1 --output q0 --type $type --test test.txt
     says stdout "weights    $type, "
     run 0 info q0
     says stdout " weights ($type, "
     run 0 predict --model q0 --data test.txt --top 1
-    run 1 prune q0 s2 --keep 1
+    run 1 prune --model q0 --output s2 --keep 1
     says stderr "$type"
 done
 rm -f q0
 run 1 predict --model s1 --data test.txt --index exact
 says stderr 'an index needs dense weights'
-run 1 prune d0 s2 --keep 1 --format npy
+run 1 prune --model d0 --output s2 --keep 1 --format npy
 expect 'nothing is written after an error' test ! -e s2
 rm -f d0 s0 s1 dense.classes
 
@@ -1139,8 +1141,8 @@ make_pipes() {
     echo 'train --data train.txt --estimator implicit --eta 1 --epochs 1 --history'
     echo 'train --data train.txt --estimator implicit --eta 1 --epochs 1 --checkpoint'
     echo 'calibrate --model model --data test.txt --output'
-    echo 'index model'
-    echo 'prune --keep 2 model'
+    echo 'index --model model --output'
+    echo 'prune --keep 2 --model model --output'
     echo 'convert --data train.txt --to cache --output'
     echo 'convert --data train.txt --to xc --output'
 }
@@ -1161,6 +1163,10 @@ make_pipes | grep -v 'checkpoint\|history' | while read -r command; do
     wait $! || echo "$command: failed"
     # shellcheck disable=SC2086
     "$xsoftmax" $command /dev/stdout | head -c "$(wc -c <whole.file)" | cmp -s - whole.file || echo "$command: /dev/stdout"
+    # An output of the name - gets the bytes alone: what is said goes to standard error.
+    # shellcheck disable=SC2086
+    "$xsoftmax" $command - 2>stderr | cmp -s - whole.file || echo "$command: -"
+    grep -q . stderr || echo "$command: says nothing"
 done >not-written
 expect 'pipes get what files get' test ! -s not-written
 expect 'the pipe is still one' test -p pipe
@@ -1178,7 +1184,7 @@ if [ "$(id -u)" -eq 0 ] && chown 12345:23456 left 2>stderr; then
     chmod 640 left
     run 0 calibrate --model model --data test.txt --output left
     expect 'owner and group stay' test "$(stat -c %u:%g:%a left)" = 12345:23456:640
-    run 0 index model left
+    run 0 index --model model --output left
     expect 'of the library, too' test "$(stat -c %u:%g:%a left)" = 12345:23456:640
 fi
 rm -rf pipe left* whole.file not-ended not-written
@@ -1614,7 +1620,7 @@ says stdout 'index      spherical, built in'
 says stdout ': 5 of 5 classes scored a row'
 says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
 # An index is saved, and finds what it found.
-run 0 index m6 m6.index --probe 5 --index-set clusters=2
+run 0 index --model m6 --output m6.index --probe 5 --index-set clusters=2
 says stdout 'index      spherical over 5 classes, built in'
 run 0 predict --model m6 --data test.txt --index-file m6.index
 labels_of stdout >found
@@ -1866,14 +1872,14 @@ cp names.txt kept.names
 for out in kept.model ./kept.model here/kept.model soft.model hard.model "$PWD/kept.model"; do
     for command in index 'prune --keep 1' 'convert-model --type int8'; do
         # shellcheck disable=SC2086
-        run 2 $command kept.model "$out"
-        says stderr "OUT: $out would replace a file that is read"
+        run 2 $command --model kept.model --output "$out"
+        says stderr "--output: $out would replace a file that is read"
     done
     run 2 calibrate --model kept.model --data test.txt --output "$out"
     says stderr "--output: $out would replace a file that is read"
 done
-run 2 index soft.model kept.model
-run 2 prune --keep 1 --test kept.txt kept.model kept.txt
+run 2 index --model soft.model --output kept.model
+run 2 prune --keep 1 --test kept.txt --model kept.model --output kept.txt
 run 2 convert --data kept.txt --to cache --output kept.txt
 run 2 convert --data kept.txt --split 0.5 --to xc --output x --rest here/kept.txt
 run 2 convert --data kept.txt --to npy --output x --labels-to ./kept.txt
@@ -1889,11 +1895,13 @@ cmp -s kept.model kept.copy && cmp -s kept.txt train.txt && cmp -s kept.names na
 expect 'nothing is written' test ! -e x
 # A word is no file that is read, a model is replaced where a flag says so.
 run 0 train --data train.txt --class-weights balanced --estimator implicit --epochs 1 --eta 1 --model balanced
-run 0 convert-model --in-place --type bfloat16 soft.model kept.model
+run 0 convert-model --in-place --type bfloat16 --model soft.model --output kept.model
 expect 'half of it' test "$(wc -c <kept.model)" -lt "$(wc -c <kept.copy)"
 run 0 calibrate --model kept.model --data test.txt --output kept.model --in-place
-run 2 prune --keep 1 --in-place --test train.txt kept.model train.txt
+run 2 prune --keep 1 --in-place --test train.txt --model kept.model --output train.txt
 rm -f kept.* soft.model hard.model balanced
+run 0 train --data train.txt --estimator implicit --epochs 1 --eta 1
+says stderr 'no --model is given: the trained model is not kept'
 # What cannot be written beside the model does not cost the model.
 for option in 'the last checkpoint is|--checkpoint /dev/full' 'the history is|--history /dev/full' \
     'the last checkpoint and the history are|--history /dev/full --checkpoint /dev/full'; do

@@ -68,7 +68,7 @@ def test_types(xsm):
 
 def test_calls(xsm):
     try:
-        xsm.make("model_load", None, "/nowhere/my.model", None)
+        xsm.make("model_load", None, "/nowhere/my.model", None, None)
         check(False, "a file that is not there is loaded")
     except host.Error as error:
         check(error.status == "XSM_ERROR_IO" and "/nowhere/my.model" in str(error), str(error))

@@ -509,7 +509,7 @@ run 0 info - --label-column -1
 says stderr 'line 1 is read as names of columns, not as a row, for its fields are words (--header yes or no)'
 # --- files of the library in the place of others
 run 0 convert --data zero.xc --to cache --output z.cache
-run 0 index zero.model z.index
+run 0 index --model zero.model --output z.index
 run 0 train --data zero.xc --method label-tree --checkpoint z.checkpoint --model z.tree
 for case in 'predict --data zero.xc --model|z.cache|a cache of rows, and a model is wanted' \
     'predict --data zero.xc --model|z.index|an index, and a model is wanted' \

@@ -32,8 +32,8 @@ with tempfile.TemporaryDirectory() as work:
             file.write(f"{i % 7} {i % 7}:1 {7 + i % 5}:0.5\n")
     train = ["train", "--estimator", "softmax", "--data", "rows", "--optimizer", "adagrad", "--epochs", "2"]
     succeed(*train, "--model", "model", "--checkpoint", "checkpoint")
-    succeed("convert-model", "model", "narrow", "--type", "int8")
-    succeed("index", "model", "index")
+    succeed("convert-model", "--model", "model", "--output", "narrow", "--type", "int8")
+    succeed("index", "--model", "model", "--output", "index")
     succeed("convert", "--data", "rows", "--to", "cache", "--output", "cache")
     uses = {
         "model": lambda path: succeed("predict", "--model", path, "--data", "rows", "--top", "3"),

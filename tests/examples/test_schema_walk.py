@@ -162,8 +162,8 @@ WAYS = {
     "calibrate": by_model(report("calibrate", "--model", "model", "--output", "out", "--data", None)),
     "--calibrate": by_model(report("train", "--data", "own", "--model", "out", *TRAIN, "--calibrate", None)),
     "--test": report("train", "--data", "own", "--model", "out", *TRAIN, "--test", None),
-    "prune": report("prune", "--keep", "1", "--json", "model", "out", "--test", None),
-    "convert-model": report("convert-model", "--type", "bfloat16", "--json", "model", "out", "--test", None),
+    "prune": report("prune", "--keep", "1", "--json", "--model", "model", "--output", "out", "--test", None),
+    "convert-model": report("convert-model", "--type", "int8", "--json", "--model", "model", "--output", "out", "--test", None),
     "convert --like": like_model,
 }
 
@@ -242,7 +242,7 @@ def walk(kind):
     form, relations = KINDS[kind]
     write("own", form(OWN))
     good("train", "--data", "own", "--model", "model", "--checkpoint", "checkpoint", *TRAIN, "--epochs", "2")
-    good("index", "model", "index")
+    good("index", "--model", "model", "--output", "index")
     good("train", "--data", "own", "--model", "other", *TRAIN, "--epochs", "1")
     if run("predict", "--model", "other", "--index-file", "index", "--data", "own")[0] != 1:
         failures.append(f"{kind}: an index of another model of the same shape is taken")

@@ -60,7 +60,7 @@ static xsm_storage save(fuzz_rig *r, xsm_buffer **buffer)
     xsm_storage storage = XSM_STORAGE_INIT;
     fuzz_require(xsm_buffer_new(r->context, buffer, &err) == XSM_OK, err.message);
     fuzz_require(xsm_buffer_get_storage(*buffer, &storage, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_trainer_checkpoint_to(r->trainer, &storage, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_trainer_checkpoint(r->trainer, NULL, &storage, &err) == XSM_OK, err.message);
     fuzz_require(xsm_buffer_get_storage(*buffer, &storage, &err) == XSM_OK, err.message);
     return storage;
 }
@@ -118,13 +118,13 @@ static void try_file(const fuzz_run *which, const known *k, const fuzz_file *fil
     fuzz_rig r, again;
     xsm_error err = XSM_ERROR_INIT;
     fuzz_rig_begin(&r, which);
-    xsm_status status = xsm_trainer_resume_from(r.trainer, &from, &err), ended, ended_again;
+    xsm_status status = xsm_trainer_resume(r.trainer, NULL, &from, &err), ended, ended_again;
     fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
         xsm_buffer *buffer;
         const xsm_storage saved = save(&r, &buffer);
         fuzz_rig_begin(&again, which);
-        fuzz_require(xsm_trainer_resume_from(again.trainer, &saved, &err) == XSM_OK, err.message);
+        fuzz_require(xsm_trainer_resume(again.trainer, NULL, &saved, &err) == XSM_OK, err.message);
         xsm_buffer_free(buffer);
         uint64_t hash = run(&again, &ended_again);
         fuzz_require(run(&r, &ended) == hash && ended == ended_again, "the same bits");

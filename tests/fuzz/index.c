@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     xsm_index *x = NULL;
     from.name = "input";
     from.source = &source;
-    const xsm_status status = xsm_index_load_from(fuzz_context(), &from, NULL, fuzz_restored()->model, &x, &err);
+    const xsm_status status = xsm_index_load(fuzz_context(), NULL, &from, NULL, fuzz_restored()->model, &x, &err);
     if (status == XSM_OK) {
         use(x);
         xsm_index_free(x);

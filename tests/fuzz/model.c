@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         } else {
             from.source = &source;
         }
-        const xsm_status status = xsm_model_load_from(ctx, &from, &how, &m, &err);
+        const xsm_status status = xsm_model_load(ctx, NULL, &from, &how, &m, &err);
         if (status == XSM_OK) {
             use(m);
             xsm_model_free(m);

@@ -12,8 +12,9 @@
 
 #include "model/model.h"
 
+#define XSM_EXPERIMENTAL
 #include <xsoftmax/encoder.h>
-#include <xsoftmax/pairs.h>
+#include <xsoftmax/experimental.h>
 #include <xsoftmax/buffer.h>
 #include <xsoftmax/tensors.h>
 #include <xsoftmax/stored_weights.h>
@@ -234,7 +235,7 @@ static bool save(xsm_context *ctx, const xsm_model *m, xsm_buffer **buffer, xsm_
     *saved = (xsm_storage)XSM_STORAGE_INIT;
     fuzz_require(xsm_buffer_new(ctx, buffer, &err) == XSM_OK, err.message);
     fuzz_require(xsm_buffer_get_storage(*buffer, saved, &err) == XSM_OK, err.message);
-    const xsm_status status = xsm_model_save_to(m, saved, &err);
+    const xsm_status status = xsm_model_save(m, NULL, saved, &err);
     fuzz_require(status == XSM_OK || strstr(err.message, "finite"), err.message);
     fuzz_require(status != XSM_OK || xsm_buffer_get_storage(*buffer, saved, &err) == XSM_OK, err.message);
     return status == XSM_OK;
@@ -405,7 +406,7 @@ static void save_and_load(xsm_context *ctx, const xsm_model *m)
     xsm_model *again = NULL;
     xsm_storage saved;
     if (save(ctx, m, &buffer, &saved)) {
-        fuzz_require(xsm_model_load_from(ctx, &saved, NULL, &again, &err) == XSM_OK, err.message);
+        fuzz_require(xsm_model_load(ctx, NULL, &saved, NULL, &again, &err) == XSM_OK, err.message);
     }
     xsm_model_free(again);
     xsm_buffer_free(buffer);
@@ -500,7 +501,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xsm_error err = XSM_ERROR_INIT;
         xsm_model *m = NULL;
         const xsm_storage from = fuzz_file_storage(&file);
-        const xsm_status status = xsm_model_load_from(ctx, &from, NULL, &m, &err);
+        const xsm_status status = xsm_model_load(ctx, NULL, &from, NULL, &m, &err);
         fuzz_require_reason(status, &err);
         fuzz_require(status == XSM_OK || !m, "no model");
         if (m) {

@@ -55,7 +55,7 @@ static serve_models *make(size_t which)
     fuzz_require(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err) == XSM_OK, err.message);
     fuzz_require(xsm_model_set_class_map(m, &map, &err) == XSM_OK, err.message);
     snprintf(paths[which], sizeof paths[which], "%s", fuzz_path("model"));
-    fuzz_require(xsm_model_save(m, paths[which], &err) == XSM_OK, err.message);
+    fuzz_require(xsm_model_save(m, paths[which], NULL, &err) == XSM_OK, err.message);
     xsm_model_free(m);
     xsm_dataset_free(rows);
     options[which] = limits;

@@ -48,7 +48,7 @@ static void save_sampler(xsm_context *ctx, const char *name, fuzz_contents *c)
     fuzz_require(xsm_sampler_new(ctx, name, &s, &err) == XSM_OK, err.message);
     fuzz_require(xsm_sampler_bind(s, rows, &err) == XSM_OK, err.message);
     const xsm_storage storage = begin_save(ctx, &buffer);
-    fuzz_require(xsm_sampler_save_to(s, &storage, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_sampler_save(s, NULL, &storage, &err) == XSM_OK, err.message);
     end_save(ctx, buffer, c);
     xsm_sampler_free(s);
     xsm_dataset_free(rows);
@@ -62,7 +62,7 @@ static void save_index(xsm_context *ctx, const char *name, fuzz_contents *c)
     fuzz_require(xsm_index_new(ctx, name, &x, &err) == XSM_OK, err.message);
     fuzz_require(xsm_index_build_model(x, fuzz_restored()->model, &err) == XSM_OK, err.message);
     const xsm_storage storage = begin_save(ctx, &buffer);
-    fuzz_require(xsm_index_save_to(x, &storage, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_index_save(x, NULL, &storage, &err) == XSM_OK, err.message);
     end_save(ctx, buffer, c);
     xsm_index_free(x);
 }
@@ -140,7 +140,7 @@ static void use_sampler(xsm_context *ctx, const xsm_storage *from, const char *n
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler *s = NULL;
     xsm_sampler_info info = XSM_SAMPLER_INFO_INIT;
-    const xsm_status status = xsm_sampler_load_from(ctx, from, NULL, &s, &err);
+    const xsm_status status = xsm_sampler_load(ctx, NULL, from, NULL, &s, &err);
     fuzz_require_reason(status, &err);
     if (status != XSM_OK) {
         return;
@@ -179,7 +179,7 @@ static void use_index(xsm_context *ctx, const xsm_storage *from, const char *nam
     (void)name;
     xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = NULL;
-    const xsm_status status = xsm_index_load_from(ctx, from, NULL, fuzz_restored()->model, &x, &err);
+    const xsm_status status = xsm_index_load(ctx, NULL, from, NULL, fuzz_restored()->model, &x, &err);
     fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
         const float query[RESTORED_WIDTH] = {1, -2, 3};

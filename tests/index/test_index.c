@@ -622,7 +622,7 @@ TEST(queries_are_finite)
             assert_fails(xsm_index_query(index, &s, &err), XSM_ERROR_RANGE, err);
             assert_non_null(strstr(err.message, "query 1"));
             assert_non_null(strstr(err.message, bad[b].why));
-            assert_fails(xsm_index_recall(index, &s, &recall, &err), XSM_ERROR_RANGE, err);
+            assert_fails(xsmi_index_recall(index, &s, &recall, &err), XSM_ERROR_RANGE, err);
             assert_true(recall == -1);
         }
         xsm_index_free(index);
@@ -658,7 +658,7 @@ TEST(ties_are_found)
             double recall = -1;
             assert_ok(xsm_index_build(index, &rows, &err), err);
             const xsm_index_search s = {.size = sizeof s, .queries = q, .stride = D, .count = 20, .top = 10};
-            assert_ok(xsm_index_recall(index, &s, &recall, &err), err);
+            assert_ok(xsmi_index_recall(index, &s, &recall, &err), err);
             if (recall != 1) {
                 fail_msg("%s, kind %d: %g", xsm_index_at(i)->name, kind, recall);
             }
@@ -678,7 +678,7 @@ TEST(drift_is_bounded)
     assert_ok(xsm_index_build(index, &rows, &err), err);
     double recall;
     assert_ok(
-        xsm_index_recall(
+        xsmi_index_recall(
             index,
             &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 100, .top = 10},
             &recall, &err),
@@ -696,10 +696,10 @@ TEST(drift_is_bounded)
         assert_ok(xsm_index_get_info(index, &info, &err), err);
         most = info.moved > most ? info.moved : most;
         assert_ok(
-            xsm_index_recall(index,
-                             &(xsm_index_search){
-                                 .size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 50, .top = 10},
-                             &recall, &err),
+            xsmi_index_recall(index,
+                              &(xsm_index_search){
+                                  .size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 50, .top = 10},
+                              &recall, &err),
             err);
         assert_true(recall > 0.8);
     }
@@ -774,7 +774,7 @@ static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *
     }
     if (status == XSM_OK) {
         double recall;
-        status = xsm_index_recall(
+        status = xsmi_index_recall(
             x,
             &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = rows, .stride = 3, .count = 2, .top = 4},
             &recall, err);
@@ -819,13 +819,13 @@ TEST(recall_of_recommended_items)
     double recall[3];
     static const uint32_t tops[] = {1, 10, 100};
     for (int i = 0; i < 3; i++) {
-        assert_ok(xsm_index_recall(x,
-                                   &(xsm_index_search){.size = sizeof(xsm_index_search),
-                                                       .queries = queries,
-                                                       .stride = D,
-                                                       .count = QUERIES,
-                                                       .top = tops[i]},
-                                   &recall[i], &err),
+        assert_ok(xsmi_index_recall(x,
+                                    &(xsm_index_search){.size = sizeof(xsm_index_search),
+                                                        .queries = queries,
+                                                        .stride = D,
+                                                        .count = QUERIES,
+                                                        .top = tops[i]},
+                                    &recall[i], &err),
                   err);
     }
     print_message("items: recall at 1, 10, 100: %.3f %.3f %.3f\n", recall[0], recall[1], recall[2]);

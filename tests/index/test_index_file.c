@@ -144,8 +144,8 @@ TEST(loaded_indexes_find_the_same)
             const char *path = test_path("index.safetensors");
             xsm_model *m = new_model(embedding, 5);
             xsm_index *x = built(kind, m), *loaded = NULL;
-            assert_ok(xsm_index_save(x, path, &err), err);
-            assert_ok(xsm_index_load(NULL, path, NULL, m, &loaded, &err), err);
+            assert_ok(xsm_index_save(x, path, NULL, &err), err);
+            assert_ok(xsm_index_load(NULL, path, NULL, NULL, m, &loaded, &err), err);
             assert_same(x, loaded);
             assert_fails(xsm_index_set(loaded, "seed", "1", &err), XSM_ERROR_STATE, err);
             change(m, some, 5);
@@ -153,9 +153,9 @@ TEST(loaded_indexes_find_the_same)
             assert_ok(xsm_index_update(loaded, some, 5, &err), err);
             assert_same(x, loaded);
             /* What the updates have moved is saved, too. */
-            assert_ok(xsm_index_save(x, path, &err), err);
+            assert_ok(xsm_index_save(x, path, NULL, &err), err);
             xsm_index_free(loaded);
-            assert_ok(xsm_index_load(NULL, path, NULL, m, &loaded, &err), err);
+            assert_ok(xsm_index_load(NULL, path, NULL, NULL, m, &loaded, &err), err);
             assert_same(x, loaded);
             assert_ok(xsm_index_build_model(loaded, m, &err), err); /* and it can be built anew */
             xsm_index_free(x);
@@ -180,11 +180,11 @@ TEST(indexes_of_narrow_models_are_loaded)
         assert_ok(xsm_model_convert(m, &(xsm_convert_options){sizeof(xsm_convert_options), types[i], 0}, &narrow, &err),
                   err);
         xsm_index *x = built(1, narrow), *loaded = NULL;
-        assert_ok(xsm_index_save(x, path, &err), err);
-        assert_ok(xsm_index_load(NULL, path, NULL, narrow, &loaded, &err), err);
+        assert_ok(xsm_index_save(x, path, NULL, &err), err);
+        assert_ok(xsm_index_load(NULL, path, NULL, NULL, narrow, &loaded, &err), err);
         assert_same(x, loaded);
         xsm_index_free(loaded);
-        assert_fails(xsm_index_load(NULL, path, NULL, m, &loaded, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_index_load(NULL, path, NULL, NULL, m, &loaded, &err), XSM_ERROR_STATE, err);
         xsm_index_free(x);
         xsm_model_free(narrow);
     }
@@ -204,7 +204,7 @@ TEST(files_do_not_depend_on_threads)
         xsm_index *x = NULL;
         assert_ok(new_kind(ctx, 1, &x, &err), err);
         assert_ok(xsm_index_build_model(x, m, &err), err);
-        assert_ok(xsm_index_save(x, path, &err), err);
+        assert_ok(xsm_index_save(x, path, NULL, &err), err);
         xsm_index_free(x);
         xsm_context_free(ctx);
         bytes[i] = test_read(path, &size[i]);
@@ -227,7 +227,7 @@ TEST(other_rows_are_refused)
     xsm_index *x = NULL, *loaded = (xsm_index *)&err;
     assert_ok(new_kind(NULL, 1, &x, &err), err);
     assert_ok(xsm_index_build(x, &r, &err), err);
-    assert_ok(xsm_index_save(x, path, &err), err);
+    assert_ok(xsm_index_save(x, path, NULL, &err), err);
     const struct {
         uint32_t count, width;
         const float *bias;
@@ -242,19 +242,19 @@ TEST(other_rows_are_refused)
         other.count = others[i].count;
         other.width = others[i].width;
         other.bias = others[i].bias;
-        assert_fails(xsm_index_load_rows(NULL, path, NULL, &other, &loaded, &err), others[i].status, err);
+        assert_fails(xsm_index_load_rows(NULL, path, NULL, NULL, &other, &loaded, &err), others[i].status, err);
         assert_ptr_equal(loaded, (xsm_index *)&err);
         if (others[i].said && !strstr(err.message, others[i].said)) {
             fail_msg("'%s' does not say '%s'", err.message, others[i].said);
         }
     }
     rows[ROWS * WIDTH - 1] += 0.001f;
-    assert_fails(xsm_index_load_rows(NULL, path, NULL, &r, &loaded, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_index_load_rows(NULL, path, NULL, NULL, &r, &loaded, &err), XSM_ERROR_STATE, err);
     assert_non_null(strstr(err.message, "rows.safetensors: an index of other rows"));
     rows[ROWS * WIDTH - 1] = NAN;
-    assert_fails(xsm_index_load_rows(NULL, path, NULL, &r, &loaded, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_index_load_rows(NULL, path, NULL, NULL, &r, &loaded, &err), XSM_ERROR_STATE, err);
     fill(rows, ROWS, 3);
-    assert_ok(xsm_index_load_rows(NULL, path, NULL, &r, &loaded, &err), err);
+    assert_ok(xsm_index_load_rows(NULL, path, NULL, NULL, &r, &loaded, &err), err);
     assert_same(x, loaded);
     xsm_index_free(loaded);
     /* Rows further apart are the same rows. */
@@ -263,7 +263,7 @@ TEST(other_rows_are_refused)
         memcpy(wide + k * (WIDTH + 2), rows + k * WIDTH, WIDTH * sizeof *rows);
     }
     xsm_index_rows apart = {sizeof apart, wide, WIDTH + 2, ROWS, WIDTH, NULL, 0, 0};
-    assert_ok(xsm_index_load_rows(NULL, path, NULL, &apart, &loaded, &err), err);
+    assert_ok(xsm_index_load_rows(NULL, path, NULL, NULL, &apart, &loaded, &err), err);
     assert_same(x, loaded);
     xsm_index_free(loaded);
     xsm_index_free(x);
@@ -279,21 +279,21 @@ TEST(the_model_is_not_replaced)
     snprintf(linked, sizeof linked, "%s", test_path("linked.safetensors"));
     snprintf(pointed, sizeof pointed, "%s", test_path("pointed.safetensors"));
     xsm_model *m = new_model(false, 5), *loaded = NULL;
-    assert_ok(xsm_model_save(m, path, &err), err);
-    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
     assert_int_equal(link(path, linked), 0);
     assert_int_equal(symlink(path, pointed), 0);
     xsm_index *x = built(1, loaded);
     const char *const names[] = {path, linked, pointed};
     for (int i = 0; i < 3; i++) {
-        assert_fails(xsm_index_save(x, names[i], &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_index_save(x, names[i], NULL, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "the model's own file"));
     }
-    assert_ok(xsm_index_save(x, test_path("beside.safetensors"), &err), err);
+    assert_ok(xsm_index_save(x, test_path("beside.safetensors"), NULL, &err), err);
     xsm_index_free(x);
     xsm_model_free(loaded);
     loaded = NULL;
-    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
     xsm_model_free(loaded);
     xsm_model_free(m);
     test_files_end();
@@ -306,20 +306,20 @@ TEST(what_was_there_stays_when_saving_fails)
     xsm_model *m = new_model(false, 5);
     xsm_index *x = built(1, m), *fresh = NULL, *loaded = NULL;
     assert_ok(new_kind(NULL, 1, &fresh, &err), err);
-    assert_ok(xsm_index_save(x, path, &err), err);
-    assert_fails(xsm_index_save(fresh, path, &err), XSM_ERROR_STATE, err);
-    assert_fails(xsm_index_save(NULL, path, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_save(x, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_save(x, "/nonexistent/folder/x", &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_index_load(NULL, path, NULL, NULL, &loaded, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_load(NULL, path, NULL, m, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_load(NULL, NULL, NULL, m, &loaded, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_load_rows(NULL, path, NULL, NULL, &loaded, &err), XSM_ERROR_ARGUMENT, err);
-    assert_ok(xsm_index_load(NULL, path, NULL, m, &loaded, &err), err);
+    assert_ok(xsm_index_save(x, path, NULL, &err), err);
+    assert_fails(xsm_index_save(fresh, path, NULL, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_index_save(NULL, path, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_save(x, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_save(x, "/nonexistent/folder/x", NULL, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_index_load(NULL, path, NULL, NULL, NULL, &loaded, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load(NULL, path, NULL, NULL, m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load(NULL, NULL, NULL, NULL, m, &loaded, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load_rows(NULL, path, NULL, NULL, NULL, &loaded, &err), XSM_ERROR_ARGUMENT, err);
+    assert_ok(xsm_index_load(NULL, path, NULL, NULL, m, &loaded, &err), err);
     assert_same(x, loaded);
     /* A model that has grown is none that the index knows. */
     assert_ok(xsm_model_grow(m, ROWS + 1, NULL, &err), err);
-    assert_fails(xsm_index_save(x, path, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_index_save(x, path, NULL, &err), XSM_ERROR_STATE, err);
     xsm_index_free(loaded);
     xsm_index_free(fresh);
     xsm_index_free(x);
@@ -335,7 +335,7 @@ static void refuse(const char *path, xsm_status wanted, const char *said)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = (xsm_index *)&err;
-    assert_fails(xsm_index_load(NULL, path, NULL, searched, &x, &err), wanted, err);
+    assert_fails(xsm_index_load(NULL, path, NULL, NULL, searched, &x, &err), wanted, err);
     assert_ptr_equal(x, (xsm_index *)&err);
     if (said && !strstr(err.message, said)) {
         fail_msg("'%s' does not say '%s'", err.message, said);
@@ -394,8 +394,9 @@ TEST(other_files_are_refused)
     xsm_index *x = built(1, m), *loaded = NULL;
     char path[256];
     snprintf(path, sizeof path, "%s", test_path("good.safetensors"));
-    assert_ok(xsm_index_save(x, path, &err), err);
-    assert_ok(xsm_index_load(NULL, changed_file(path, NULL, NULL, 0, 0, UINT32_MAX), NULL, m, &loaded, &err), err);
+    assert_ok(xsm_index_save(x, path, NULL, &err), err);
+    assert_ok(xsm_index_load(NULL, changed_file(path, NULL, NULL, 0, 0, UINT32_MAX), NULL, NULL, m, &loaded, &err),
+              err);
     assert_same(x, loaded);
     xsm_index_free(loaded);
     static const char *const needed[] = {"index", "rows", "width", "bias", "fingerprint"};
@@ -417,7 +418,7 @@ TEST(other_files_are_refused)
     refuse("/nonexistent", XSM_ERROR_IO, NULL);
     refuse(test_file("text", TEXT("no container")), XSM_ERROR_FORMAT, NULL);
     const char *model = test_path("model.safetensors");
-    assert_ok(xsm_model_save(m, model, &err), err);
+    assert_ok(xsm_model_save(m, model, NULL, &err), err);
     refuse(model, XSM_ERROR_FORMAT, "no index's file");
     xsm_index_free(x);
     xsm_model_free(m);
@@ -431,13 +432,13 @@ TEST(flipped_bits_are_found)
     xsm_model *m = new_model(false, 5);
     xsm_index *x = built(2, m);
     const char *path = test_path("whole.safetensors");
-    assert_ok(xsm_index_save(x, path, &err), err);
+    assert_ok(xsm_index_save(x, path, NULL, &err), err);
     size_t size;
     unsigned char *bytes = test_read(path, &size);
     for (size_t i = 0; i < size; i++) {
         xsm_index *loaded = NULL;
         bytes[i] ^= 4;
-        xsm_status status = xsm_index_load(NULL, test_file("flipped", bytes, size), NULL, m, &loaded, &err);
+        xsm_status status = xsm_index_load(NULL, test_file("flipped", bytes, size), NULL, NULL, m, &loaded, &err);
         bytes[i] ^= 4;
         if (status == XSM_OK) {
             assert_same(x, loaded);
@@ -463,10 +464,10 @@ TEST(hosts_indexes_are_saved_and_loaded)
     xsm_index *x = NULL, *loaded = NULL;
     assert_ok(xsm_index_new_from(NULL, &ops, &x, &err), err);
     assert_ok(xsm_index_build_model(x, m, &err), err);
-    assert_ok(xsm_index_save(x, path, &err), err);
-    assert_fails(xsm_index_load(NULL, path, NULL, m, &loaded, &err), XSM_ERROR_NAME, err);
-    assert_fails(xsm_index_load(NULL, path, xsm_index_find("exact"), m, &loaded, &err), XSM_ERROR_NAME, err);
-    assert_ok(xsm_index_load(NULL, path, &ops, m, &loaded, &err), err);
+    assert_ok(xsm_index_save(x, path, NULL, &err), err);
+    assert_fails(xsm_index_load(NULL, path, NULL, NULL, m, &loaded, &err), XSM_ERROR_NAME, err);
+    assert_fails(xsm_index_load(NULL, path, NULL, xsm_index_find("exact"), m, &loaded, &err), XSM_ERROR_NAME, err);
+    assert_ok(xsm_index_load(NULL, path, NULL, &ops, m, &loaded, &err), err);
     found f[2];
     search(x, &f[0]);
     search(loaded, &f[1]);
@@ -476,10 +477,10 @@ TEST(hosts_indexes_are_saved_and_loaded)
     ops.saved = NULL;
     ops.save = NULL;
     ops.restore = NULL;
-    assert_fails(xsm_index_load(NULL, path, &ops, m, &loaded, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_index_load(NULL, path, NULL, &ops, m, &loaded, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_ok(xsm_index_new_from(NULL, &ops, &x, &err), err);
     assert_ok(xsm_index_build_model(x, m, &err), err);
-    assert_fails(xsm_index_save(x, path, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_index_save(x, path, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "of-the-host"));
     xsm_index_free(x);
     xsm_model_free(m);
@@ -500,8 +501,8 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     const char *path = test_path("memory.safetensors");
     xsm_status status = new_kind(ctx, of->kind, &x, err);
     status = status == XSM_OK ? xsm_index_build_model(x, of->model, err) : status;
-    status = status == XSM_OK ? xsm_index_save(x, path, err) : status;
-    status = status == XSM_OK ? xsm_index_load(ctx, path, NULL, of->model, &loaded, err) : status;
+    status = status == XSM_OK ? xsm_index_save(x, path, NULL, err) : status;
+    status = status == XSM_OK ? xsm_index_load(ctx, path, NULL, NULL, of->model, &loaded, err) : status;
     xsm_index_free(loaded);
     xsm_index_free(x);
     return status;

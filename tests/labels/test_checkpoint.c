@@ -45,7 +45,7 @@ static unsigned char *model_bytes(const xsm_model *m, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("label-tree.model");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     return test_read(path, size);
 }
 
@@ -226,7 +226,7 @@ TEST(test_refused)
         refuse(p.data, &o, XSM_ERROR_IO);
     }
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-    assert_ok(xsm_model_save(m, broken, &err), err);
+    assert_ok(xsm_model_save(m, broken, NULL, &err), err);
     xsm_label_tree_options o = options_of(0);
     o.resume = broken;
     refuse(p.data, &o, XSM_ERROR_FORMAT);

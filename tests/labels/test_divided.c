@@ -115,7 +115,7 @@ static xsm_status use_model(test_rank *r, const xsm_model *m)
     double loaded[3 + 4 * TOP];
     xsm_model *other = NULL;
     XSMI_TRY(evaluate(r->context, m, w->rows, 0, f->measures, &r->err));
-    XSMI_TRY(xsm_model_load(r->context, w->path, NULL, &other, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->path, NULL, NULL, &other, &r->err));
     xsm_status status = evaluate(r->context, other, w->rows, 1000, loaded, &r->err);
     if (status == XSM_OK && memcmp(loaded, f->measures, sizeof loaded) != 0) {
         status = xsmi_fail(&r->err, XSM_ERROR_INTERNAL, "measures of the file are others");
@@ -145,7 +145,7 @@ static xsm_status fit(test_rank *r)
     w->sent[r->rank] = xsmi_sent_by(ctx).bytes;
     char path[300];
     snprintf(path, sizeof path, r->rank == 0 ? "%s" : "%s.%u", w->path, (unsigned)r->rank);
-    status = xsm_model_save(m, path, &r->err);
+    status = xsm_model_save(m, path, NULL, &r->err);
     if (status == XSM_OK && r->rank > 0 && access(path, F_OK) == 0) {
         status = xsmi_fail(&r->err, XSM_ERROR_INTERNAL, "rank %u has written a file", (unsigned)r->rank);
     }

@@ -102,7 +102,7 @@ static unsigned char *saved(const xsm_model *m, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("label-tree.model");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     return test_read(path, size);
 }
 

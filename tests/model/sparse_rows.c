@@ -84,7 +84,7 @@ void try_bytes(xsm_context *ctx, unsigned char *bytes, size_t size, const rows *
     from.bytes = bytes;
     from.byte_count = size;
     xsm_model *m = NULL;
-    if (xsm_model_load_from(ctx, &from, &options, &m, &err) == XSM_OK) {
+    if (xsm_model_load(ctx, NULL, &from, &options, &m, &err) == XSM_OK) {
         float scores[2];
         xsm_batch batch = xsm_batch_range(r->sparse, 0, 1);
         if (xsm_model_feature_count(m) == features) {

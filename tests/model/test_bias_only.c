@@ -198,8 +198,8 @@ TEST(models_are_used_and_saved)
             w.bias[k] = bias[k] = (float)log(some_counts[k]);
             entropy -= some_counts[k] / total * log(some_counts[k] / total);
         }
-        assert_ok(xsm_model_save(m, path, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         assert_int_equal(xsm_model_feature_count(loaded), 0);
         xsm_model *models[2] = {m, loaded};
         for (int kind = 0; kind < 8; kind++) {

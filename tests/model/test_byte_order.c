@@ -92,7 +92,7 @@ TEST(test_files)
     xsm_model *m = train(&p, ctx, e, o, &trainer);
 
     const char *path = path_of("model");
-    xsm_status status = xsm_model_save(m, path, &err);
+    xsm_status status = xsm_model_save(m, path, NULL, &err);
     if (is_big()) {
         expect_refused(status, &err, path);
     } else {
@@ -101,7 +101,7 @@ TEST(test_files)
     }
 
     path = path_of("checkpoint");
-    status = xsm_trainer_checkpoint(trainer, path, &err);
+    status = xsm_trainer_checkpoint(trainer, path, NULL, &err);
     if (is_big()) {
         expect_refused(status, &err, path);
     } else {
@@ -143,7 +143,7 @@ TEST(test_load)
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, sizeof bytes, file), sizeof bytes);
     fclose(file);
-    xsm_status status = xsm_model_load(NULL, path, NULL, &m, &err);
+    xsm_status status = xsm_model_load(NULL, path, NULL, NULL, &m, &err);
     remove(path);
     if (is_big()) {
         expect_refused(status, &err, path);

@@ -53,7 +53,7 @@ static xsm_model *import(const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
-    assert_ok(xsm_model_import_fasttext(NULL, path, NULL, &m, &err), err);
+    assert_ok(xsm_model_import_fasttext(NULL, path, NULL, NULL, &m, &err), err);
     return m;
 }
 
@@ -212,8 +212,8 @@ static xsm_model *saved(const xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *loaded = NULL;
-    assert_ok(xsm_model_save(m, test_path("saved.model"), &err), err);
-    assert_ok(xsm_model_load(NULL, test_path("saved.model"), NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(m, test_path("saved.model"), NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, test_path("saved.model"), NULL, NULL, &loaded, &err), err);
     return loaded;
 }
 
@@ -375,14 +375,14 @@ TEST(cut_and_grown_files_are_refused)
             xsm_error err = XSM_ERROR_INIT;
             xsm_model *m = NULL;
             assert_int_equal(truncate(path, (off_t)cut), 0);
-            assert_fails(xsm_model_import_fasttext(ctx, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+            assert_fails(xsm_model_import_fasttext(ctx, path, NULL, NULL, &m, &err), XSM_ERROR_FORMAT, err);
             assert_null(m);
             assert_int_equal(test_memory_blocks(memory), 0);
         }
         xsm_error err = XSM_ERROR_INIT;
         xsm_model *m = NULL;
         bytes[size] = 0;
-        assert_fails(xsm_model_import_fasttext(ctx, test_file("cut.bin", bytes, size + 1), NULL, &m, &err),
+        assert_fails(xsm_model_import_fasttext(ctx, test_file("cut.bin", bytes, size + 1), NULL, NULL, &m, &err),
                      XSM_ERROR_FORMAT, err);
         assert_non_null(strstr(err.message, "1 bytes follow"));
         free(bytes);
@@ -429,7 +429,7 @@ TEST(wrong_numbers_do_no_harm)
                 if (back) {
                     break;
                 }
-                if (xsm_model_import_fasttext(ctx, path, NULL, &m, &err) == XSM_OK) {
+                if (xsm_model_import_fasttext(ctx, path, NULL, NULL, &m, &err) == XSM_OK) {
                     use(ctx, m);
                 } else {
                     assert_true(err.status == XSM_ERROR_FORMAT || err.status == XSM_ERROR_UNSUPPORTED);
@@ -447,6 +447,50 @@ TEST(wrong_numbers_do_no_harm)
     test_files_end();
 }
 
+static int64_t read_some(void *user, void *buffer, size_t size)
+{
+    FILE *file = user;
+    return (int64_t)fread(buffer, 1, size < 777 ? size : 777, file);
+}
+
+/* Bytes in memory, and what a source has, make the model that a file makes; and fail as it does. */
+TEST(storages_are_read_as_files)
+{
+    for (size_t i = 0; i < FILES; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_model *m = import(golden(all_files[i], "")), *again = NULL;
+        size_t size, sizes[2];
+        unsigned char *read = test_read(golden(all_files[i], ""), &size);
+        FILE *file = fopen(golden(all_files[i], ""), "rb");
+        xsm_source source = {.size = sizeof source, .user = file, .read = read_some};
+        xsm_storage storage = XSM_STORAGE_INIT;
+        storage.name = "elsewhere";
+        storage.bytes = read; /* as malloc() aligns them */
+        storage.byte_count = size;
+        for (int from_source = 0; from_source < 2; from_source++) {
+            assert_ok(xsm_model_import_fasttext(NULL, NULL, &storage, NULL, &again, &err), err);
+            assert_ok(xsm_model_save(m, test_path("file"), NULL, &err), err);
+            unsigned char *want = test_read(test_path("file"), &sizes[0]);
+            assert_ok(xsm_model_save(again, test_path("file"), NULL, &err), err);
+            unsigned char *have = test_read(test_path("file"), &sizes[1]);
+            assert_int_equal(sizes[0], sizes[1]);
+            assert_memory_equal(want, have, sizes[0]);
+            free(want);
+            free(have);
+            xsm_model_free(again);
+            storage.bytes = NULL;
+            storage.source = &source;
+        }
+        again = NULL;
+        assert_fails(xsm_model_import_fasttext(NULL, NULL, &storage, NULL, &again, &err), XSM_ERROR_FORMAT, err);
+        assert_non_null(strstr(err.message, "elsewhere, byte 0"));
+        fclose(file);
+        free(read);
+        xsm_model_free(m);
+    }
+    test_files_end();
+}
+
 /* A copy of a golden file in which bytes are replaced by as many others, and what is said of it. */
 static void refused(const char *file, const char *from, size_t length, const char *to, const char *prefix,
                     xsm_status status, const char *message)
@@ -460,7 +504,8 @@ static void refused(const char *file, const char *from, size_t length, const cha
     }
     assert_true(at + length <= size);
     memcpy(bytes + at, to, length);
-    assert_fails(xsm_model_import_fasttext(NULL, test_file("other.bin", bytes, size), prefix, &m, &err), status, err);
+    assert_fails(xsm_model_import_fasttext(NULL, test_file("other.bin", bytes, size), NULL, prefix, &m, &err), status,
+                 err);
     assert_null(m);
     if (!strstr(err.message, message)) {
         fail_msg("'%s' is not in: %s", message, err.message);
@@ -481,10 +526,11 @@ TEST(says_what_is_wrong)
     refused("ns.bin", "__label__ten", 12, "__label_-ten", NULL, XSM_ERROR_FORMAT, "'__label_-ten' does not begin with");
     refused("ns.bin", "salt", 4, "salt", "__class__", XSM_ERROR_FORMAT, "does not begin with __class__");
     refused("ns.bin", "salt", 4, "salt", "_ _", XSM_ERROR_RANGE, "label_prefix");
-    assert_fails(xsm_model_import_fasttext(NULL, test_path("none.bin"), NULL, &m, &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_model_import_fasttext(NULL, NULL, NULL, &m, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_model_import_fasttext(NULL, golden("ns", ".bin"), NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_ok(xsm_model_import_fasttext(NULL, golden("ns", ".bin"), "__", &m, &err), err);
+    assert_fails(xsm_model_import_fasttext(NULL, test_path("none.bin"), NULL, NULL, &m, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_model_import_fasttext(NULL, NULL, NULL, NULL, &m, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_import_fasttext(NULL, golden("ns", ".bin"), NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT,
+                 err);
+    assert_ok(xsm_model_import_fasttext(NULL, golden("ns", ".bin"), NULL, "__", &m, &err), err);
     assert_memory_equal(test_map_of_model(m).names[0], "label__", 7);
     xsm_model_free(m);
     test_files_end();
@@ -503,7 +549,7 @@ TEST(words_that_are_no_utf8_are_mended)
         }
     }
     assert_int_equal(changed, 2);
-    assert_ok(xsm_model_import_fasttext(NULL, test_file("bytes.bin", bytes, size), NULL, &m, &err), err);
+    assert_ok(xsm_model_import_fasttext(NULL, test_file("bytes.bin", bytes, size), NULL, NULL, &m, &err), err);
     const xsm_class_map map = test_map_of_model(m);
     for (uint32_t i = 0; i < xsm_vocabulary_words(map.vocabulary); i++) {
         const char *word = xsm_vocabulary_word(map.vocabulary, i);
@@ -534,7 +580,7 @@ TEST(damaged_vocabularies_are_refused)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = import(golden("pruned", ".ftz"));
     const xsm_load_options believe = {sizeof believe, 1, 0};
-    assert_ok(xsm_model_save(m, test_path("kept.model"), &err), err);
+    assert_ok(xsm_model_save(m, test_path("kept.model"), NULL, &err), err);
     xsm_model_free(m);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         size_t size, at = 0, length = strlen(changes[i].from);
@@ -545,7 +591,7 @@ TEST(damaged_vocabularies_are_refused)
         }
         assert_true(at + length <= size);
         memcpy(bytes + at, changes[i].to, length);
-        assert_fails(xsm_model_load(NULL, test_file("damaged.model", bytes, size), &believe, &m, &err),
+        assert_fails(xsm_model_load(NULL, test_file("damaged.model", bytes, size), NULL, &believe, &m, &err),
                      XSM_ERROR_FORMAT, err);
         free(bytes);
     }
@@ -555,7 +601,7 @@ TEST(damaged_vocabularies_are_refused)
 static xsm_status import_and_free(void *state, xsm_context *ctx, xsm_error *err)
 {
     xsm_model *m;
-    const xsm_status status = xsm_model_import_fasttext(ctx, state, NULL, &m, err);
+    const xsm_status status = xsm_model_import_fasttext(ctx, state, NULL, NULL, &m, err);
     if (status == XSM_OK) {
         xsm_model_free(m);
     }

@@ -144,9 +144,9 @@ static void check_kind(const kind *k, bool mapped)
     }
     const char *path = test_path("grown");
     if (mapped) {
-        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
         xsm_model_free(m);
-        assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &m, &err), err);
     }
     test_all_scores(m, p.data, before);
     map.classes = now;
@@ -174,8 +174,8 @@ static void check_kind(const kind *k, bool mapped)
             }
         }
     }
-    assert_ok(xsm_model_save(m, path, &err), err);
-    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
     assert_int_equal(xsm_model_feature_count(loaded), features);
     test_all_scores(loaded, p.data, back);
     for (uint32_t i = 0; i < ROWS * now; i++) { /* a file has the scales multiplied in */

@@ -138,8 +138,8 @@ TEST(words_follow_all_features)
         xsm_dataset_free(rows);
         /* Again, by what its file says. */
         const char *path = test_path("model");
-        assert_ok(xsm_model_save(m, path, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         rows = grow(loaded, last, NULL);
         map = test_map_of_model(loaded);
         assert_words(&map, kinds[kind].twice);

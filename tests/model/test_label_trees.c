@@ -768,9 +768,9 @@ TEST(files_hold_trees)
         const uint32_t trees = (uint32_t)link % TREES + 1;
         xsm_model *m = make_model(ctx, link, trees), *loaded = NULL;
         rows *r = make_rows(ctx, true);
-        assert_ok(xsm_model_save(m, first, &err), err);
-        assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
-        assert_ok(xsm_model_save(loaded, second, &err), err);
+        assert_ok(xsm_model_save(m, first, NULL, &err), err);
+        assert_ok(xsm_model_load(ctx, first, NULL, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(loaded, second, NULL, &err), err);
         size_t size, other;
         unsigned char *bytes = test_read(first, &size), *again = test_read(second, &other);
         assert_int_equal(size, other);
@@ -820,7 +820,7 @@ TEST(damage_is_found_or_harmless)
     const char *path = test_path("damaged");
     size_t size;
     tried t = {0, 0};
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
     unsigned char *bytes = test_read(path, &size);
     rows *r = make_rows(ctx, true);
@@ -910,7 +910,7 @@ static xsm_status load_and_predict(void *state, xsm_context *ctx, xsm_error *err
 {
     xsm_model *m = NULL;
     xsm_predictor *p = NULL;
-    xsm_status status = xsm_model_load(ctx, state, NULL, &m, err);
+    xsm_status status = xsm_model_load(ctx, state, NULL, NULL, &m, err);
     status = status == XSM_OK ? xsm_predictor_new(m, NULL, &p, err) : status;
     xsm_predictor_free(p);
     xsm_model_free(m);
@@ -922,7 +922,7 @@ TEST(missing_memory_leaves_nothing)
     xsm_error err = XSM_ERROR_INIT;
     char *path = strdup(test_path("memory"));
     xsm_model *m = make_model(NULL, XSMI_LINK_LOG_SIGMOID, 2);
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
     assert_true(test_every_allocation(load_and_predict, path) > 15);
     free(path);

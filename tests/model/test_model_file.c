@@ -173,12 +173,12 @@ TEST(comes_back)
         xsm_context *ctx = test_memory_context(&memory, 1);
         xsm_model *m = make_model(ctx, with);
         const char *path = test_path("model.safetensors");
-        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
         assert_int_equal(count_files(path), 1);
         xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
         options.skip_verify = with & 1;
         xsm_model *loaded = NULL;
-        assert_ok(xsm_model_load(ctx, path, &options, &loaded, &err), err);
+        assert_ok(xsm_model_load(ctx, path, NULL, &options, &loaded, &err), err);
         /* Mapped: nothing was copied, and the weights begin at a cache line. */
         assert_int_equal(loaded->w.weight_count, 0);
         assert_int_equal(loaded->w.stride, FEATURES);
@@ -203,7 +203,7 @@ TEST(comes_back)
         }
         xsm_dataset_free(data);
         const char *again = test_path("again.safetensors");
-        assert_ok(xsm_model_save(loaded, again, &err), err);
+        assert_ok(xsm_model_save(loaded, again, NULL, &err), err);
         size_t size;
         size_t size_again;
         unsigned char *bytes = test_read(path, &size);
@@ -214,7 +214,7 @@ TEST(comes_back)
         free(bytes_again);
         unlink(again);
         /* A save over the file that is mapped replaces it; the mapping stays what it was. */
-        assert_ok(xsm_model_save(loaded, path, &err), err);
+        assert_ok(xsm_model_save(loaded, path, NULL, &err), err);
         assert_same_model(m, loaded); /* copies the mapping to memory on its way */
         assert_true(loaded->w.weight_count > 0);
         assert_null(loaded->mapping.data);
@@ -245,8 +245,8 @@ TEST(larger_models_come_back)
         if (i % 2) {
             assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
         }
-        assert_ok(xsm_model_save(m, path, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
         assert_same_model(m, loaded);
         xsm_model_free(loaded);
@@ -264,7 +264,7 @@ static xsm_status load_bytes(xsm_context *ctx, const unsigned char *bytes, size_
     from.name = "bytes";
     from.bytes = bytes;
     from.byte_count = size;
-    return xsm_model_load_from(ctx, &from, NULL, out, err);
+    return xsm_model_load(ctx, NULL, &from, NULL, out, err);
 }
 
 static void assert_refused(test_memory *memory, xsm_context *ctx, const unsigned char *bytes, size_t size)
@@ -293,9 +293,9 @@ TEST(a_view_copies_nothing)
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("viewed");
     xsm_model *saved = make_model(NULL, WITH_BIAS), *m = NULL;
-    assert_ok(xsm_model_save(saved, path, &err), err);
+    assert_ok(xsm_model_save(saved, path, NULL, &err), err);
     xsm_model_free(saved);
-    assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &m, &err), err);
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     assert_ok(xsm_model_get_view(m, &v, &err), err);
     assert_true(is_mapped(m, v.weight) && is_mapped(m, v.bias));
@@ -312,9 +312,9 @@ TEST(a_view_copies_nothing)
 
     xsm_model *embedding = NULL;
     assert_ok(xsm_model_new_embedding(NULL, 7, 3, 4, NULL, &embedding, &err), err);
-    assert_ok(xsm_model_save(embedding, path, &err), err);
+    assert_ok(xsm_model_save(embedding, path, NULL, &err), err);
     xsm_model_free(embedding);
-    assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &m, &err), err);
     xsm_embedding_view e = XSM_EMBEDDING_VIEW_INIT;
     assert_ok(xsm_model_get_embedding_view(m, &e, &err), err);
     assert_true(is_mapped(m, e.vectors) && is_mapped(m, (const unsigned char *)e.data + e.bytes - 1));
@@ -328,7 +328,7 @@ TEST(damage_is_found)
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *m = make_model(ctx, WITH_BIAS | WITH_CLASSES | WITH_TRANSFORM | WITH_METADATA);
     const char *path = test_path("model.safetensors");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
     size_t size;
     unsigned char *bytes = test_read(path, &size);
@@ -354,12 +354,13 @@ TEST(damage_is_found)
     /* The same through a file: once each way. */
     m = NULL;
     bytes[size - 1] ^= 4;
-    assert_fails(xsm_model_load(ctx, test_file("model.safetensors", bytes, size), NULL, &m, &err), XSM_ERROR_CHECKSUM,
-                 err);
+    assert_fails(xsm_model_load(ctx, test_file("model.safetensors", bytes, size), NULL, NULL, &m, &err),
+                 XSM_ERROR_CHECKSUM, err);
     assert_non_null(strstr(err.message, "model.safetensors"));
-    assert_fails(xsm_model_load(ctx, test_file("model.safetensors", bytes, size / 2), NULL, &m, &err), XSM_ERROR_FORMAT,
+    assert_fails(xsm_model_load(ctx, test_file("model.safetensors", bytes, size / 2), NULL, NULL, &m, &err),
+                 XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_model_load(ctx, test_file("model.safetensors", bytes, 0), NULL, NULL, &m, &err), XSM_ERROR_FORMAT,
                  err);
-    assert_fails(xsm_model_load(ctx, test_file("model.safetensors", bytes, 0), NULL, &m, &err), XSM_ERROR_FORMAT, err);
     assert_null(m);
     free(bytes);
     test_memory_end(memory, ctx);
@@ -501,17 +502,17 @@ TEST(a_failed_save_changes_nothing)
         for (size_t i = 0; i < 3; i++) {
             float *weight = &p.weight[2 * p.class_step + 1 * p.feature_step];
             *weight = bad[i];
-            assert_fails(xsm_model_save(m, path, &err), XSM_ERROR_DIVERGED, err);
+            assert_fails(xsm_model_save(m, path, NULL, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, "class 2 and feature 1"));
             *weight = 0;
             p.bias[3] = bad[i];
-            assert_fails(xsm_model_save(m, path, &err), XSM_ERROR_DIVERGED, err);
+            assert_fails(xsm_model_save(m, path, NULL, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, "bias of class 3"));
             p.bias[3] = 0;
         }
     }
     m->w.alpha = 1e39; /* finite weights, whose product with the scale is not */
-    assert_fails(xsm_model_save(m, path, &err), XSM_ERROR_DIVERGED, err);
+    assert_fails(xsm_model_save(m, path, NULL, &err), XSM_ERROR_DIVERGED, err);
     m->w.alpha = 1;
     assert_int_equal(count_files(path), 1);
     size_t size;
@@ -521,17 +522,17 @@ TEST(a_failed_save_changes_nothing)
     free(bytes);
 
     if (access("/dev/full", W_OK) == 0) {
-        assert_fails(xsm_model_save(m, "/dev/full", &err), XSM_ERROR_IO, err);
+        assert_fails(xsm_model_save(m, "/dev/full", NULL, &err), XSM_ERROR_IO, err);
         assert_non_null(strstr(err.message, "/dev/full"));
     }
-    assert_fails(xsm_model_save(m, test_path("no/such/folder"), &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_model_save(m, test_path(""), &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_model_save(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_model_save(NULL, path, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_save(m, test_path("no/such/folder"), NULL, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_model_save(m, test_path(""), NULL, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_model_save(m, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_save(NULL, path, NULL, &err), XSM_ERROR_ARGUMENT, err);
     const char *closed = test_path("closed");
     assert_int_equal(mkdir(closed, 0500), 0);
     if (geteuid() != 0) { /* root may write anywhere */
-        assert_fails(xsm_model_save(m, test_path("closed/model"), &err), XSM_ERROR_IO, err);
+        assert_fails(xsm_model_save(m, test_path("closed/model"), NULL, &err), XSM_ERROR_IO, err);
     }
     chmod(closed, 0700);
     assert_int_equal(count_files(path), 2);
@@ -545,20 +546,20 @@ TEST(a_failed_load_says_why)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     const char *path = test_path("none");
-    assert_fails(xsm_model_load(NULL, path, NULL, &m, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_model_load(NULL, path, NULL, NULL, &m, &err), XSM_ERROR_IO, err);
     assert_non_null(strstr(err.message, path));
-    assert_fails(xsm_model_load(NULL, "/tmp", NULL, &m, &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_model_load(NULL, NULL, NULL, &m, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_model_load(NULL, path, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_load(NULL, "/tmp", NULL, NULL, &m, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_model_load(NULL, NULL, NULL, NULL, &m, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_load(NULL, path, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
     options.skip_verify = 2;
-    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_load(NULL, path, NULL, &options, &m, &err), XSM_ERROR_RANGE, err);
     options.skip_verify = 0;
     options.copy = 2;
-    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_load(NULL, path, NULL, &options, &m, &err), XSM_ERROR_RANGE, err);
     options.copy = 0;
     options.size = 3;
-    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_fails(xsm_model_load(NULL, path, NULL, &options, &m, &err), XSM_ERROR_STRUCT_OLD, err);
     assert_null(m);
     test_files_end();
 }
@@ -568,10 +569,10 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     static const char *const path = "model.safetensors";
     const xsm_model *made = state;
     /* The first save is of a model with another context; the second counts what saving takes. */
-    XSMI_TRY(xsm_model_save(made, test_path(path), err));
+    XSMI_TRY(xsm_model_save(made, test_path(path), NULL, err));
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(ctx, test_path(path), NULL, &m, err));
-    xsm_status status = xsm_model_save(m, test_path("second"), err);
+    XSMI_TRY(xsm_model_load(ctx, test_path(path), NULL, NULL, &m, err));
+    xsm_status status = xsm_model_save(m, test_path("second"), NULL, err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     if (status == XSM_OK) {
         status = xsm_model_get_parameters(m, &p, err);
@@ -580,7 +581,7 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
         status = xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, err);
     }
     if (status == XSM_OK) {
-        status = xsm_model_save(m, test_path("second"), err);
+        status = xsm_model_save(m, test_path("second"), NULL, err);
     }
     xsm_model_free(m);
     assert_true(count_files(test_path(path)) <= 2); /* and no temporary file */
@@ -606,7 +607,7 @@ TEST(reads_what_numpy_writes)
         char path[4096];
         snprintf(path, sizeof path, "%s%s", golden_folder, files[i]);
         xsm_model *m = NULL;
-        assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &m, &err), err);
         assert_int_equal(xsm_model_class_count(m), 5);
         assert_int_equal(xsm_model_feature_count(m), 3);
         assert_int_equal(test_model_info(m).bias, i < 2);
@@ -693,7 +694,7 @@ TEST(numpy_reads_what_is_written)
         }
     }
     const char *path = test_path("model.safetensors");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     const xsmi_transform_parts learned = xsmi_transform_get_parts(m->transform);
     char command[8192];
     snprintf(command, sizeof command, "%s '%smodel_file.py' read '%s'", python, golden_folder, path);

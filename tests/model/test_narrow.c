@@ -14,7 +14,6 @@
 #include "model/model_file.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/tensors.h>
 #include <xsoftmax/stored_weights.h>
 
@@ -439,7 +438,7 @@ TEST(files_are_mapped_and_saved_alike)
         xsm_model *m = t < 2 ? make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, true) : make_embedding(ctx, t > 3);
         rows *r = make_rows(ctx, xsm_model_feature_count(m));
         xsm_model *small = convert(m, types[t % 2]), *loaded = NULL;
-        assert_ok(xsm_model_save(m, first, &err), err);
+        assert_ok(xsm_model_save(m, first, NULL, &err), err);
         size_t whole, size, other;
         free(test_read(first, &whole));
         const uint16_t halves[3] = {1, 2, 3}; /* numbers of two bytes, behind or before the weights */
@@ -452,9 +451,9 @@ TEST(files_are_mapped_and_saved_alike)
         tensor.data = halves;
         tensor.bytes = sizeof halves;
         assert_ok(xsm_model_set_tensor(small, &tensor, &err), err);
-        assert_ok(xsm_model_save(small, first, &err), err);
-        assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
-        assert_ok(xsm_model_save(loaded, second, &err), err);
+        assert_ok(xsm_model_save(small, first, NULL, &err), err);
+        assert_ok(xsm_model_load(ctx, first, NULL, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(loaded, second, NULL, &err), err);
         unsigned char *bytes = test_read(first, &size), *again = test_read(second, &other);
         assert_int_equal(size, other);
         assert_memory_equal(bytes, again, size);
@@ -505,7 +504,7 @@ TEST(layers_of_other_programs_are_loaded)
     unsigned char bytes[8 + LENGTH + sizeof numbers] = {LENGTH};
     memcpy(bytes + 8, header, LENGTH);
     memcpy(bytes + 8 + LENGTH, numbers, sizeof numbers);
-    assert_ok(xsm_model_load(NULL, test_file("layer", bytes, sizeof bytes), NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, test_file("layer", bytes, sizeof bytes), NULL, NULL, &m, &err), err);
     const float x[3] = {1, 2, 4};
     xsm_batch batch = xsm_batch_values(x, 1, 3, 3);
     float scores[2];
@@ -536,12 +535,12 @@ TEST(damaged_files_are_refused)
     o.skip_verify = 1;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         xsm_model *small = convert(m, types[damages[i].type]);
-        assert_ok(xsm_model_save(small, path, &err), err);
+        assert_ok(xsm_model_save(small, path, NULL, &err), err);
         size_t size;
         unsigned char *bytes = test_read(path, &size);
         replace(bytes, size, damages[i].from, damages[i].to);
         const char *damaged = test_file("damaged", bytes, size);
-        assert_fails(xsm_model_load(NULL, damaged, &o, &loaded, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(NULL, damaged, NULL, &o, &loaded, &err), XSM_ERROR_FORMAT, err);
         if (!strstr(err.message, damages[i].says)) {
             fail_msg("'%s', not '%s'", err.message, damages[i].says);
         }
@@ -553,7 +552,7 @@ TEST(damaged_files_are_refused)
     static const float bad[] = {NAN, INFINITY, -1};
     for (size_t i = 0; i < 3; i++) {
         const float good = (float)small->w.row_scale[9];
-        assert_ok(xsm_model_save(small, path, &err), err);
+        assert_ok(xsm_model_save(small, path, NULL, &err), err);
         size_t size, at = 0;
         unsigned char *bytes = test_read(path, &size);
         while (memcmp(bytes + at, &good, sizeof good) != 0) {
@@ -561,10 +560,10 @@ TEST(damaged_files_are_refused)
         }
         memcpy(bytes + at, &bad[i], sizeof good);
         const char *damaged = test_file("damaged", bytes, size);
-        assert_fails(xsm_model_load(NULL, damaged, &o, &loaded, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(NULL, damaged, NULL, &o, &loaded, &err), XSM_ERROR_FORMAT, err);
         assert_non_null(strstr(err.message, "number 9 of tensor 'weight_scale'"));
         o.skip_verify = 0;
-        assert_fails(xsm_model_load(NULL, damaged, &o, &loaded, &err), XSM_ERROR_CHECKSUM, err);
+        assert_fails(xsm_model_load(NULL, damaged, NULL, &o, &loaded, &err), XSM_ERROR_CHECKSUM, err);
         o.skip_verify = 1;
         free(bytes);
     }
@@ -586,7 +585,7 @@ TEST(damage_is_found_or_harmless)
         const char *path = test_path("damaged");
         tried tries = {0, 0};
         size_t size;
-        assert_ok(xsm_model_save(small, path, &err), err);
+        assert_ok(xsm_model_save(small, path, NULL, &err), err);
         xsm_model_free(small);
         xsm_model_free(m);
         unsigned char *bytes = test_read(path, &size);

@@ -15,7 +15,6 @@
 #include "model/score.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/stored_weights.h>
 
 #define FEATURES 700
@@ -496,9 +495,9 @@ static void expect_mapped(int32_t dtype)
         xsm_model_free(m);
         m = small;
     }
-    assert_ok(xsm_model_save(m, first, &err), err);
-    assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
-    assert_ok(xsm_model_save(loaded, second, &err), err);
+    assert_ok(xsm_model_save(m, first, NULL, &err), err);
+    assert_ok(xsm_model_load(ctx, first, NULL, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(loaded, second, NULL, &err), err);
     size_t size, other;
     unsigned char *bytes = test_read(first, &size), *again = test_read(second, &other);
     assert_int_equal(size, other);
@@ -549,7 +548,7 @@ static void damage(int32_t dtype, size_t step)
     const char *path = test_path("damaged");
     size_t size;
     tried t = {0, 0};
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
     xsm_model_free(dense);
     unsigned char *bytes = test_read(path, &size);
@@ -612,7 +611,7 @@ TEST(factors_must_fit_the_weights)
         if (i >= 2) { /* the first factor */
             ((float *)(uintptr_t)small->w.sparse->factors)[0] = i == 2 ? -1.0f : INFINITY;
         }
-        assert_ok(xsm_model_save(small, path, &err), err);
+        assert_ok(xsm_model_save(small, path, NULL, &err), err);
         if (i < 2) {
             size_t size;
             unsigned char *bytes = test_read(path, &size);
@@ -620,7 +619,7 @@ TEST(factors_must_fit_the_weights)
             write_bytes(path, bytes, size);
             free(bytes);
         }
-        assert_fails(xsm_model_load(NULL, path, &unchecked, &loaded, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(NULL, path, NULL, &unchecked, &loaded, &err), XSM_ERROR_FORMAT, err);
         assert_true(i == 0 || strstr(err.message, "values_scale"));
         assert_null(loaded);
     }
@@ -703,8 +702,8 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
     }
     const xsm_prune_options prune = {sizeof prune, 0.001, 5, 0};
     status = status == XSM_OK ? xsm_model_prune(dense, &prune, &m, err) : status;
-    status = status == XSM_OK ? xsm_model_save(m, path, err) : status;
-    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &loaded, err) : status;
+    status = status == XSM_OK ? xsm_model_save(m, path, NULL, err) : status;
+    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, NULL, &loaded, err) : status;
     status = status == XSM_OK ? xsm_model_convert(loaded, &to, &small, err) : status;
     status = status == XSM_OK ? xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, err) : status;
     xsm_model_free(small);

@@ -136,7 +136,7 @@ on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --probabilities
 expect 'predictions' cmp one out
 
 # A conversion.
-set -- convert-model one.1 small --type int8 --test test.txt
+set -- convert-model --model one.1 --output small --type int8 --test test.txt
 "$command" "$@" >one && mv small whole || exit 1
 on 3 "$ranked" "$@"
 expect 'a conversion' cmp whole small
@@ -144,7 +144,7 @@ expect 'its report' cmp one out
 rm small
 
 # What one process has pruned.
-"$command" prune one.1 one.small --keep 3 >one || exit 1
+"$command" prune --model one.1 --output one.small --keep 3 >one || exit 1
 "$command" evaluate --model one.small --data test.txt --json >a
 on 3 "$ranked" evaluate --model one.small --data test.txt --json
 same a >one
@@ -169,8 +169,8 @@ failing() {
 }
 failing 2 1 'nothing.txt: cannot open' "$ranked" train --data nothing.txt --estimator umax --eta 1 --model made
 failing 3 2 "'convert' is for one process" "$ranked" convert --data test.txt --out made
-failing 2 2 "'prune' is for one process" "$ranked" prune one.1 made --keep 3
-failing 2 2 "'index' is for one process" "$ranked" index one.1 made
+failing 2 2 "'prune' is for one process" "$ranked" prune --model one.1 --output made --keep 3
+failing 2 2 "'index' is for one process" "$ranked" index --model one.1 --output made
 failing 2 1 "an index needs all classes in one process" "$ranked" predict --model one.1 --data test.txt --index exact
 failing 2 2 'the choice of how to train needs a context without a communicator' "$ranked" train --data several.txt --labels all \
     --model made
@@ -198,14 +198,14 @@ EOF
 # shellcheck disable=SC2046
 failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train $(settings 1) --epochs 1 --model made
 failing 3 1 'rank 1: one.small: ' sh alone 1 'cd other' "$ranked" evaluate --model one.small --data test.txt
-failing 3 1 'rank 1: test.txt: ' sh alone 1 'cd /' "$ranked" convert-model "$work/one.1" made --type int8 --test test.txt
-failing 2 1 'No space left on device' "$ranked" convert-model one.1 /dev/full --type int8
+failing 3 1 'rank 1: test.txt: ' sh alone 1 'cd /' "$ranked" convert-model --model "$work/one.1" --output made --type int8 --test test.txt
+failing 2 1 'No space left on device' "$ranked" convert-model --model one.1 --output /dev/full --type int8
 failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train --method label-tree --data single.txt \
     --model made
 failing 2 1 'No space left on device' "$ranked" train --method label-tree --data several.txt --set rounds=1 --model /dev/full
 # shellcheck disable=SC2046
 failing 2 1 'No space left on device' "$ranked" train $(settings 1) --epochs 1 --model /dev/full
-failing 2 1 'No space left on device' "$ranked" convert-model one.1 /dev/full --type int8
+failing 2 1 'No space left on device' "$ranked" convert-model --model one.1 --output /dev/full --type int8
 # What ranks compare before they begin does not depend on the MPI: meson.build says so where one has tried it. With
 # XSM_TEST_FULL it is tried all the same.
 if [ -z "${XSM_TEST_OTHER_MPI-}" ] || [ -n "${XSM_TEST_FULL-}" ]; then
@@ -227,7 +227,7 @@ if [ -z "${XSM_TEST_OTHER_MPI-}" ] || [ -n "${XSM_TEST_FULL-}" ]; then
         --data test.txt
     failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --data "$work/single.txt" \
         --estimator umax --eta 0.1 --test test.txt --model "$work/made"
-    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" convert-model "$work/one.1" "$work/kept" \
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" convert-model --model "$work/one.1" --output "$work/kept" \
         --type int8 --test test.txt
     expect 'the file before' grep -q before kept
     failing 2 1 'rank 1: test.txt: 39 rows, and on rank 0 40' sh alone 1 'cd fewer' "$ranked" predict --model "$work/one.1" \

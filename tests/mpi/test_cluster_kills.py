@@ -35,7 +35,7 @@ STOPPED = 0.5  # seconds
 # What they read beside the rows is KEPT, and what they write OUT.
 KEPT, OUT = "kept", "out"
 OTHERS = [
-    ["convert-model", KEPT, OUT, "--type", "int8"],
+    ["convert-model", "--model", KEPT, "--output", OUT, "--type", "int8"],
     ["train", "--method", "label-tree", "--data", "several.txt", "--set", "leaf=60", "--set", "rounds=3", "--model", OUT],
 ]
 

@@ -96,19 +96,19 @@ int main(void)
         train(ctx, names[i], model, data);
         CHECK_OK(xsm_evaluate(ctx, model, data, NULL, &before, &err));
         CHECK(before.error < 0.05, "%s: an error of %g", names[i], before.error);
-        CHECK_OK(xsm_model_save(model, "small.safetensors", &err));
-        CHECK_OK(xsm_model_load(ctx, "small.safetensors", NULL, &loaded, &err));
+        CHECK_OK(xsm_model_save(model, "small.safetensors", NULL, &err));
+        CHECK_OK(xsm_model_load(ctx, "small.safetensors", NULL, NULL, &loaded, &err));
         CHECK_OK(xsm_evaluate(ctx, loaded, data, NULL, &after, &err));
         CHECK(after.log_loss == before.log_loss, "%s: %.17g, loaded %.17g", names[i], before.log_loss, after.log_loss);
         printf("%s: error %g, log-loss %g\n", names[i], after.error, after.log_loss);
         xsm_model_free(loaded);
 
         if (i == 0) {
-            check_reason(xsm_model_save(model, "no/such/folder/x.safetensors", &err), &err,
+            check_reason(xsm_model_save(model, "no/such/folder/x.safetensors", NULL, &err), &err,
                          "no/such/folder/x.safetensors", ENOENT);
-            check_reason(xsm_model_save(model, "/dev/full", &err), &err, "/dev/full", ENOSPC);
-            check_reason(xsm_model_load(ctx, "missing.safetensors", NULL, &loaded, &err), &err, "missing.safetensors",
-                         ENOENT);
+            check_reason(xsm_model_save(model, "/dev/full", NULL, &err), &err, "/dev/full", ENOSPC);
+            check_reason(xsm_model_load(ctx, "missing.safetensors", NULL, NULL, &loaded, &err), &err,
+                         "missing.safetensors", ENOENT);
         }
         xsm_model_free(model);
     }

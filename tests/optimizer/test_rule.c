@@ -230,8 +230,8 @@ TEST(a_checkpoint_of_one_is_one_of_the_other)
     for (int kind = 0; kind < 2; kind++) {
         training saved = training_new(&p, kind, 1, 1), resumed = training_new(&p, !kind, 1, 1);
         assert_ok(xsm_trainer_run(saved.t, &err), err);
-        assert_ok(xsm_trainer_checkpoint(saved.t, path, &err), err);
-        assert_ok(xsm_trainer_resume(resumed.t, path, &err), err);
+        assert_ok(xsm_trainer_checkpoint(saved.t, path, NULL, &err), err);
+        assert_ok(xsm_trainer_resume(resumed.t, path, NULL, &err), err);
         assert_int_equal(resumed.o->steps, 120);
         assert_true(test_hash(saved.m) == test_hash(resumed.m));
         xsm_state_tensor a, b;

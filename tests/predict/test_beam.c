@@ -262,8 +262,8 @@ TEST(nothing_is_allocated_in_a_search)
     test_problem p = near_classes(CLASSES, false);
     xsm_model *m = trained(&p, "tree"), *mine = NULL;
     const char *path = test_path("model");
-    assert_ok(xsm_model_save(m, path, &err), err);
-    assert_ok(xsm_model_load(ctx, path, NULL, &mine, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
+    assert_ok(xsm_model_load(ctx, path, NULL, NULL, &mine, &err), err);
     xsm_predictor *search = predictor(mine, TOP, 20, 0), *alone = predictor(mine, TOP, 20, 1);
     uint32_t classes[SOME * TOP];
     xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
@@ -531,7 +531,7 @@ TEST(indexes_see_corrections_by_class)
             xsm_model_free(m);
             m = without;
         }
-        assert_string_equal(test_model_info(m).correction, "classes");
+        assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_CLASSES);
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
         xsm_index *index = NULL;
         assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
@@ -574,7 +574,7 @@ static xsm_status search_some(void *state, xsm_context *ctx, xsm_error *err)
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     double recall[5];
     xsm_search_metrics metrics = {.size = sizeof metrics, .top = 5, .recall = recall};
-    xsm_status status = xsm_model_load(ctx, s->path, NULL, &m, err);
+    xsm_status status = xsm_model_load(ctx, s->path, NULL, NULL, &m, err);
     o.beam = 9;
     for (int alone = 0; alone < 2 && status == XSM_OK; alone++) {
         o.tree_alone = alone;
@@ -595,7 +595,7 @@ TEST(every_allocation_is_checked)
     xsm_model *m = trained(&p, "tree");
     test_problem few = test_problem_new(10, FEATURES, CLASSES, false, 1);
     memory_state s = {test_path("model"), few.data};
-    assert_ok(xsm_model_save(m, s.path, &err), err);
+    assert_ok(xsm_model_save(m, s.path, NULL, &err), err);
     assert_true(test_every_allocation(search_some, &s) > 20);
     xsm_model_free(m);
     test_problem_free(&few);

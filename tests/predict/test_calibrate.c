@@ -7,7 +7,6 @@
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/dataset_weights.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>
@@ -469,8 +468,8 @@ TEST(test_saved)
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3), *loaded;
         set(m, calibrations[i].method, calibrations[i].scale, calibrations[i].shift);
         const char *path = test_path("model");
-        assert_ok(xsm_model_save(m, path, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         const xsm_calibration a = get(m), b = get(loaded);
         assert_true(a.method == b.method && a.scale == b.scale && a.shift == b.shift);
         assert_true(evaluate(m, p.data).log_loss == evaluate(loaded, p.data).log_loss);
@@ -496,7 +495,7 @@ TEST(test_saved)
         memset(bytes + 8 + length, 0, 8);
         xsm_model *m;
         const char *path = test_file("wrong", bytes, 16 + (size_t)length);
-        assert_fails(xsm_model_load(NULL, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(NULL, path, NULL, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         if (!strstr(err.message, "calibration")) {
             fail_msg("'%s': %s", wrong[i], err.message);
         }

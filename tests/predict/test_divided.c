@@ -117,14 +117,14 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     XSMI_TRY(predict(m, w->one, some, 3, 0, to, &r->err));
     XSMI_TRY(predict(m, w->several, some, TOP, 1, to, &r->err));
     to->sent = xsmi_sent_by(r->context).bytes;
-    return xsm_model_save(m, path, &r->err);
+    return xsm_model_save(m, path, NULL, &r->err);
 }
 
 static xsm_status load_and_use(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_model_set_layout(m, w->layout, &r->err);
     status = status == XSM_OK ? use_model(r, m) : status;
     xsm_model_free(m);
@@ -192,7 +192,7 @@ static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
     work w = {.one = p.data, .several = several, .rows = ROWS, .layout = layout, .of = &one};
     snprintf(w.model, sizeof w.model, "%s", test_path("divided"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
-    assert_ok(xsm_model_save(m, w.model, &err), err);
+    assert_ok(xsm_model_save(m, w.model, NULL, &err), err);
     xsm_model_free(m);
     test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
@@ -254,12 +254,12 @@ static xsm_status use_pruned(test_rank *r)
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_convert_options type = XSM_CONVERT_OPTIONS_INIT;
     type.dtype = XSM_DTYPE_INT8;
-    XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_evaluate(NULL, m, w->rows, NULL, &metrics, &r->err);
     w->made[r->rank][0] = metrics.log_loss;
     w->made[r->rank][1] = metrics.error;
     status = status == XSM_OK ? xsm_model_convert(m, &type, &narrow, &r->err) : status;
-    status = status == XSM_OK ? xsm_model_save(narrow, w->saved, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(narrow, w->saved, NULL, &r->err) : status;
     xsm_model_free(narrow);
     xsm_model_free(m);
     return status;
@@ -274,7 +274,7 @@ static void save_pruned(const test_problem *p, const char *path)
     options.keep = 3;
     xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6), *sparse = NULL;
     assert_ok(xsm_model_prune(m, &options, &sparse, &err), err);
-    assert_ok(xsm_model_save(sparse, path, &err), err);
+    assert_ok(xsm_model_save(sparse, path, NULL, &err), err);
     xsm_model_free(sparse);
     xsm_model_free(m);
 }
@@ -301,7 +301,7 @@ static xsm_status load_elsewhere(test_rank *r)
     const work *w = r->user;
     xsm_model *m = NULL;
     const xsm_status status =
-        xsm_model_load(r->context, r->rank == 1 ? "/nowhere/at/all" : w->model, NULL, &m, &r->err);
+        xsm_model_load(r->context, r->rank == 1 ? "/nowhere/at/all" : w->model, NULL, NULL, &m, &r->err);
     return m ? XSM_ERROR_INTERNAL : status;
 }
 
@@ -310,7 +310,7 @@ static xsm_status load_replaced(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    const xsm_status status = xsm_model_load(r->context, r->rank == 1 ? w->saved : w->model, NULL, &m, &r->err);
+    const xsm_status status = xsm_model_load(r->context, r->rank == 1 ? w->saved : w->model, NULL, NULL, &m, &r->err);
     return m ? XSM_ERROR_INTERNAL : status;
 }
 
@@ -319,7 +319,7 @@ static xsm_status load_unmarked(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    const xsm_status status = xsm_model_load(r->context, w->saved, NULL, &m, &r->err);
+    const xsm_status status = xsm_model_load(r->context, w->saved, NULL, NULL, &m, &r->err);
     const bool loaded = m != NULL;
     xsm_model_free(m);
     return loaded ? XSM_ERROR_INTERNAL : status;
@@ -345,10 +345,10 @@ static xsm_status save_nowhere(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
-    xsm_status status = xsm_model_save(m, "/nowhere/at/all", &r->err);
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
+    xsm_status status = xsm_model_save(m, "/nowhere/at/all", NULL, &r->err);
     if (status == XSM_ERROR_IO && strncmp(r->err.message, "rank 0: /nowhere", 16) == 0) {
-        status = xsm_model_save(m, w->saved, &r->err);
+        status = xsm_model_save(m, w->saved, NULL, &r->err);
     }
     xsm_model_free(m);
     return status;
@@ -359,11 +359,11 @@ static xsm_status save_diverged(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     if (r->rank == r->ranks - 1) {
         m->part.own->w.weight[3] = (float)INFINITY;
     }
-    xsm_status status = xsm_model_save(m, w->saved, &r->err);
+    xsm_status status = xsm_model_save(m, w->saved, NULL, &r->err);
     if (status == XSM_ERROR_DIVERGED) { /* and rows have no finite scores */
         xsm_metrics metrics = XSM_METRICS_INIT;
         status = xsm_evaluate(NULL, m, w->one, NULL, &metrics, &r->err);
@@ -382,11 +382,11 @@ TEST(test_failures)
     work w = {.one = p.data, .several = p.data, .rows = 5, .of = of};
     snprintf(w.model, sizeof w.model, "%s", test_path("divided"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
-    assert_ok(xsm_model_save(m, w.model, &err), err);
+    assert_ok(xsm_model_save(m, w.model, NULL, &err), err);
     xsm_parameters weights = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(m, &weights, &err), err);
     weights.weight[0] += 1;
-    assert_ok(xsm_model_save(m, w.saved, &err), err);
+    assert_ok(xsm_model_save(m, w.saved, NULL, &err), err);
     xsm_model_free(m);
     test_run_ranks(3, 1, 0, load_replaced, &w, ranks);
     for (uint32_t r = 0; r < 3; r++) {
@@ -449,7 +449,7 @@ static xsm_status refuse_index(test_rank *r, const xsm_model *m)
     xsm_index *index = NULL, *loaded = NULL;
     XSMI_TRY(xsm_index_new(r->context, "spherical", &index, &r->err));
     REFUSES(xsm_index_build_model(index, m, &r->err));
-    REFUSES(xsm_index_load(r->context, w->saved, NULL, m, &loaded, &r->err));
+    REFUSES(xsm_index_load(r->context, w->saved, NULL, NULL, m, &loaded, &r->err));
     xsm_index_free(index);
     return XSM_OK;
 }
@@ -462,7 +462,7 @@ static xsm_status refuse_tied(test_rank *r)
     layer.tied = 1;
     xsm_model *m = NULL;
     REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &layer, &m, &r->err));
-    REFUSES(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    REFUSES(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     return XSM_OK;
 }
 
@@ -513,7 +513,7 @@ static xsm_status refuse_nodes(test_rank *r, xsm_model *m)
     xsm_model *loaded = NULL;
     XSMI_TRY(xsm_estimator_new(r->context, "hierarchical", &e, &r->err));
     REFUSES(xsm_estimator_bind(e, m, w->one, &r->err));
-    REFUSES(xsm_model_load(r->context, w->nodes, NULL, &loaded, &r->err));
+    REFUSES(xsm_model_load(r->context, w->nodes, NULL, NULL, &loaded, &r->err));
     xsm_estimator_free(e);
     return XSM_OK;
 }
@@ -524,7 +524,7 @@ static xsm_status refuse_sparse(test_rank *r, xsm_model *m)
     const work *w = r->user;
     xsm_model *loaded = NULL;
     REFUSES(xsm_model_prune(m, NULL, &loaded, &r->err));
-    XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, &loaded, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, NULL, &loaded, &r->err));
     REFUSES(xsm_model_set_layout(loaded, XSM_LAYOUT_CLASS_MAJOR, &r->err));
     xsm_model_free(loaded);
     return XSM_OK;
@@ -586,7 +586,7 @@ static void save_index(const test_problem *p, const char *path)
     rows.stride = FEATURES;
     assert_ok(xsm_index_new(NULL, "spherical", &index, &err), err);
     assert_ok(xsm_index_build(index, &rows, &err), err);
-    assert_ok(xsm_index_save(index, path, &err), err);
+    assert_ok(xsm_index_save(index, path, NULL, &err), err);
     xsm_index_free(index);
 }
 
@@ -597,7 +597,7 @@ static void save_tied(const char *path)
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
     layer.tied = 1;
     assert_ok(xsm_model_new_embedding(NULL, CLASSES, 3, CLASSES, &layer, &m, &err), err);
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
 }
 
@@ -616,7 +616,7 @@ TEST(test_refusals)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
     test_correct(m, &p, XSM_CORRECTION_HIERARCHY);
-    assert_ok(xsm_model_save(m, w.nodes, &err), err);
+    assert_ok(xsm_model_save(m, w.nodes, NULL, &err), err);
     xsm_model_free(m);
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     for (uint32_t r = 0; r < 2; r++) {

@@ -121,7 +121,7 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     XSMI_TRY(xsm_model_get_info(m, &info, err));
     to->dtype = info.dtype;
-    to->correction = info.correction_kind;
+    to->correction = info.correction;
     to->bytes = info.bytes;
     XSMI_TRY(score(m, w, to, err));
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
@@ -144,7 +144,7 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     timed.seconds = 1e-9; /* the first sample, on every rank */
     XSMI_TRY(xsm_evaluate(NULL, m, w->rows, &timed, &metrics, err));
     to->evaluated += 1000 * metrics.rows;
-    return xsm_model_save(m, w->saved, err);
+    return xsm_model_save(m, w->saved, NULL, err);
 }
 
 /* Converts the model with float32 weights, and saves it. */
@@ -153,11 +153,11 @@ static xsm_status convert(const work *w, xsm_context *ctx, xsm_error *err)
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = w->dtype;
     xsm_model *m = NULL, *narrow = NULL;
-    XSMI_TRY(xsm_model_load(ctx, w->wide, NULL, &m, err));
+    XSMI_TRY(xsm_model_load(ctx, w->wide, NULL, NULL, &m, err));
     xsm_status status = xsm_model_convert(m, &options, &narrow, err);
     xsm_model_free(m);
     XSMI_TRY(status);
-    status = xsm_model_save(narrow, w->converted, err);
+    status = xsm_model_save(narrow, w->converted, NULL, err);
     xsm_model_free(narrow);
     return status;
 }
@@ -166,7 +166,7 @@ static xsm_status load_and_use(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     const xsm_status status = use_model(r, m);
     xsm_model_free(m);
     return status == XSM_OK ? convert(w, r->context, &r->err) : status;
@@ -210,9 +210,9 @@ static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t 
     test_correct(m, p, correction);
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = dtype;
-    assert_ok(xsm_model_save(m, w.wide, &err), err);
+    assert_ok(xsm_model_save(m, w.wide, NULL, &err), err);
     assert_ok(xsm_model_convert(m, &options, &narrow, &err), err);
-    assert_ok(xsm_model_save(narrow, w.model, &err), err);
+    assert_ok(xsm_model_save(narrow, w.model, NULL, &err), err);
     xsm_model_free(narrow);
     xsm_model_free(m);
     return w;
@@ -297,7 +297,7 @@ static xsm_status use_diverged(test_rank *r)
 {
     const work *w = r->user;
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     if (r->rank == r->ranks - 1) {
         xsm_model *own = (xsm_model *)(uintptr_t)xsmi_model_weights(m);
         XSMI_TRY(xsmi_model_own(own, &r->err));
@@ -336,7 +336,7 @@ static xsm_status refuse(test_rank *r)
     const work *w = r->user;
     xsm_model *m = NULL;
     xsm_estimator *e = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_estimator_new(r->context, "nce", &e, &r->err);
     if (status == XSM_OK) {
         status = xsm_estimator_bind(e, m, w->rows, &r->err) == XSM_ERROR_UNSUPPORTED && strstr(r->err.message, "int8")

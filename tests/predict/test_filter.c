@@ -808,13 +808,13 @@ TEST(bytes_in_place)
     results r[2];
     assert_ok(xsm_buffer_new(NULL, &buffer, &err), err);
     assert_ok(xsm_buffer_get_storage(buffer, &storage, &err), err);
-    assert_ok(xsm_model_save_to(m, &storage, &err), err);
+    assert_ok(xsm_model_save(m, NULL, &storage, &err), err);
     const void *saved = xsm_buffer_bytes(buffer, &exact.byte_count);
     void *bytes = malloc((size_t)exact.byte_count);
     assert_non_null(bytes);
     memcpy(bytes, saved, (size_t)exact.byte_count);
     exact.bytes = bytes;
-    assert_ok(xsm_model_load_from(NULL, &exact, NULL, &mapped, &err), err);
+    assert_ok(xsm_model_load(NULL, NULL, &exact, NULL, &mapped, &err), err);
     const float *weight = mapped->w.weight + (size_t)(CLASSES - 1) * mapped->w.stride + FEATURES;
     assert_ptr_equal(weight, (unsigned char *)bytes + exact.byte_count);
     c.classes = CLASSES;

@@ -164,8 +164,8 @@ TEST(models_keep_it)
     assert_ok(xsm_model_set_link(m, XSM_LINK_SIGMOID, &err), err);
     assert_sigmoid(m, &p, data);
     assert_int_equal(calibration_of(m).method, XSM_CALIBRATION_NONE);
-    assert_ok(xsm_model_save(m, "link.model", &err), err);
-    assert_ok(xsm_model_load(NULL, "link.model", NULL, &other, &err), err);
+    assert_ok(xsm_model_save(m, "link.model", NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, "link.model", NULL, NULL, &other, &err), err);
     assert_int_equal(link_of(other), XSM_LINK_SIGMOID);
     assert_sigmoid(other, &p, data);
     xsm_model_free(other);
@@ -186,8 +186,8 @@ TEST(models_keep_it)
     xsm_calibrate_result result = XSM_CALIBRATE_RESULT_INIT;
     assert_ok(xsm_model_calibrate(NULL, m, p.data, NULL, &result, &err), err); /* rows of one label */
     assert_int_equal(result.method, XSM_CALIBRATION_LABELS);
-    assert_ok(xsm_model_save(m, "link.model", &err), err);
-    assert_ok(xsm_model_load(NULL, "link.model", NULL, &other, &err), err);
+    assert_ok(xsm_model_save(m, "link.model", NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, "link.model", NULL, NULL, &other, &err), err);
     assert_true(calibration_of(other).scale == calibration_of(m).scale);
     assert_ok(xsm_model_set_calibration(other, NULL, &err), err);
     assert_sigmoid(other, &p, data);

@@ -14,6 +14,7 @@
 #include <xsoftmax/trainer.h>
 
 #include "estimator/estimator.h"
+#include "index/index.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -427,7 +428,7 @@ TEST(indexes_find_the_nearest)
     assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
     assert_ok(xsm_index_build_model(x, m, &err), err);
     assert_ok(
-        xsm_index_recall(
+        xsmi_index_recall(
             x,
             &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = p.x, .stride = 12, .count = 50, .top = 10},
             &recall, &err),
@@ -479,8 +480,8 @@ TEST(files_keep_the_score)
         float z[2][ROWS * CLASSES];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         make_euclidean(m);
-        assert_ok(xsm_model_save(m, path, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, &read, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &read, &err), err);
         assert_int_equal(test_model_info(read).geometry, XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z[0], CLASSES, &err), err);
         assert_ok(xsm_model_score_range(read, &batch, 0, CLASSES, z[1], CLASSES, &err), err);
@@ -519,7 +520,7 @@ TEST(bad_files_are_refused)
         assert_non_null(f);
         assert_true(fwrite(&size, 8, 1, f) == 1 && fwrite(header, size, 1, f) == 1 && fwrite(zeros, 24, 1, f) == 1);
         assert_int_equal(fclose(f), 0);
-        assert_fails(xsm_model_load(NULL, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(NULL, path, NULL, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         assert_non_null(strstr(err.message, wrong[i][2]));
     }
 }

@@ -229,8 +229,8 @@ TEST(models_of_numbers)
     xsm_model *a = train(hashed), *b = train(plain), *loaded = NULL;
     assert_true(test_hash(a) == test_hash(b));
     const char *path = test_path("model");
-    assert_ok(xsm_model_save(a, path, &err), err);
-    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(a, path, NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
     xsm_encoder *known = NULL, *other = NULL;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
     assert_ok(xsm_encoder_new(loaded, &options, &known, &err), err);
@@ -282,8 +282,8 @@ TEST(files_of_any_shape)
                            test_map_of(d).feature_number_count * sizeof(int64_t)) == 0);
         xsm_dataset_free(back);
         xsm_model *m = train(d);
-        assert_ok(xsm_model_save(m, test_path("model"), &err), err);
-        assert_ok(xsm_model_load(NULL, test_path("model"), NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(m, test_path("model"), NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, test_path("model"), NULL, NULL, &loaded, &err), err);
         assert_true(test_hash(loaded) == test_hash(m));
         xsm_model_free(loaded);
         xsm_model_free(m);

@@ -369,9 +369,9 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_model_new_linear(ctx, map.features, map.classes, NULL, &made, err) : status;
     status = status == XSM_OK ? xsm_model_set_class_map(made, &map, err) : status;
     xsm_dataset_free(train);
-    status = status == XSM_OK ? xsm_model_save(made, path, err) : status;
+    status = status == XSM_OK ? xsm_model_save(made, path, NULL, err) : status;
     xsm_model_free(made);
-    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &model, err) : status;
+    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, NULL, &model, err) : status;
     status = status == XSM_OK ? xsm_model_get_class_map(model, &map, err) : status;
     options.classes = &map;
     options.text = NULL;
@@ -408,8 +408,8 @@ TEST(same_bytes)
     snprintf(second, sizeof second, "%s", test_path("second.safetensors"));
     assert_ok(round_trip(first, NULL, &err), err);
     xsm_model *m = NULL;
-    assert_ok(xsm_model_load(NULL, first, NULL, &m, &err), err);
-    assert_ok(xsm_model_save(m, second, &err), err);
+    assert_ok(xsm_model_load(NULL, first, NULL, NULL, &m, &err), err);
+    assert_ok(xsm_model_save(m, second, NULL, &err), err);
     xsm_model_free(m);
     FILE *a = fopen(first, "rb");
     FILE *b = fopen(second, "rb");
@@ -471,7 +471,7 @@ TEST(damaged)
         }
         assert_ok(xsmi_container_commit(w, &err), err);
         xsm_model *m = NULL;
-        xsm_status status = xsm_model_load(NULL, path, NULL, &m, &err);
+        xsm_status status = xsm_model_load(NULL, path, NULL, NULL, &m, &err);
         if (!files[i].says) {
             assert_int_equal(status, XSM_OK);
         } else if (status != XSM_ERROR_FORMAT || !strstr(err.message, files[i].says) || m) {

@@ -165,8 +165,8 @@ TEST(negative_sampling_takes_it)
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
     assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
     assert_ok(xsm_trainer_run(t, &err), err);
-    assert_string_equal(test_model_info(m).correction, "sampler");
-    assert_fails(xsm_model_save(m, test_path("label_tree.model"), &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_SAMPLER);
+    assert_fails(xsm_model_save(m, test_path("label_tree.model"), NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);

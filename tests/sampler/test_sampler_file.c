@@ -94,8 +94,8 @@ TEST(loaded_samplers_draw_the_same)
             const char *path = test_path("sampler.safetensors");
             char text[2][32];
             xsm_sampler *s = bound(NULL, kind, p.data), *loaded = NULL;
-            assert_ok(xsm_sampler_save(s, path, &err), err);
-            assert_ok(xsm_sampler_load(NULL, path, NULL, &loaded, &err), err);
+            assert_ok(xsm_sampler_save(s, path, NULL, &err), err);
+            assert_ok(xsm_sampler_load(NULL, path, NULL, NULL, &loaded, &err), err);
             assert_string_equal(test_sampler_info(loaded).name, kinds[kind][0]);
             assert_int_equal(test_sampler_info(loaded).classes, CLASSES);
             const xsm_option *option;
@@ -126,12 +126,12 @@ TEST(what_was_there_stays_when_saving_fails)
     xsm_sampler *s = bound(NULL, 4, p.data), *fresh = NULL, *loaded = NULL;
     const char *path = test_path("kept.safetensors");
     assert_ok(xsm_sampler_new(NULL, "tree", &fresh, &err), err);
-    assert_ok(xsm_sampler_save(s, path, &err), err);
-    assert_fails(xsm_sampler_save(fresh, path, &err), XSM_ERROR_STATE, err);
-    assert_fails(xsm_sampler_save(NULL, path, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_sampler_save(s, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_sampler_save(s, "/nonexistent/folder/s", &err), XSM_ERROR_IO, err);
-    assert_ok(xsm_sampler_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_sampler_save(s, path, NULL, &err), err);
+    assert_fails(xsm_sampler_save(fresh, path, NULL, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_sampler_save(NULL, path, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_save(s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_save(s, "/nonexistent/folder/s", NULL, &err), XSM_ERROR_IO, err);
+    assert_ok(xsm_sampler_load(NULL, path, NULL, NULL, &loaded, &err), err);
     assert_same(s, loaded, p.data);
     xsm_sampler_free(loaded);
     xsm_sampler_free(fresh);
@@ -165,7 +165,7 @@ static void refuse(const char *path, xsm_status wanted, const char *said)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler *s = (xsm_sampler *)&err;
-    assert_fails(xsm_sampler_load(NULL, path, NULL, &s, &err), wanted, err);
+    assert_fails(xsm_sampler_load(NULL, path, NULL, NULL, &s, &err), wanted, err);
     assert_ptr_equal(s, (xsm_sampler *)&err);
     if (said && !strstr(err.message, said)) {
         fail_msg("'%s' does not say '%s'", err.message, said);
@@ -187,7 +187,7 @@ TEST(other_files_are_refused)
                              TENSOR("alias", XSMI_DTYPE_U32, 2, 2, 2, alias)};
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 2, good, 4), NULL, &s, &err), err);
+    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 2, good, 4), NULL, NULL, &s, &err), err);
     xsm_sampler_free(s);
     refuse(write_file(tensors, 2, good, 2), XSM_ERROR_FORMAT, "features");
     refuse(write_file(tensors, 1, good, 4), XSM_ERROR_FORMAT, "alias");
@@ -216,7 +216,7 @@ TEST(other_files_are_refused)
     test_problem p = test_problem_new(20, 3, 2, false, 1);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     const char *model = test_path("model.safetensors");
-    assert_ok(xsm_model_save(m, model, &err), err);
+    assert_ok(xsm_model_save(m, model, NULL, &err), err);
     refuse(model, XSM_ERROR_FORMAT, "no sampler's file");
     xsm_model_free(m);
     test_problem_free(&p);
@@ -236,7 +236,7 @@ TEST(trees_with_an_open_leaf_are_refused)
                              TENSOR("tree_leaves", XSMI_DTYPE_U32, 1, 3, 0, leaves),
                              TENSOR("tree_mean", XSMI_DTYPE_F32, 1, 1, 0, mean),
                              TENSOR("tree_directions", XSMI_DTYPE_F32, 2, 1, 1, directions)};
-    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, &s, &err), err);
+    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, NULL, &s, &err), err);
     xsm_sampler_free(s);
     leaves[2] = 3; /* the class on the other side */
     refuse(write_file(tensors, 4, metadata, 3), XSM_ERROR_FORMAT, "tree");
@@ -256,7 +256,7 @@ TEST(trees_with_an_open_leaf_are_refused)
     refuse(write_file(tensors, 4, metadata, 3), XSM_ERROR_FORMAT, "overflow");
     nodes[8] = 1e6f;
     s = NULL;
-    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, &s, &err), err);
+    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, NULL, &s, &err), err);
     xsm_sampler_free(s);
     test_files_end();
 }
@@ -268,7 +268,7 @@ TEST(flipped_bits_are_found)
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_sampler *s = bound(NULL, 1, p.data);
     const char *path = test_path("whole.safetensors");
-    assert_ok(xsm_sampler_save(s, path, &err), err);
+    assert_ok(xsm_sampler_save(s, path, NULL, &err), err);
     static char bytes[1 << 16];
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
@@ -278,7 +278,7 @@ TEST(flipped_bits_are_found)
     for (size_t i = 0; i < size; i++) {
         xsm_sampler *loaded = NULL;
         bytes[i] = (char)(bytes[i] ^ 4);
-        xsm_status status = xsm_sampler_load(NULL, test_file("flipped", bytes, size), NULL, &loaded, &err);
+        xsm_status status = xsm_sampler_load(NULL, test_file("flipped", bytes, size), NULL, NULL, &loaded, &err);
         bytes[i] = (char)(bytes[i] ^ 4);
         if (status == XSM_OK) {
             assert_same(s, loaded, p.data);
@@ -448,26 +448,26 @@ TEST(hosts_samplers_are_saved_and_loaded)
     assert_ok(xsm_sampler_new_from(NULL, &ops, &s, &err), err);
     assert_ok(xsm_sampler_set(s, "of", "8", &err), err);
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
-    assert_ok(xsm_sampler_save(s, path, &err), err);
+    assert_ok(xsm_sampler_save(s, path, NULL, &err), err);
     refuse(path, XSM_ERROR_NAME, "own");
-    assert_fails(xsm_sampler_load(NULL, path, xsm_sampler_find("tree"), &loaded, &err), XSM_ERROR_NAME, err);
-    assert_ok(xsm_sampler_load(NULL, path, &ops, &loaded, &err), err);
+    assert_fails(xsm_sampler_load(NULL, path, NULL, xsm_sampler_find("tree"), &loaded, &err), XSM_ERROR_NAME, err);
+    assert_ok(xsm_sampler_load(NULL, path, NULL, &ops, &loaded, &err), err);
     xsm_sampler_get(loaded, "of", text, sizeof text);
     assert_string_equal(text, "8");
     assert_same(s, loaded, p.data);
     xsm_sampler_free(loaded);
     unknown_arrays = true;
-    assert_fails(xsm_sampler_load(NULL, path, &ops, &loaded, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_sampler_load(NULL, path, NULL, &ops, &loaded, &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, path));
     unknown_arrays = false;
     ops.load = NULL;
-    assert_fails(xsm_sampler_load(NULL, path, &ops, &loaded, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_load(NULL, path, NULL, &ops, &loaded, &err), XSM_ERROR_ARGUMENT, err);
     ops.save = NULL;
-    assert_fails(xsm_sampler_load(NULL, path, &ops, &loaded, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_sampler_load(NULL, path, NULL, &ops, &loaded, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_sampler_free(s);
     assert_ok(xsm_sampler_new_from(NULL, &ops, &s, &err), err);
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
-    assert_fails(xsm_sampler_save(s, path, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_sampler_save(s, path, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_sampler_free(s);
     test_problem_free(&p);
     test_files_end();
@@ -487,8 +487,8 @@ static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
     const char *path = test_path("memory.safetensors");
     xsm_status status = xsm_sampler_new(ctx, kinds[of->kind][0], &s, err);
     status = status == XSM_OK ? xsm_sampler_bind(s, of->data, err) : status;
-    status = status == XSM_OK ? xsm_sampler_save(s, path, err) : status;
-    status = status == XSM_OK ? xsm_sampler_load(ctx, path, NULL, &loaded, err) : status;
+    status = status == XSM_OK ? xsm_sampler_save(s, path, NULL, err) : status;
+    status = status == XSM_OK ? xsm_sampler_load(ctx, path, NULL, NULL, &loaded, err) : status;
     xsm_sampler_free(loaded);
     xsm_sampler_free(s);
     return status;

@@ -25,8 +25,6 @@ WITHOUT = {
     "xsm_version_string": "a text of the library's, without an object or an error",
     "xsm_abi_version": "a number of the library's, without an object or an error",
     "xsm_status_name": "a text of the library's, without an object or an error",
-    "xsm_label_tree_option": "a table for programs that list options; tables of methods have no C++ form either",
-    "xsm_label_tree_get": "the text of an option for such programs; others read the member",
 }
 
 

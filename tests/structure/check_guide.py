@@ -15,6 +15,7 @@ NAMES = """
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/buffer.h>
+#include <xsoftmax/search.h>
 #include <xsoftmax/tensors.h>
 extern xsm_error err;
 extern xsm_context *context;

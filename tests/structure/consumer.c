@@ -69,8 +69,8 @@ int main(void)
         }
     }
     xsm_model *loaded = NULL;
-    if (xsm_model_save(model, "consumer.safetensors", &err) ||
-        xsm_model_load(context, "consumer.safetensors", NULL, &loaded, &err) ||
+    if (xsm_model_save(model, "consumer.safetensors", NULL, &err) ||
+        xsm_model_load(context, "consumer.safetensors", NULL, NULL, &loaded, &err) ||
         xsm_model_class_count(loaded) != CLASSES || remove("consumer.safetensors") != 0) {
         fprintf(stderr, "the model was not saved and loaded: %s\n", err.message);
         return 1;

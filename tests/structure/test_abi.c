@@ -482,7 +482,7 @@ static xsm_status load_from_source(fixture *f, void *object, xsm_error *err)
     size_t count = 0;
     assert_ok(xsm_buffer_new(NULL, &buffer, err), *err);
     assert_ok(xsm_buffer_get_storage(buffer, &storage, err), *err);
-    assert_ok(xsm_model_save_to(f->model, &storage, err), *err);
+    assert_ok(xsm_model_save(f->model, NULL, &storage, err), *err);
     const void *saved = xsm_buffer_bytes(buffer, &count);
     test_bytes bytes = {saved, count, 0, SIZE_MAX, 0};
     const xsm_source source = test_source(&bytes);
@@ -490,7 +490,7 @@ static xsm_status load_from_source(fixture *f, void *object, xsm_error *err)
     storage = (xsm_storage)XSM_STORAGE_INIT;
     storage.source = object;
     xsm_model *made = NULL;
-    xsm_status status = xsm_model_load_from(NULL, &storage, NULL, &made, err);
+    xsm_status status = xsm_model_load(NULL, NULL, &storage, NULL, &made, err);
     xsm_model_free(made);
     xsm_buffer_free(buffer);
     return status;

@@ -133,10 +133,10 @@ TEST(models_are_refused)
     REFUSES(xsm_embedding_options, e, tied, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
     assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err), err);
     const char *path = test_path("reserved.safetensors");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_load_options load = XSM_LOAD_OPTIONS_INIT;
-    REFUSES(xsm_load_options, load, skip_verify, xsm_model_load(NULL, path, &load, &out, &err));
-    REFUSES(xsm_load_options, load, copy, xsm_model_load(NULL, path, &load, &out, &err));
+    REFUSES(xsm_load_options, load, skip_verify, xsm_model_load(NULL, path, NULL, &load, &out, &err));
+    REFUSES(xsm_load_options, load, copy, xsm_model_load(NULL, path, NULL, &load, &out, &err));
     xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
     REFUSES(xsm_prune_options, prune, reserved, xsm_model_prune(m, &prune, &out, &err));
     xsm_convert_options convert = XSM_CONVERT_OPTIONS_INIT;
@@ -278,7 +278,6 @@ TEST(tables_are_refused)
     search.classes = classes;
     search.scores = scores;
     search.lengths = lengths;
-    double recall;
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
     rows.rows = query;
     rows.count = 1;
@@ -287,8 +286,6 @@ TEST(tables_are_refused)
     REFUSES_TYPES(xsm_index_rows, rows, xsm_index_build(x, &rows, &err));
     REFUSES_TYPES(xsm_index_search, search, xsm_index_query(x, &search, &err));
     REFUSES(xsm_index_search, search, has_least_score, xsm_index_query(x, &search, &err));
-    REFUSES_TYPES(xsm_index_search, search, xsm_index_recall(x, &search, &recall, &err));
-    REFUSES(xsm_index_search, search, has_least_score, xsm_index_recall(x, &search, &recall, &err));
     xsm_index_free(x);
     xsm_sampler_free(s);
     xsm_estimator_free(e);

@@ -47,7 +47,7 @@ static int32_t callback(void *user, const xsm_progress *p)
     bool stop = ++r->calls == r->stop_at;
     if (stop && r->save_in_callback) {
         xsm_error err = XSM_ERROR_INIT;
-        assert_ok(xsm_trainer_checkpoint(r->t, r->save_in_callback, &err), err);
+        assert_ok(xsm_trainer_checkpoint(r->t, r->save_in_callback, NULL, &err), err);
     }
     return stop;
 }
@@ -190,11 +190,11 @@ static void check(const setting *s)
         first.save_in_callback = i % 2 ? path : NULL;
         assert_int_equal(xsm_trainer_run(first.t, &err), XSM_CANCELLED);
         if (!first.save_in_callback) {
-            assert_ok(xsm_trainer_checkpoint(first.t, path, &err), err);
+            assert_ok(xsm_trainer_checkpoint(first.t, path, NULL, &err), err);
         }
         /* On another machine, from other weights. */
         begin(&second, s, &p, i % 3 + 1, i % 2 ? XSM_CPU_DISABLE_AVX512 : 0, 0.5);
-        assert_ok(xsm_trainer_resume(second.t, path, &err), err);
+        assert_ok(xsm_trainer_resume(second.t, path, NULL, &err), err);
         if (stops[i] < calls) {
             check_same(&first, &second, stops[i]);
         }
@@ -252,9 +252,9 @@ TEST(other_weights_are_refused)
     weigh(p.data);
     begin(&first, &s, &p, 1, 0, 0);
     assert_ok(xsm_trainer_run(first.t, &err), err);
-    assert_ok(xsm_trainer_checkpoint(first.t, test_path("weights"), &err), err);
+    assert_ok(xsm_trainer_checkpoint(first.t, test_path("weights"), NULL, &err), err);
     begin(&second, &s, &plain, 1, 0, 0);
-    assert_fails(xsm_trainer_resume(second.t, test_path("weights"), &err), XSM_ERROR_DATA, err);
+    assert_fails(xsm_trainer_resume(second.t, test_path("weights"), NULL, &err), XSM_ERROR_DATA, err);
     end(&second);
     end(&first);
     test_problem_free(&p);
@@ -291,7 +291,7 @@ TEST(indexes_that_cannot_be_saved_are_refused)
     assert_ok(xsm_estimator_set_index(e, x, &err), err);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
     assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
-    assert_fails(xsm_trainer_checkpoint(t, test_path("checkpoint"), &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_trainer_checkpoint(t, test_path("checkpoint"), NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "'exact'"));
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
@@ -336,17 +336,17 @@ TEST(epochs_can_be_added)
     begin(&first, &s, &p, 1, 0, 0);
     assert_ok(xsm_trainer_run(first.t, &err), err);
     const char *path = test_path("checkpoint");
-    assert_ok(xsm_trainer_checkpoint(first.t, path, &err), err);
+    assert_ok(xsm_trainer_checkpoint(first.t, path, NULL, &err), err);
     begin(&second, &s, &p, 1, 0, 0);
     begin(&whole, &s, &p, 1, 0, 0);
     second.t->options.epochs = whole.t->options.epochs = EPOCHS + 2;
-    assert_ok(xsm_trainer_resume(second.t, path, &err), err);
+    assert_ok(xsm_trainer_resume(second.t, path, NULL, &err), err);
     assert_ok(xsm_trainer_run(second.t, &err), err);
     assert_ok(xsm_trainer_run(whole.t, &err), err);
     check_same(&whole, &second, 0);
     /* and fewer than there are already */
     second.t->options.epochs = EPOCHS - 1;
-    assert_fails(xsm_trainer_resume(second.t, path, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_trainer_resume(second.t, path, NULL, &err), XSM_ERROR_RANGE, err);
     check_same(&whole, &second, 0);
     end(&first);
     end(&second);
@@ -381,14 +381,14 @@ TEST(a_checkpoint_is_a_model)
         assert_ok(xsm_trainer_run(r.t, &err), err);
         assert_true(r.m->w.alpha != 1 || r.m->w.row_scale);
         const char *path = test_path("checkpoint"), *model = test_path("model"), *again = test_path("again");
-        assert_ok(xsm_trainer_checkpoint(r.t, path, &err), err);
-        assert_ok(xsm_model_save(r.m, model, &err), err);
+        assert_ok(xsm_trainer_checkpoint(r.t, path, NULL, &err), err);
+        assert_ok(xsm_model_save(r.m, model, NULL, &err), err);
         xsm_model *loaded = NULL;
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         assert_string_equal(xsm_model_get_metadata(loaded, "origin"), "here");
         assert_null(xsm_model_get_metadata(loaded, "checkpoint"));
         assert_null(xsm_model_get_metadata(loaded, "checkpoint.estimator"));
-        assert_ok(xsm_model_save(loaded, again, &err), err);
+        assert_ok(xsm_model_save(loaded, again, NULL, &err), err);
         size_t size = read_file(model, ours, sizeof ours);
         assert_int_equal(read_file(again, theirs, sizeof theirs), size);
         assert_memory_equal(ours, theirs, size);
@@ -410,7 +410,7 @@ static const char *saved(const setting *s, const test_problem *p)
     begin(&r, s, p, 1, 0, 0);
     r.stop_at = 7;
     assert_int_equal(xsm_trainer_run(r.t, &err), XSM_CANCELLED);
-    assert_ok(xsm_trainer_checkpoint(r.t, path, &err), err);
+    assert_ok(xsm_trainer_checkpoint(r.t, path, NULL, &err), err);
     end(&r);
     return path;
 }
@@ -422,7 +422,7 @@ static void refused(const setting *s, const test_problem *p, const char *path, x
     rig r, untouched;
     begin(&r, s, p, 1, 0, 0);
     begin(&untouched, s, p, 1, 0, 0);
-    assert_fails(xsm_trainer_resume(r.t, path, &err), status, err);
+    assert_fails(xsm_trainer_resume(r.t, path, NULL, &err), status, err);
     if (!strstr(err.message, words)) {
         fail_msg("'%s' does not say '%s'", err.message, words);
     }
@@ -528,10 +528,10 @@ TEST(other_draws_are_refused)
         xsm_trainer *t = NULL;
         assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
         if (other) {
-            assert_fails(xsm_trainer_resume(t, path, &err), XSM_ERROR_DATA, err);
+            assert_fails(xsm_trainer_resume(t, path, NULL, &err), XSM_ERROR_DATA, err);
             assert_non_null(strstr(err.message, "sampler"));
         } else {
-            assert_ok(xsm_trainer_checkpoint(t, path, &err), err);
+            assert_ok(xsm_trainer_checkpoint(t, path, NULL, &err), err);
         }
         xsm_trainer_free(t);
         xsm_optimizer_free(o);
@@ -556,24 +556,24 @@ TEST(damaged_files_are_refused)
     for (size_t i = 0; i < 200; i++) { /* a bit somewhere, or the end somewhere */
         size_t place = size * i / 200;
         bytes[place] = (char)(bytes[place] ^ 16);
-        xsm_status flipped = xsm_trainer_resume(r.t, test_file("flipped", bytes, size), &err);
+        xsm_status flipped = xsm_trainer_resume(r.t, test_file("flipped", bytes, size), NULL, &err);
         bytes[place] = (char)(bytes[place] ^ 16);
-        xsm_status cut = xsm_trainer_resume(r.t, test_file("cut", bytes, place), &err);
+        xsm_status cut = xsm_trainer_resume(r.t, test_file("cut", bytes, place), NULL, &err);
         if (flipped == XSM_OK || cut == XSM_OK) {
             fail_msg("a file damaged at byte %zu of %zu was resumed from", place, size);
         }
     }
     check_same(&untouched, &r, 0);
-    assert_ok(xsm_trainer_resume(r.t, test_file("whole", bytes, size), &err), err);
-    assert_fails(xsm_trainer_resume(r.t, test_path("not-there"), &err), XSM_ERROR_IO, err);
-    assert_ok(xsm_model_save(r.m, test_path("model"), &err), err);
-    assert_fails(xsm_trainer_resume(r.t, test_path("model"), &err), XSM_ERROR_FORMAT, err);
+    assert_ok(xsm_trainer_resume(r.t, test_file("whole", bytes, size), NULL, &err), err);
+    assert_fails(xsm_trainer_resume(r.t, test_path("not-there"), NULL, &err), XSM_ERROR_IO, err);
+    assert_ok(xsm_model_save(r.m, test_path("model"), NULL, &err), err);
+    assert_fails(xsm_trainer_resume(r.t, test_path("model"), NULL, &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, "not a checkpoint"));
-    assert_fails(xsm_trainer_checkpoint(r.t, "/dev/full", &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_trainer_checkpoint(NULL, "x", &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_trainer_checkpoint(r.t, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_trainer_resume(NULL, "x", &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_trainer_resume(r.t, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_checkpoint(r.t, "/dev/full", NULL, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_trainer_checkpoint(NULL, "x", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_checkpoint(r.t, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_resume(NULL, "x", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_resume(r.t, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     end(&r);
     end(&untouched);
     test_problem_free(&p);
@@ -610,16 +610,16 @@ TEST(a_host_estimator_says_what_it_keeps)
         const char *path = test_path("host");
         if (i < 2) {
             xsm_status wanted = i ? XSM_ERROR_ARGUMENT : XSM_ERROR_UNSUPPORTED;
-            assert_fails(xsm_trainer_checkpoint(t, path, &err), wanted, err);
+            assert_fails(xsm_trainer_checkpoint(t, path, NULL, &err), wanted, err);
             assert_non_null(strstr(err.message, "umax"));
         } else {
-            assert_ok(xsm_trainer_checkpoint(t, path, &err), err);
+            assert_ok(xsm_trainer_checkpoint(t, path, NULL, &err), err);
             xsm_state_tensor u;
             bool found;
             assert_ok(xsmi_estimator_state_tensor(e, 0, &u, &found, &err), err);
             ((double *)u.data)[3] = (double)INFINITY;
-            assert_fails(xsm_trainer_checkpoint(t, path, &err), XSM_ERROR_DIVERGED, err);
-            assert_ok(xsm_trainer_resume(t, path, &err), err); /* the file of before */
+            assert_fails(xsm_trainer_checkpoint(t, path, NULL, &err), XSM_ERROR_DIVERGED, err);
+            assert_ok(xsm_trainer_resume(t, path, NULL, &err), err); /* the file of before */
             assert_true(((double *)u.data)[3] == 0);
         }
         xsm_trainer_free(t);
@@ -655,8 +655,8 @@ static xsm_status save_and_resume(void *state, xsm_context *ctx, xsm_error *err)
     status = status ? status : xsm_estimator_set(e, "weight-bound", "0.5", err);
     status = status ? status : xsm_optimizer_new(ctx, "sgd", &o, err);
     status = status ? status : xsm_trainer_new(ctx, m, c->p->data, e, o, &options, &t, err);
-    status = status ? status : xsm_trainer_resume(t, c->from, err);
-    status = status ? status : xsm_trainer_checkpoint(t, c->copy, err);
+    status = status ? status : xsm_trainer_resume(t, c->from, NULL, err);
+    status = status ? status : xsm_trainer_checkpoint(t, c->copy, NULL, err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);

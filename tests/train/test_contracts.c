@@ -51,14 +51,14 @@ static void use_everything(xsm_context *ctx, const char *estimator)
     assert_ok(xsm_evaluate(ctx, m, data, NULL, &metrics, &err), err);
     xsm_index *x = NULL;
     assert_ok(xsm_index_new(ctx, "spherical", &x, &err), err);
-    if (strcmp(test_model_info(m).correction, "none") == 0) {
+    if (test_model_info(m).correction == XSM_CORRECTION_NONE) {
         assert_ok(xsm_index_build_model(x, m, &err), err);
     }
     char path[] = "/tmp/xsoftmax-contracts-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     remove(path);
     xsm_index_free(x);
     xsm_trainer_free(t);
@@ -80,7 +80,7 @@ TEST(test_errno)
     assert_fails(xsm_dataset_read(ctx, "/nowhere/at/all", NULL, &data, &err), XSM_ERROR_IO, err);
     assert_int_equal(errno, EXDEV);
     xsm_model *m = NULL;
-    assert_fails(xsm_model_load(ctx, "/nowhere/at/all", NULL, &m, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_model_load(ctx, "/nowhere/at/all", NULL, NULL, &m, &err), XSM_ERROR_IO, err);
     assert_int_equal(errno, EXDEV);
     xsm_estimator *e = NULL;
     assert_ok(xsm_estimator_new(ctx, "umax", &e, &err), err);
@@ -451,7 +451,7 @@ static void family_new(family *f, int *stops)
 /* Continues the run, saves the model, changes the rows and releases everything. */
 static bool live_on(family *f, const char *path, bool shuffle)
 {
-    bool good = xsm_trainer_run(f->trainer, NULL) == XSM_OK && xsm_model_save(f->model, path, NULL) == XSM_OK;
+    bool good = xsm_trainer_run(f->trainer, NULL) == XSM_OK && xsm_model_save(f->model, path, NULL, NULL) == XSM_OK;
     good = good && (!shuffle || (xsm_dataset_shuffle(f->spooled, 5, NULL) == XSM_OK &&
                                  xsm_dataset_shuffle(f->borrowed, 5, NULL) == XSM_OK));
     /* A shuffle copies the rows, so that they are given back before. */

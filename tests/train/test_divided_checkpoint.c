@@ -114,7 +114,7 @@ static xsm_status checkpoint_to_buffer(training *t, const test_rank *r, xsm_erro
     XSMI_TRY(xsm_buffer_new(NULL, &buffer, err));
     xsm_status status = xsm_buffer_get_storage(buffer, &storage, err);
     storage.seek = w->place == BUFFER ? storage.seek : NULL;
-    status = status == XSM_OK ? xsm_trainer_checkpoint_to(t->trainer, &storage, err) : status;
+    status = status == XSM_OK ? xsm_trainer_checkpoint(t->trainer, NULL, &storage, err) : status;
     size_t count = 0;
     const void *bytes = xsm_buffer_bytes(buffer, &count);
     if (status == XSM_OK && r->rank == 0) { /* the others' buffers stay empty */
@@ -137,9 +137,9 @@ static xsm_status begin(test_rank *r)
     status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
     if (status == XSM_CANCELLED) {
         t.trainer->done.seconds = 0; /* the one number that differs from run to run */
-        status = w->place == PATH ? xsm_trainer_checkpoint(t.trainer, w->checkpoint, &r->err)
+        status = w->place == PATH ? xsm_trainer_checkpoint(t.trainer, w->checkpoint, NULL, &r->err)
                                   : checkpoint_to_buffer(&t, r, &r->err);
-        status = status == XSM_OK ? xsm_model_save(t.model, w->first, &r->err) : status;
+        status = status == XSM_OK ? xsm_model_save(t.model, w->first, NULL, &r->err) : status;
     }
     end(&t);
     return status;
@@ -149,7 +149,7 @@ static xsm_status resume(training *t, const test_rank *r, xsm_error *err)
 {
     const work *w = r->user;
     if (w->place == PATH) {
-        return xsm_trainer_resume(t->trainer, r->rank + 1 == w->missing ? w->elsewhere : w->checkpoint, err);
+        return xsm_trainer_resume(t->trainer, r->rank + 1 == w->missing ? w->elsewhere : w->checkpoint, NULL, err);
     }
     xsm_storage storage = XSM_STORAGE_INIT;
     unsigned char *bytes = malloc(w->count);
@@ -157,7 +157,7 @@ static xsm_status resume(training *t, const test_rank *r, xsm_error *err)
     bytes[w->count - 2] ^= r->rank + 1 == w->missing;
     storage.bytes = bytes;
     storage.byte_count = w->count;
-    const xsm_status status = xsm_trainer_resume_from(t->trainer, &storage, err);
+    const xsm_status status = xsm_trainer_resume(t->trainer, NULL, &storage, err);
     free(bytes);
     return status;
 }
@@ -169,9 +169,9 @@ static xsm_status finish(test_rank *r)
     training t = {.of = w};
     xsm_status status = prepare(&t, r->context, &r->err);
     status = status == XSM_OK ? resume(&t, r, &r->err) : status;
-    status = status == XSM_OK ? xsm_model_save(t.model, w->first, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(t.model, w->first, NULL, &r->err) : status;
     status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
-    status = status == XSM_OK ? xsm_model_save(t.model, w->model, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(t.model, w->model, NULL, &r->err) : status;
     end(&t);
     return status;
 }

@@ -83,7 +83,7 @@ static xsm_status run(test_rank *r)
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
     xsm_gradient *g = NULL;
-    xsm_status status = xsm_model_load(r->context, w->start, NULL, &m, &r->err);
+    xsm_status status = xsm_model_load(r->context, w->start, NULL, NULL, &m, &r->err);
     status = status == XSM_OK ? xsm_estimator_new_from(r->context, w->table, &e, &r->err) : status;
     status = status == XSM_OK && w->shared ? xsm_estimator_set(e, "shared", w->shared, &r->err) : status;
     status = status == XSM_OK ? xsm_optimizer_new(r->context, "sgd", &o, &r->err) : status;
@@ -92,7 +92,7 @@ static xsm_status run(test_rank *r)
     status = status == XSM_OK ? xsm_optimizer_bind(o, m, &r->err) : status;
     status = status == XSM_OK ? take_steps(r, w, e, o, g, &r->err) : status;
     xsm_model_clear_correction(m); /* of streams, which no file holds */
-    status = status == XSM_OK ? xsm_model_save(m, w->path, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(m, w->path, NULL, &r->err) : status;
     xsm_gradient_free(g);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
@@ -135,7 +135,7 @@ static void work_new(work *w, uint32_t classes, test_problem *p)
     w->labels = data;
     snprintf(w->start, sizeof w->start, "%s", test_path("start"));
     xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 7);
-    assert_ok(xsm_model_save(m, w->start, &err), err);
+    assert_ok(xsm_model_save(m, w->start, NULL, &err), err);
     xsm_model_free(m);
 }
 

@@ -85,7 +85,7 @@ static xsm_status train(test_rank *r)
     const uint64_t before = xsmi_sent_by(r->context).bytes;
     status = status == XSM_OK ? xsm_trainer_run(trainer, &r->err) : status;
     w->sent[r->rank] = xsmi_sent_by(r->context).bytes - before;
-    status = status == XSM_OK ? xsm_model_save(model, w->path, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(model, w->path, NULL, &r->err) : status;
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);

@@ -198,13 +198,13 @@ static xsm_status evaluate_and_save(test_rank *r, xsm_model *m)
     XSMI_TRY(xsm_evaluate(r->context, m, w->rows, NULL, &metrics, &r->err));
     w->made[r->rank].tested = metrics.log_loss;
     XSMI_TRY(xsm_model_get_info(m, &info, &r->err));
-    if (info.correction_kind == XSM_CORRECTION_SAMPLER) {
-        if (xsm_model_save(m, w->path, &r->err) != XSM_ERROR_UNSUPPORTED) {
+    if (info.correction == XSM_CORRECTION_SAMPLER) {
+        if (xsm_model_save(m, w->path, NULL, &r->err) != XSM_ERROR_UNSUPPORTED) {
             return XSM_ERROR_INTERNAL;
         }
         xsm_model_clear_correction(m);
     }
-    return xsm_model_save(m, w->path, &r->err);
+    return xsm_model_save(m, w->path, NULL, &r->err);
 }
 
 static xsm_status run_training(const training *t, test_rank *r)
@@ -389,12 +389,12 @@ static xsm_status load(test_rank *r)
     xsm_model *m = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_model_info info = XSM_MODEL_INFO_INIT;
-    XSMI_TRY(xsm_model_load(r->context, w->loaded, NULL, &m, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->loaded, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_evaluate(NULL, m, w->rows, NULL, &metrics, &r->err);
     w->made[r->rank].tested = metrics.log_loss;
     status = status == XSM_OK ? xsm_model_get_info(m, &info, &r->err) : status;
     status = status == XSM_OK && info.geometry != XSM_GEOMETRY_EUCLIDEAN ? XSM_ERROR_INTERNAL : status;
-    status = status == XSM_OK ? xsm_model_save(m, w->saved, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(m, w->saved, NULL, &r->err) : status;
     xsm_model_free(m);
     return status;
 }
@@ -411,9 +411,9 @@ static void try_loading(work *w)
         xsm_model *m = NULL, *converted = NULL;
         xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
         options.dtype = types[i];
-        assert_ok(xsm_model_load(NULL, w->path, NULL, &m, &err), err);
+        assert_ok(xsm_model_load(NULL, w->path, NULL, NULL, &m, &err), err);
         assert_ok(xsm_model_convert(m, &options, &converted, &err), err);
-        assert_ok(xsm_model_save(converted, w->loaded, &err), err);
+        assert_ok(xsm_model_save(converted, w->loaded, NULL, &err), err);
         xsm_model_free(converted);
         xsm_model_free(m);
         size_t size;
@@ -567,7 +567,7 @@ static xsm_status train_too_far(test_rank *r)
     status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
     status = status == XSM_ERROR_DIVERGED ? xsm_trainer_get_progress(t.trainer, &at, &r->err) : XSM_ERROR_INTERNAL;
     w->stopped[r->rank] = at.step;
-    status = status == XSM_OK ? xsm_model_save(t.model, w->path, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(t.model, w->path, NULL, &r->err) : status;
     end(&t);
     return status;
 }
@@ -955,13 +955,13 @@ static xsm_status refuse_apart(const training *t)
     const xsm_batch batch = xsm_batch_range(w->rows, 0, 7);
     XSMI_TRY(xsm_gradient_new(NULL, &g, &err));
     const xsm_status got[] = {
-        xsm_model_save(t->model, w->path, &err),
+        xsm_model_save(t->model, w->path, NULL, &err),
         xsm_model_convert(t->model, &types, &made, &err),
         xsm_estimator_gradient(t->estimator, &batch, 0.5, g, &err),
         xsm_optimizer_apply(t->optimizer, &batch, g, 0.5, &err),
         xsm_trainer_run(t->trainer, &err),
-        xsm_trainer_checkpoint(t->trainer, w->path, &err),
-        xsm_trainer_resume(t->trainer, w->path, &err),
+        xsm_trainer_checkpoint(t->trainer, w->path, NULL, &err),
+        xsm_trainer_resume(t->trainer, w->path, NULL, &err),
         xsm_optimizer_bind(t->optimizer, t->model, &err),
         xsm_estimator_bind(t->estimator, t->model, w->rows, &err),
         xsm_trainer_new(t->model->context, t->model, w->rows, t->estimator, t->optimizer, NULL, &trainer, &err),
@@ -985,7 +985,7 @@ static bool refuses_rows(const training *t)
                    strstr(err.message, "bind it again") != NULL;
     xsm_gradient_free(g);
     refused = refused && xsm_trainer_run(t->trainer, &err) == XSM_ERROR_STATE;
-    refused = refused && xsm_trainer_checkpoint(t->trainer, t->of->path, &err) == XSM_ERROR_STATE;
+    refused = refused && xsm_trainer_checkpoint(t->trainer, t->of->path, NULL, &err) == XSM_ERROR_STATE;
     return refused && xsm_estimator_bind(t->estimator, t->model, t->of->rows, &err) == XSM_OK && !t->estimator->apart;
 }
 
@@ -1012,8 +1012,8 @@ static xsm_status train_without(test_rank *r)
             status = l->kept[r->rank] ? status : XSM_ERROR_INTERNAL;
         } else if (status == XSM_ERROR_MEMORY) { /* nobody took the step: the run goes on */
             xsm_error again = XSM_ERROR_INIT;
-            const bool good =
-                xsm_trainer_run(t.trainer, &again) == XSM_OK && xsm_model_save(t.model, l->of->path, &again) == XSM_OK;
+            const bool good = xsm_trainer_run(t.trainer, &again) == XSM_OK &&
+                              xsm_model_save(t.model, l->of->path, NULL, &again) == XSM_OK;
             l->resumed[r->rank] = good;
             status = good ? status : XSM_ERROR_INTERNAL;
         }
@@ -1043,7 +1043,7 @@ static xsm_status stop_without(test_rank *r)
         c.left = 0;
         l->apart[r->rank] = t.model->apart;
         xsm_error again = XSM_ERROR_INIT;
-        const xsm_status next = xsm_trainer_checkpoint(t.trainer, l->of->path, &again);
+        const xsm_status next = xsm_trainer_checkpoint(t.trainer, l->of->path, NULL, &again);
         if (next != (t.model->apart ? XSM_ERROR_STATE : XSM_OK)) {
             status = XSM_ERROR_INTERNAL;
         }
@@ -1225,7 +1225,7 @@ static xsm_status loop_running(test_rank *r)
         c.left = 0;
         l->apart[r->rank] = t.model->apart || t.estimator->apart;
     }
-    status = status == XSM_OK ? xsm_model_save(t.model, l->of->path, &r->err) : status;
+    status = status == XSM_OK ? xsm_model_save(t.model, l->of->path, NULL, &r->err) : status;
     xsm_gradient_free(g);
     end(&t);
     xsm_context_free(ctx);

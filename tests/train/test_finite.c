@@ -14,7 +14,6 @@
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/ext/optimizer.h>
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/search.h>
 #include <xsoftmax/tune.h>

@@ -143,11 +143,11 @@ TEST(test_files)
         assert_tensors(m);
         const char *path = test_path("model");
         size_t size, again_size;
-        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
         unsigned char *bytes = test_read(path, &size);
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         assert_tensors(loaded);
-        assert_ok(xsm_model_save(loaded, path, &err), err);
+        assert_ok(xsm_model_save(loaded, path, NULL, &err), err);
         unsigned char *again = test_read(path, &again_size);
         assert_int_equal(again_size, size);
         assert_memory_equal(again, bytes, size);
@@ -157,7 +157,7 @@ TEST(test_files)
         xsm_tensor got = XSM_TENSOR_INIT;
         s.bytes = bytes;
         s.byte_count = size;
-        assert_ok(xsm_model_load_from(NULL, &s, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &loaded, &err), err);
         assert_tensors(loaded);
         assert_ok(xsm_model_get_tensor(loaded, "one", &got, &err), err);
         const unsigned char *data = got.data;
@@ -183,8 +183,8 @@ TEST(test_views_stay)
         xsm_parameters w = XSM_PARAMETERS_INIT;
         const char *path = test_path("model");
         o.copy = way == 1;
-        assert_ok(xsm_model_save(m, path, &err), err);
-        assert_ok(xsm_model_load(NULL, path, &o, &loaded, &err), err);
+        assert_ok(xsm_model_save(m, path, NULL, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, &o, &loaded, &err), err);
         assert_ok(xsm_model_get_tensor(loaded, "one", &before, &err), err);
         if (way == 3) {
             assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
@@ -245,7 +245,7 @@ TEST(test_release)
     assert_int_equal(told, 3);
     const char *path = test_path("model");
     size_t size;
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
     assert_int_equal(told, 4);
 
@@ -256,7 +256,7 @@ TEST(test_release)
     s.byte_count = size;
     s.release = count_release;
     s.release_user = &told_file;
-    assert_ok(xsm_model_load_from(NULL, &s, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &loaded, &err), err);
     assert_ok(xsm_model_get_parameters(loaded, &w, &err), err);
     assert_ok(xsm_model_grow(loaded, 11, NULL, &err), err);
     assert_int_equal(told_file, 0);
@@ -324,9 +324,9 @@ TEST(test_views_set)
         assert_true(((const float *)view.data)[3] == 3);
         /* In a mapped file, too. */
         const char *path = test_path("model");
-        assert_ok(xsm_model_save(other, path, &err), err);
+        assert_ok(xsm_model_save(other, path, NULL, &err), err);
         xsm_model_free(other);
-        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
         assert_ok(xsm_model_get_tensor(loaded, "n", &view, &err), err);
         view.ownership = XSM_BORROW;
         assert_fails(xsm_model_set_tensor(loaded, &view, &err), XSM_ERROR_ARGUMENT, err);
@@ -362,8 +362,8 @@ TEST(test_set_and_remove)
     assert_int_equal(got.ownership, XSM_COPY);
     numbers[1] = 7; /* what is saved is what is there then */
     const char *path = test_path("model");
-    assert_ok(xsm_model_save(m, path, &err), err);
-    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
     assert_ok(xsm_model_get_tensor(loaded, "one", &got, &err), err);
     assert_int_equal(got.ownership, XSM_COPY);
     assert_memory_equal(got.data, numbers, sizeof numbers);
@@ -381,9 +381,9 @@ TEST(test_set_and_remove)
         assert_fails(xsm_model_remove_tensor(loaded, copy, &err), XSM_ERROR_NAME, err);
         assert_non_null(strstr(err.message, copy));
     }
-    assert_ok(xsm_model_save(loaded, path, &err), err);
+    assert_ok(xsm_model_save(loaded, path, NULL, &err), err);
     xsm_model_free(loaded);
-    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
     assert_null(xsm_model_tensor_name(loaded, 0));
     xsm_model_free(loaded);
     xsm_model_free(m);
@@ -474,7 +474,7 @@ TEST(test_refused)
     xsm_storage to = XSM_STORAGE_INIT;
     to.user = numbers;
     to.write = change_while_writing;
-    assert_fails(xsm_model_save_to(m, &to, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_model_save(m, NULL, &to, &err), XSM_ERROR_STATE, err);
     xsm_model_free(m);
     test_problem_free(&p);
 }
@@ -499,7 +499,7 @@ TEST(test_bad_files)
         s.name = "f";
         s.bytes = bytes;
         s.byte_count = (size_t)length + 8 + 5;
-        assert_fails(xsm_model_load_from(NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         assert_non_null(strstr(err.message, "f: "));
         assert_non_null(strstr(err.message, "host"));
     }
@@ -530,7 +530,7 @@ static double load_many(size_t count)
     s.bytes = bytes;
     s.byte_count = length + 12;
     const clock_t start = clock();
-    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), err);
     const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     assert_string_equal(xsm_model_tensor_name(m, 1), "00000001");
     assert_non_null(xsm_model_tensor_name(m, count - 1));
@@ -574,16 +574,16 @@ TEST(test_checkpoints)
         if (part == 0) {
             assert_ok(put_tensors(m, &err), err);
             assert_ok(xsm_trainer_run(trainer, &err), err);
-            assert_ok(xsm_trainer_checkpoint(trainer, path, &err), err);
+            assert_ok(xsm_trainer_checkpoint(trainer, path, NULL, &err), err);
             xsm_model *loaded; /* it is a model with them, too */
-            assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+            assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
             assert_tensors(loaded);
             xsm_model_free(loaded);
         } else {
             assert_ok(xsm_model_set_tensor(m, &t, &err), err);
-            assert_fails(xsm_trainer_resume(trainer, "/nowhere", &err), XSM_ERROR_IO, err);
+            assert_fails(xsm_trainer_resume(trainer, "/nowhere", NULL, &err), XSM_ERROR_IO, err);
             assert_ok(xsm_model_get_tensor(m, "step", &got, &err), err);
-            assert_ok(xsm_trainer_resume(trainer, path, &err), err);
+            assert_ok(xsm_trainer_resume(trainer, path, NULL, &err), err);
             remove(path);
             assert_tensors(m);
         }
@@ -606,8 +606,8 @@ static xsm_status everything(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_model_prune(m, NULL, &other, err) : status;
     xsm_model_free(other);
     other = NULL;
-    status = status == XSM_OK ? xsm_model_save(m, path, err) : status;
-    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &other, err) : status;
+    status = status == XSM_OK ? xsm_model_save(m, path, NULL, err) : status;
+    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, NULL, &other, err) : status;
     status = status == XSM_OK ? xsm_model_grow(other, 6, NULL, err) : status;
     xsm_model_free(other);
     xsm_model_free(m);

@@ -148,8 +148,8 @@ static xsm_model *loaded(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *again = NULL;
-    assert_ok(xsm_model_save(m, test_path("model"), &err), err);
-    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, &again, &err), err);
+    assert_ok(xsm_model_save(m, test_path("model"), NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, NULL, &again, &err), err);
     xsm_model_free(m);
     return again;
 }

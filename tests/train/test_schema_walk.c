@@ -192,8 +192,8 @@ static xsm_status with_sampler(const meeting *at, const char *name, xsm_error *e
     const char *path = test_path("sampler");
     assert_ok(xsm_sampler_new(NULL, name, &s, &made), made);
     assert_ok(xsm_sampler_bind(s, at->rows, &made), made);
-    assert_ok(xsm_sampler_save(s, path, &made), made);
-    assert_ok(xsm_sampler_load(NULL, path, NULL, &loaded, &made), made);
+    assert_ok(xsm_sampler_save(s, path, NULL, &made), made);
+    assert_ok(xsm_sampler_load(NULL, path, NULL, NULL, &loaded, &made), made);
     assert_ok(xsm_estimator_new(NULL, "sampled-softmax", &e, &made), made);
     assert_ok(xsm_estimator_set_sampler(e, loaded, &made), made);
     const xsm_status status = xsm_estimator_bind(e, at->model, at->own, err);
@@ -262,10 +262,10 @@ static xsm_status resume(const meeting *at, xsm_error *err)
     xsm_model *first = model_of(at->own, 0), *second = model_of(at->rows, 0);
     xsm_trainer *t = trainer_of(first, at->own);
     assert_ok(xsm_trainer_run(t, &made), made);
-    assert_ok(xsm_trainer_checkpoint(t, path, &made), made);
+    assert_ok(xsm_trainer_checkpoint(t, path, NULL, &made), made);
     xsm_trainer_free(t);
     t = trainer_of(second, at->rows);
-    const xsm_status status = xsm_trainer_resume(t, path, err);
+    const xsm_status status = xsm_trainer_resume(t, path, NULL, err);
     xsm_trainer_free(t);
     xsm_model_free(first);
     xsm_model_free(second);
@@ -469,9 +469,9 @@ TEST(indexes_are_of_weights)
     float right[ROWS * CLASSES], scores[ROWS * CLASSES];
     assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
     assert_ok(xsm_index_build_model(x, m, &err), err);
-    assert_ok(xsm_index_save(x, path, &err), err);
-    assert_fails(xsm_index_load(NULL, path, NULL, other, &loaded, &err), XSM_ERROR_STATE, err);
-    assert_ok(xsm_index_load(NULL, path, NULL, alike, &loaded, &err), err);
+    assert_ok(xsm_index_save(x, path, NULL, &err), err);
+    assert_fails(xsm_index_load(NULL, path, NULL, NULL, other, &loaded, &err), XSM_ERROR_STATE, err);
+    assert_ok(xsm_index_load(NULL, path, NULL, NULL, alike, &loaded, &err), err);
     options.index = x;
     assert_fails(predict_by(alike, &options, &batch, scores, &err), XSM_ERROR_STATE, err);
     options.index = loaded;
@@ -529,8 +529,8 @@ TEST(lists_are_saved)
     assert_int_equal(d->features * d->classes, 9);
     assert_int_equal(d->offsets[d->rows], 7);
     assert_ok(xsm_dataset_write(d, test_path("cache"), &write, &err), err);
-    assert_ok(xsm_model_save(m, test_path("model"), &err), err);
-    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(m, test_path("model"), NULL, &err), err);
+    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, NULL, &loaded, &err), err);
     const xsm_class_map map = test_map_of_model(loaded);
     assert_int_equal(map.feature_numbers[2], 900000001);
     assert_ok(read_as("", 0, &map, test_path("cache"), &back, &err), err);

@@ -4,8 +4,8 @@
  */
 #include "training.h"
 
-#include <xsoftmax/pairs.h>
 #include <xsoftmax/buffer.h>
+#include <xsoftmax/search.h>
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/trainer.h>
@@ -218,18 +218,18 @@ static void free_thing(thing *t)
 
 static xsm_status save(const thing *t, const xsm_storage *to, xsm_error *err)
 {
-    return t->kind == CHECKPOINT ? xsm_trainer_checkpoint_to(t->trainer, to, err)
-           : t->kind == SAMPLER  ? xsm_sampler_save_to(t->sampler, to, err)
-           : t->kind == INDEX    ? xsm_index_save_to(t->index, to, err)
-                                 : xsm_model_save_to(t->model, to, err);
+    return t->kind == CHECKPOINT ? xsm_trainer_checkpoint(t->trainer, NULL, to, err)
+           : t->kind == SAMPLER  ? xsm_sampler_save(t->sampler, NULL, to, err)
+           : t->kind == INDEX    ? xsm_index_save(t->index, NULL, to, err)
+                                 : xsm_model_save(t->model, NULL, to, err);
 }
 
 static xsm_status save_file(const thing *t, const char *path, xsm_error *err)
 {
-    return t->kind == CHECKPOINT ? xsm_trainer_checkpoint(t->trainer, path, err)
-           : t->kind == SAMPLER  ? xsm_sampler_save(t->sampler, path, err)
-           : t->kind == INDEX    ? xsm_index_save(t->index, path, err)
-                                 : xsm_model_save(t->model, path, err);
+    return t->kind == CHECKPOINT ? xsm_trainer_checkpoint(t->trainer, path, NULL, err)
+           : t->kind == SAMPLER  ? xsm_sampler_save(t->sampler, path, NULL, err)
+           : t->kind == INDEX    ? xsm_index_save(t->index, path, NULL, err)
+                                 : xsm_model_save(t->model, path, NULL, err);
 }
 
 /* Loads, and saves what was loaded to `again` if that is not NULL. */
@@ -240,14 +240,14 @@ static xsm_status load_again(int kind, const xsm_storage *from, const xsm_load_o
     xsm_status status;
     if (kind == CHECKPOINT) {
         t = new_thing(kind, false);
-        status = xsm_trainer_resume_from(t.trainer, from, err);
+        status = xsm_trainer_resume(t.trainer, NULL, from, err);
     } else if (kind == INDEX) {
         thing of = new_thing(kind, false);
-        status = xsm_index_load_from(NULL, from, NULL, of.model, &t.index, err);
+        status = xsm_index_load(NULL, NULL, from, NULL, of.model, &t.index, err);
         free_thing(&of); /* the index keeps the model */
     } else {
-        status = kind == SAMPLER ? xsm_sampler_load_from(NULL, from, NULL, &t.sampler, err)
-                                 : xsm_model_load_from(NULL, from, o, &t.model, err);
+        status = kind == SAMPLER ? xsm_sampler_load(NULL, NULL, from, NULL, &t.sampler, err)
+                                 : xsm_model_load(NULL, NULL, from, o, &t.model, err);
     }
     if (status == XSM_OK && again) {
         status = save(&t, again, err);
@@ -403,24 +403,24 @@ TEST(test_buffer_kept)
         test_hook_start(&h, 1);
         assert_ok(xsm_buffer_new(h.context, &buffer, &err), err);
         assert_ok(xsm_buffer_get_storage(buffer, &s, &err), err);
-        assert_ok(xsm_model_save_to(t.model, &s, &err), err);
+        assert_ok(xsm_model_save(t.model, NULL, &s, &err), err);
         assert_ok(xsm_buffer_get_storage(buffer, &s, &err), err);
-        assert_ok(xsm_model_load_from(NULL, &s, NULL, &first, &err), err);
+        assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &first, &err), err);
         const void *before = xsm_buffer_bytes(buffer, NULL);
-        assert_ok(xsm_model_save_to(first, &s, &err), err);
+        assert_ok(xsm_model_save(first, NULL, &s, &err), err);
         assert_memory_equal(before, bytes, size); /* which the model keeps */
         assert_memory_equal(xsm_buffer_bytes(buffer, &count), bytes, size);
         /* The storage would read what was there before. */
-        assert_fails(xsm_model_load_from(NULL, &s, NULL, &none, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_model_load(NULL, NULL, &s, NULL, &none, &err), XSM_ERROR_STATE, err);
         assert_non_null(strstr(err.message, "xsm_buffer_get_storage"));
         assert_ok(xsm_buffer_get_storage(buffer, &s, &err), err);
-        assert_ok(xsm_model_load_from(NULL, &s, NULL, &second, &err), err);
+        assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &second, &err), err);
         s.release = count_release;
-        assert_fails(xsm_model_load_from(NULL, &s, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_load(NULL, NULL, &s, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "release()"));
         s.release = NULL;
         o.copy = 1;
-        assert_ok(xsm_model_load_from(NULL, &s, &o, &none, &err), err);
+        assert_ok(xsm_model_load(NULL, NULL, &s, &o, &none, &err), err);
         xsm_model_free(none);
         const void *last = xsm_buffer_bytes(buffer, NULL);
         xsm_buffer_free(buffer);
@@ -429,7 +429,7 @@ TEST(test_buffer_kept)
         for (int i = 0; i < 2; i++) {
             size_t again;
             const char *path = test_path("kept");
-            assert_ok(xsm_model_save(i ? second : first, path, &err), err);
+            assert_ok(xsm_model_save(i ? second : first, path, NULL, &err), err);
             unsigned char *saved = test_read(path, &again);
             assert_int_equal(again, size);
             assert_memory_equal(saved, bytes, size);
@@ -459,25 +459,25 @@ TEST(test_release)
     xsm_model *m = NULL;
     s.release = count_release;
     s.release_user = &told;
-    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), err);
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
     xsm_model_free(m);
     assert_int_equal(told, 0); /* the predictor has a reference */
     xsm_predictor_free(predictor);
     assert_int_equal(told, 1);
-    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), err);
     assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     assert_int_equal(told, 2); /* all is copied */
     memset(bytes, 0, 8);
     xsm_model_free(m);
     assert_int_equal(told, 2);
     m = NULL;
-    assert_fails(xsm_model_load_from(NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
     assert_int_equal(told, 2);
     free(bytes);
     bytes = file_of(&t, &size);
     s.bytes = bytes;
-    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), err);
     xsm_model_clear_correction(m);
     assert_ok(xsm_model_grow(m, 12, NULL, &err), err);
     assert_int_equal(told, 3);
@@ -485,7 +485,7 @@ TEST(test_release)
     assert_int_equal(told, 3);
     /* What a call needs until it returns is not lent. */
     o.copy = 1;
-    assert_fails(xsm_model_load_from(NULL, &s, &o, &m, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_load(NULL, NULL, &s, &o, &m, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "release()"));
     for (int kind = CHECKPOINT; kind <= INDEX; kind++) {
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -515,7 +515,7 @@ TEST(test_in_place)
         xsm_parameters w = XSM_PARAMETERS_INIT;
         xsm_model *m;
         o.copy = copy;
-        assert_ok(xsm_model_load_from(NULL, &s, &o, &m, &err), err);
+        assert_ok(xsm_model_load(NULL, NULL, &s, &o, &m, &err), err);
         assert_ok(xsm_model_get_view(m, &view, &err), err);
         const unsigned char *weight = view.data;
         assert_int_equal(weight >= bytes && weight < bytes + size, !copy);
@@ -531,14 +531,14 @@ TEST(test_in_place)
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
     xsm_model *m;
     o.copy = 1;
-    assert_ok(xsm_model_load(NULL, path, &o, &m, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, &o, &m, &err), err);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
     memset(bytes, 0, size);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
     fclose(file);
     path = test_path("again");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     free(bytes);
     bytes = test_read(path, &size);
     assert_memory_equal(bytes, before, size);
@@ -672,7 +672,7 @@ TEST(test_large_claims)
                      "{\"weight\":{\"dtype\":\"F32\",\"shape\":[5,5],\"data_offsets\":[0,%s]}}", ends[i]);
         d->saved[0] = (unsigned char)length;
         d->saved_end = (size_t)length + 8 + 1000;
-        assert_fails(xsm_model_load_from(ctx, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_model_load(ctx, NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         test_memory_end(memory, ctx);
         free(d);
     }
@@ -716,19 +716,19 @@ TEST(test_arguments)
     assert_int_equal(d->begins, 0);
     xsm_sampler *unbound;
     assert_ok(xsm_sampler_new(NULL, "uniform", &unbound, &err), err);
-    assert_fails(xsm_sampler_save_to(unbound, &whole, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_sampler_save(unbound, NULL, &whole, &err), XSM_ERROR_STATE, err);
     xsm_sampler_free(unbound);
-    assert_fails(xsm_model_save_to(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_sampler_save_to(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_trainer_checkpoint_to(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_trainer_resume_from(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_model_load_from(NULL, &whole, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_sampler_load_from(NULL, &whole, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_save_to(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_load_from(NULL, &whole, NULL, w.model, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_save(NULL, NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_save(NULL, NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_checkpoint(NULL, NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_resume(NULL, NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_load(NULL, NULL, &whole, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_load(NULL, NULL, &whole, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_save(NULL, NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load(NULL, NULL, &whole, NULL, w.model, NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_index *none = NULL;
-    assert_fails(xsm_index_load_from(NULL, &whole, NULL, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_index_load_rows_from(NULL, &whole, NULL, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load(NULL, NULL, &whole, NULL, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load_rows(NULL, NULL, &whole, NULL, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_buffer_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_buffer_get_storage(NULL, &(xsm_storage)XSM_STORAGE_INIT, &err), XSM_ERROR_ARGUMENT, err);
     free_thing(&t);
@@ -752,7 +752,7 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     for (int forward = 0; forward < 2 && status == XSM_OK; forward++) {
         status = xsm_buffer_get_storage(buffer, &s, err);
         s.seek = forward ? NULL : s.seek;
-        status = status == XSM_OK ? xsm_model_save_to(m, &s, err) : status;
+        status = status == XSM_OK ? xsm_model_save(m, NULL, &s, err) : status;
     }
     for (int way = 0; way < 3 && status == XSM_OK; way++) {
         xsm_load_options how = XSM_LOAD_OPTIONS_INIT;
@@ -765,7 +765,7 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
             memcpy(d->saved, s.bytes, d->saved_end);
             s = disk_storage(d);
         }
-        status = status == XSM_OK ? xsm_model_load_from(ctx, &s, &how, &loaded, err) : status;
+        status = status == XSM_OK ? xsm_model_load(ctx, NULL, &s, &how, &loaded, err) : status;
         xsm_model_free(loaded);
     }
     xsm_buffer_free(buffer);
@@ -805,7 +805,7 @@ TEST(test_label_trees)
     o.checkpoint_every = 1e-9;
     assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err), err);
     const char *path = test_path("tree");
-    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_save(m, path, NULL, &err), err);
     unsigned char *want = test_read(path, &size);
     xsm_model_free(m);
     assert_ok(xsm_buffer_new(NULL, &buffer, &err), err);
@@ -822,7 +822,7 @@ TEST(test_label_trees)
         const xsm_status status = xsm_fit_label_tree(h.context, p.data, &o, &m, NULL, &err);
         if (status == XSM_OK) {
             path = test_path("resumed");
-            assert_ok(xsm_model_save(m, path, &err), err);
+            assert_ok(xsm_model_save(m, path, NULL, &err), err);
             xsm_model_free(m);
             test_hook_end(&h);
             break;

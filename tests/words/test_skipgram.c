@@ -87,7 +87,7 @@ TEST(neighbours_are_found)
             fail_msg("%s: %.3f of the neighbours right, loss from %g to %g; %s",
                      estimators[i].name ? estimators[i].name : "word2vec", right, first, last_loss, err.message);
         }
-        assert_string_equal(test_model_info(in).correction, "none");
+        assert_int_equal(test_model_info(in).correction, XSM_CORRECTION_NONE);
         xsm_skipgram_free(t);
         xsm_estimator_free(e);
         xsm_model_free(in);
@@ -108,7 +108,7 @@ TEST(frequent_words_hang_high)
     xsm_skipgram_options o = test_word_run(1);
     o.eta = 1e-9;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
-    assert_string_equal(test_model_info(out).correction, "hierarchy");
+    assert_int_equal(test_model_info(out).correction, XSM_CORRECTION_HIERARCHY);
     const xsmi_class_tree *h = out->head->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(out, &map, &err), err);
@@ -613,7 +613,7 @@ TEST(bad_arguments)
     /* A model that negative sampling has left with a correction goes on with it, but not without. */
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=frequency");
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
-    assert_string_equal(test_model_info(out).correction, "classes");
+    assert_int_equal(test_model_info(out).correction, XSM_CORRECTION_CLASSES);
     xsm_skipgram_free(t);
     t = NULL;
     FAILS(c, in, out, NULL, XSM_ERROR_UNSUPPORTED);

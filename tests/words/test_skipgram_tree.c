@@ -64,7 +64,7 @@ static void train(tree_of_words *w, const xsm_skipgram_options *o, int64_t negat
         assert_ok(xsm_estimator_set_sampler(e, w->tree, &err), err);
     }
     assert_ok(xsm_skipgram_new(NULL, w->corpus, w->in, w->out, e, o, &t, &err), err);
-    assert_string_equal(test_model_info(w->out).correction, e ? "tree" : "none");
+    assert_int_equal(test_model_info(w->out).correction, e ? XSM_CORRECTION_TREE : XSM_CORRECTION_NONE);
     assert_ok(xsm_skipgram_run(t, &err), err);
     xsm_skipgram_free(t);
     xsm_estimator_free(e);

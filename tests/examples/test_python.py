@@ -1,0 +1,101 @@
+"""examples/python/xsoftmax.py: scikit-learn's own checks, its answers, sparse rows, texts, steps, files, and life without it.
+
+    test_python.py XSOFTMAX.PY LIBRARY XSOFTMAX-ABI.JSON     ends with 77, skipped, where scikit-learn or SciPy is missing
+"""
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import warnings
+
+os.environ["XSOFTMAX_LIBRARY"], os.environ["XSOFTMAX_ABI"] = map(os.path.abspath, sys.argv[2:4])
+sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[1])))
+try:
+    import numpy as np
+    import scipy.sparse
+    import sklearn.linear_model
+    from sklearn.utils.estimator_checks import check_estimator
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+import xsoftmax  # noqa: E402
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(5)
+X = rng.normal(size=(400, 6)).astype(np.float32)
+y = np.array(["ant", "bee", "cat", "dog"])[(X[:, :4] + rng.normal(size=(400, 4))).argmax(axis=1)]
+TEXTS = ["the cat sat", "a dog ran", "cat and cat", "dog dog barks", "the dog", "a cat", ""] * 6
+ANIMALS = [3, 7, 3, 7, 7, 3, 3] * 6
+
+WITHOUT = """
+import sys
+sys.modules["sklearn"] = None
+import numpy as np, xsoftmax
+X = np.eye(3)[[0, 1, 2] * 20]
+made = xsoftmax.Classifier("softmax", optimizer="lbfgs").fit(X, [5, 6, 7] * 20)
+assert (made.predict(np.eye(3)) == [5, 6, 7]).all()
+"""
+
+
+def exact(**more):
+    return xsoftmax.Classifier("softmax", optimizer="lbfgs", **more)
+
+
+def check_answers():
+    """The optimum is that of another program; sparse rows have the same."""
+    theirs = sklearn.linear_model.LogisticRegression(C=1 / 3, tol=1e-10, max_iter=10000).fit(X, y)
+    ours = exact(ridge=3.0).fit(X, y)
+    difference = np.abs(ours.predict_proba(X) - theirs.predict_proba(X)).max()
+    assert difference < 2e-3, difference
+    assert (ours.classes_ == theirs.classes_).all() and ours.report_["method"] == "softmax"
+    sparse = exact(ridge=3.0).fit(scipy.sparse.csr_matrix(X), y)
+    assert np.abs(sparse.predict_proba(scipy.sparse.csr_matrix(X)) - ours.predict_proba(X)).max() < 2e-3
+    labels, likely = ours.top(X, 2)
+    assert (labels[:, 0] == ours.predict(X)).all() and (likely[:, 0] >= likely[:, 1]).all()
+    assert np.allclose(likely, -np.sort(-ours.predict_proba(X), axis=1)[:, :2])
+
+
+def check_kept(folder):
+    """Files and pickles answer to the bit."""
+    path = os.path.join(folder, "kept")
+    for rows, labels in ((X, y), (TEXTS, ANIMALS)):
+        made = exact().fit(rows, labels)
+        made.save(path)
+        for kept in (xsoftmax.Classifier.load(path), pickle.loads(pickle.dumps(made))):
+            assert (kept.predict_proba(rows) == made.predict_proba(rows)).all()
+            assert (kept.predict(rows) == made.predict(rows)).all() and kept.classes_.dtype == made.classes_.dtype
+
+
+def check_steps():
+    steps = xsoftmax.Classifier(eta=0.3)
+    for first in range(0, 400, 50):
+        steps.partial_fit(X[first:first + 50], y[first:first + 50], classes=["dog", "cat", "bee", "ant"])
+    assert steps.score(X, y) > exact().fit(X, y).score(X, y) - 0.1, steps.score(X, y)
+    for wrong, what in ((lambda: xsoftmax.Classifier().partial_fit(X, y), "first call"),
+                        (lambda: steps.partial_fit(X, ["emu"] * 400), "did not name")):
+        try:
+            wrong()
+        except ValueError as refused:
+            assert what in str(refused), refused
+        else:
+            raise AssertionError(what)
+
+
+def check_texts():
+    made = xsoftmax.Classifier("softmax").fit(TEXTS, ANIMALS)
+    assert (made.predict(["one cat", "this dog\nand that dog"]) == [3, 7]).all()
+    assert len(made.predict(["", "", "cat"])) == 3
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    checks = 0
+    for estimator, check in check_estimator(exact(), generate_only=True):
+        checks += 1
+        check(estimator)
+    check_answers()
+    check_kept(scratch)
+    check_steps()
+    check_texts()
+    subprocess.run([sys.executable, "-c", WITHOUT], check=True, env=dict(os.environ, PYTHONPATH=sys.path[0]))
+print(f"{checks} checks of scikit-learn {sklearn.__version__}; answers, files, steps, texts")
