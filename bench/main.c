@@ -32,6 +32,8 @@ static const bench benches[] = {
     {"batch/sampled-shared",
      "sampled softmax, 1,000 draws a batch of 128 sparse rows, H=256 K=100,000, adagrad; ceiling: fma-peak",
      bench_batch_sampled_shared},
+    {"batch/row-adagrad", "the same with K=1,000,000 and row-adagrad; against adagrad, in pairs",
+     bench_batch_row_adagrad},
     {"evaluate/exact", "log-sum-exp, argmax and top 5, dense D=512 K=217,240; ceiling: fma-peak", bench_evaluate_exact},
     {"evaluate/blas", "the same; against OpenBLAS's product alone, in batches of 256", bench_evaluate_blas},
     {"evaluate/most", "sums in registers and their exponentials' multiply-adds; against OpenBLAS's product, in pairs",

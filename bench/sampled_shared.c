@@ -10,10 +10,19 @@
 
 #include <stdlib.h>
 
-enum { ROWS = 16384, FEATURES = 20000, ROW_FEATURES = 10, CLASSES = 100000, HIDDEN = 256, BATCH = 128, DRAWS = 1000 };
+enum {
+    ROWS = 16384,
+    FEATURES = 20000,
+    ROW_FEATURES = 10,
+    CLASSES = 100000,
+    MANY = 1000000,
+    HIDDEN = 256,
+    BATCH = 128,
+    DRAWS = 1000
+};
 
 /* Rows of ROW_FEATURES features of equal value, each feature from its own range. */
-static xsm_dataset *rows_of(xsm_context *ctx)
+static xsm_dataset *rows_of(xsm_context *ctx, uint32_t classes)
 {
     enum { RANGE = FEATURES / ROW_FEATURES };
     bench_random random = {7};
@@ -27,9 +36,9 @@ static xsm_dataset *rows_of(xsm_context *ctx)
             values[i * ROW_FEATURES + j] = 0.316f;
         }
         offsets[i + 1] = (i + 1) * ROW_FEATURES;
-        labels[i] = (uint32_t)bench_below(&random, CLASSES);
+        labels[i] = (uint32_t)bench_below(&random, classes);
     }
-    xsm_labels of = {sizeof of, CLASSES, 0, NULL, labels, NULL};
+    xsm_labels of = {sizeof of, classes, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     bench_check(xsm_dataset_from_csr(ctx,
@@ -58,12 +67,31 @@ bench_result bench_batch_sampled_shared(uint32_t threads)
 {
     xsm_context *ctx = bench_context(threads);
     training t = {.sampler = "frequency", .shared = true, .hidden = HIDDEN, .rule = "adagrad"};
-    training_start(&t, ctx, rows_of(ctx), "sampled-softmax", DRAWS, BATCH, 0.05);
+    training_start(&t, ctx, rows_of(ctx, CLASSES), "sampled-softmax", DRAWS, BATCH, 0.05);
     ceilings c = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(train, &t, ceiling_fma, &c, "GFLOP/s");
     ceilings_free(&c);
     training_end(&t);
     result.value *= 1e-9;
     result.ceiling *= 1e-9;
+    return result;
+}
+
+/* A million classes: weights and sums no longer fit into any cache. */
+static void start_rule(training *t, uint32_t threads)
+{
+    xsm_context *ctx = bench_context(threads);
+    training_start(t, ctx, rows_of(ctx, MANY), "sampled-softmax", DRAWS, BATCH, 0.05);
+}
+
+bench_result bench_batch_row_adagrad(uint32_t threads)
+{
+    training row = {.sampler = "frequency", .shared = true, .hidden = HIDDEN, .rule = "row-adagrad"}, each = row;
+    each.rule = "adagrad";
+    start_rule(&row, threads);
+    start_rule(&each, threads);
+    bench_result result = bench_measure_pairs(training_rate, &row, training_rate, &each, "rows/s");
+    training_end(&row);
+    training_end(&each);
     return result;
 }

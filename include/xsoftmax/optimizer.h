@@ -19,14 +19,15 @@
  * |---|---|---|
  * | `sgd` | the step of #xsm_gradient_view, with proximal steps, L2 penalty (ridge) and maximum row norm | none |
  * | `adagrad` | s <- s + t^2, w <- w - eta t / sqrt(s), t a weight's gradient (Duchi et al. 2011) | s for each weight |
+ * | `row-adagrad` | the same, with the mean of t^2 over a class's or a feature's weights | s for each of these |
  *
  * eta is the learning rate. In `adagrad`, t is the sum of the gradients of a batch's examples, not their mean, so one
  * learning rate suits batches of any size. s is stored for every weight and bias; it starts at the value of the option
  * `initial` (0.01). @ref method_options lists all options.
  *
- * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
- * models whose scores are not distances (xsm_model_set_geometry()). A host can bring an optimizer of its own: a rule in
- * a table, see ext/optimizer.h and xsm_optimizer_new_from().
+ * All support embedding models. `adagrad` and `row-adagrad` support only gradients without `shrinks`, `decay` and
+ * `row_bound`, and models whose scores are not distances (xsm_model_set_geometry()). A host can bring an optimizer of
+ * its own: a rule in a table, see ext/optimizer.h and xsm_optimizer_new_from().
  *
  * **Threads.** Only one thread at a time may use an optimizer and its model. The optimizer itself uses the threads of
  * its context.
@@ -81,8 +82,8 @@ XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *nam
 
 /** Prepares an optimizer for a model, which it keeps until it is bound again or released. A mapped model is copied to
  *  memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
- *  much memory as the model, in this call or in the first steps: O(K D), or O((F + K) H) for an embedding model.
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `adagrad` on a model whose scores are distances */
+ *  much memory as the model: O(K D), or O((F + K) H) for an embedding model; `row-adagrad` O(F + K).
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for a rule on a model whose scores are distances */
 XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model, xsm_error *err);
 /** Takes one step on the bound model.
  *  @param optimizer a bound optimizer

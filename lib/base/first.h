@@ -61,7 +61,7 @@
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_info name
-#define XSMI_LAST_xsm_optimizer_ops scaled
+#define XSMI_LAST_xsm_optimizer_ops row_rate
 #define XSMI_LAST_xsm_option help
 #define XSMI_LAST_xsm_parameters layout
 #define XSMI_LAST_xsm_parameters_view nonzeros

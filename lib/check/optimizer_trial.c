@@ -164,8 +164,36 @@ static xsm_status check_step(const xsmi_optimizer_trial *t, const xsm_optimizer 
     return o->ops.scaled ? check_scaled(t, o, d, &step, err) : XSM_OK;
 }
 
+/* row_rate() changes nothing for a mean of 0, and gives finite numbers. */
+static xsm_status check_rate(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
+{
+    float was[XSM_OPTIMIZER_ACCUMULATORS], numbers[XSM_OPTIMIZER_ACCUMULATORS], *at[XSM_OPTIMIZER_ACCUMULATORS];
+    for (uint32_t m = 0; m < o->ops.accumulators; m++) {
+        numbers[m] = o->ops.initial ? o->ops.initial(o->state, m) : 0;
+        at[m] = &numbers[m];
+    }
+    for (uint64_t s = 1; s <= 2 * XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
+        const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
+        const float mean = s % 2 ? 0 : 1 / (float)s;
+        memcpy(was, numbers, sizeof was);
+        const float rate = o->ops.row_rate(o->state, at, mean, &step);
+        for (uint32_t m = 0; m < o->ops.accumulators; m++) {
+            if (!isfinite(numbers[m]) || !isfinite(rate) || (mean == 0 && numbers[m] != was[m]) ||
+                (numbers[m] < 0 && !(o->ops.signed_accumulators >> m & 1))) {
+                return xsmi_optimizer_fault(t, err, "row_rate() makes %s %g of %g, and the rate %g, by the mean %g",
+                                            o->ops.accumulator_names[m], (double)numbers[m], (double)was[m],
+                                            (double)rate, (double)mean);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
 {
+    if (o->ops.row_rate) {
+        return check_rate(t, o, err);
+    }
     desk *d = xsmi_allocate(t->context, 1, sizeof *d);
     if (!d) {
         return xsmi_fail_memory(err, sizeof *d, "the trial of an optimizer");

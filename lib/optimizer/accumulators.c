@@ -19,12 +19,18 @@ static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float va
     return XSM_OK;
 }
 
-/* Allocates the numbers of a matrix with that layout and number of rows, and sets each to `initial`. */
+/* Allocates the numbers of a matrix with that layout and number of rows, and sets each to `initial`; of a table with
+ * row_rate() a number for each row, as lines of one. */
 static xsm_status new_numbers(const xsm_optimizer *o, int32_t layout, uint32_t rows, float initial, const char *what,
                               xsmi_weights *w, xsm_error *err)
 {
-    xsmi_weights_start(o->model->kernels, rows, o->model->features, w);
-    XSMI_TRY(xsmi_weights_allocate(o->context, layout, what, w, err));
+    const bool of_rows = o->ops.row_rate != NULL;
+    xsmi_weights_start(o->model->kernels, rows, of_rows ? 1 : o->model->features, w);
+    XSMI_TRY(xsmi_weights_allocate(o->context, of_rows ? XSM_LAYOUT_FEATURE_MAJOR : layout, what, w, err));
+    if (of_rows) {
+        w->layout = XSM_LAYOUT_CLASS_MAJOR;
+        w->stride = 1;
+    }
     return fill(o, w->weight, w->weight_count, initial, err);
 }
 
@@ -132,11 +138,11 @@ xsm_status xsmi_accumulators_follow(xsm_optimizer *o, xsm_error *err)
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         xsmi_accumulator *accumulator = &o->accumulators[i];
         xsmi_weights *w = &accumulator->w;
-        if (w->rows != m->classes || w->features != m->features || !w->bias != !m->w.bias ||
+        if (w->rows != m->classes || w->features != xsmi_optimizer_numbers(o, m->features) || !w->bias != !m->w.bias ||
             has_other_vectors(m, accumulator)) {
             return fail_changed(o, accumulator, err);
         }
-        XSMI_TRY(w->layout != m->w.layout ? set_layout(o, m->w.layout, w, err) : XSM_OK);
+        XSMI_TRY(!o->ops.row_rate && w->layout != m->w.layout ? set_layout(o, m->w.layout, w, err) : XSM_OK);
     }
     return XSM_OK;
 }

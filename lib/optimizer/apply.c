@@ -18,7 +18,7 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
         return XSM_OK;
     }
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                     "optimizer '%s' gives every weight a rate of its own, and cannot apply %s; 'sgd' can", o->ops.name,
+                     "optimizer '%s' gives weights rates of their own, and cannot apply %s; 'sgd' can", o->ops.name,
                      proximal ? "the proximal steps of the estimator, whose rate is part of their solution"
                      : decay  ? "a ridge, which is a decay of all weights alike"
                               : "the estimator's bound on the length of rows");
@@ -316,7 +316,8 @@ static size_t sums_of(const xsmi_step *s, bool product)
     if (product || (uses_groups(s) && xsmi_gradient_is_dense(s->g))) {
         return xsmi_group_sums(o->model);
     }
-    return o->linear ? xsmi_linear_sums(s) : XSMI_MAX((size_t)o->model->features, (size_t)XSMI_TILE_MOST);
+    return o->linear ? xsmi_linear_sums(s)
+                     : xsmi_rule_zeros(o->model) + (o->ops.row_rate ? 2 * (size_t)o->model->features : 0);
 }
 
 static void apply_one(const xsmi_step *s)

@@ -80,7 +80,8 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
     const uint32_t all = xsmi_optimizer_model(o)->classes; /* all classes, so that divided models choose as one process
                                                               does */
     *done = false;
-    if (m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || (o->linear && (examples == 1 || all < CLASSES_LEAST))) {
+    if (m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || o->ops.row_rate ||
+        (o->linear && (examples == 1 || all < CLASSES_LEAST))) {
         return XSM_OK;
     }
     XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, m->features, s->batch, err));

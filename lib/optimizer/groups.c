@@ -17,17 +17,10 @@ typedef struct group_job {
     size_t stride, each; /* floats of a class's gradient; groups of a job */
 } group_job;
 
-/* Returns the floats at the start of a thread's scratch that steps of other kinds expect to be zeros; a group's sums
- * follow them. */
-static size_t zeros_of(const xsm_model *m)
-{
-    return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
-}
-
 size_t xsmi_group_sums(const xsm_model *m)
 {
     size_t count, total;
-    return xsmi_multiply(CLASSES, xsmi_row_stride(m->features), &count) && xsmi_add(count, zeros_of(m), &total)
+    return xsmi_multiply(CLASSES, xsmi_row_stride(m->features), &count) && xsmi_add(count, xsmi_rule_zeros(m), &total)
                ? total
                : SIZE_MAX;
 }
@@ -46,7 +39,7 @@ static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t cl
     for (size_t c = first; c < first + classes; c++) {
         xsmi_row_of_class(o, class_at(job->matrix, c), &row);
         rows[n++] = row.weights;
-        for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        for (uint32_t i = 0; !o->ops.row_rate && i < o->ops.accumulators; i++) {
             rows[n++] = row.accumulators[i];
         }
     }
@@ -133,7 +126,7 @@ static void run_groups(void *state, size_t index, uint32_t thread)
         if (job->step->undoes && !xsmi_undo_save(job->step, (uint32_t)first, XSMI_MIN(left, (size_t)CLASSES))) {
             return;
         }
-        run_group(job, first, o->sums + thread * o->sums_each + zeros_of(o->model));
+        run_group(job, first, o->sums + thread * o->sums_each + xsmi_rule_zeros(o->model));
     }
 }
 

@@ -66,12 +66,17 @@ static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *op
     memset(ops, 0, sizeof *ops);
     XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_optimizer_ops), given, "xsm_optimizer_ops", err));
     const bool linear = (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
-    if (!ops->name || !ops->summary || (!linear && !ops->rule)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "optimizer '%s': the table needs name, summary and rule()",
+    if (!ops->name || !ops->summary || (!linear && !ops->rule && !ops->row_rate)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "optimizer '%s': the table needs name, summary and rule() or row_rate()",
                          ops->name ? ops->name : "?");
     }
     if (ops->flags & ~(uint32_t)(XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_CHANGES_AT_ZERO)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "optimizer '%s': flags 0x%x are not known", ops->name, ops->flags);
+    }
+    if (ops->row_rate && (ops->rule || ops->scaled || ops->flags)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "optimizer '%s': a table with row_rate() has no rule(), no scaled() and no flags", ops->name);
     }
     if (linear && (ops->rule || ops->scaled || ops->accumulators || ops->flags != XSM_OPTIMIZER_LINEAR)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,

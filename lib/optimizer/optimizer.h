@@ -14,9 +14,9 @@
 
 #include <xsoftmax/ext/optimizer.h>
 
-/* A number for each weight of the model. */
+/* A number for each weight of the model, or, for tables with row_rate(), for each row and bias. */
 typedef struct xsmi_accumulator {
-    xsmi_weights w;               /* of the shape and layout of the model's, with its bias */
+    xsmi_weights w;               /* of the shape and layout of the model's, with its bias; of rows: [classes][1] */
     xsmi_weights vectors;         /* of a first layer; those of tied vectors are a view of `w` */
     char *bias_name, *layer_name; /* in checkpoints */
 } xsmi_accumulator;
@@ -118,7 +118,8 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
 /* clang-format off */
 #define XSMI_OPTIMIZERS(X) \
     X(xsmi_sgd_ops) \
-    X(xsmi_adagrad_ops)
+    X(xsmi_adagrad_ops) \
+    X(xsmi_row_adagrad_ops)
 /* clang-format on */
 #define XSMI_DECLARE_OPTIMIZER(table) extern const xsm_optimizer_ops table;
 XSMI_OPTIMIZERS(XSMI_DECLARE_OPTIMIZER)

@@ -62,7 +62,9 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
                    const xsm_step *step)
 {
     const bool together = row->stride == 1;
-    if (together && !x->index && factor == 1) {
+    if (o->ops.row_rate) {
+        xsmi_row_rate_step(o, row, x, factor, step);
+    } else if (together && !x->index && factor == 1) {
         o->ops.rule(o->state, row->weights, row->accumulators, x->values, x->count, step);
     } else if (together && o->ops.scaled) {
         const xsm_scaled_gradient g = {sizeof g, x->values, x->index, x->count, factor, 0};
@@ -80,7 +82,17 @@ void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features 
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         row.accumulators[i] = o->accumulators[i].w.bias + first;
     }
-    xsmi_rule_row(o, &row, x, 1, step);
+    if (!o->ops.row_rate) {
+        xsmi_rule_row(o, &row, x, 1, step);
+        return;
+    }
+    for (size_t i = 0; i < x->count; i++) { /* each is a row by itself */
+        xsmi_row one = {.weights = row.weights + (x->index ? x->index[i] : i), .stride = 1};
+        for (uint32_t j = 0; j < o->ops.accumulators; j++) {
+            one.accumulators[j] = row.accumulators[j] + (one.weights - row.weights);
+        }
+        xsmi_row_rate_step(o, &one, &(xsmi_features){x->values + i, NULL, 1}, 1, step);
+    }
 }
 
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes)
@@ -89,10 +101,11 @@ void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32
         const xsmi_weights *w = &o->accumulators[i].w;
         for (uint32_t j = 0; j < count; j++) {
             const float *row = w->weight + (size_t)classes[j] * w->stride;
-            for (size_t l = 0; x->index && l < x->count; l++) {
-                __builtin_prefetch(row + x->index[l], 1, 3);
+            const size_t n = xsmi_optimizer_numbers(o, x->count);
+            for (size_t l = 0; x->index && l < n; l++) {
+                __builtin_prefetch(row + (w->stride > 1 ? x->index[l] : 0), 1, 3);
             }
-            for (size_t l = 0; !x->index && l < x->count; l += XSMI_LINE) {
+            for (size_t l = 0; !x->index && l < n; l += XSMI_LINE) {
                 xsmi_prefetch_line(row + l);
             }
             if (w->bias) {
@@ -130,14 +143,16 @@ static uint64_t entry_at(const xsm_gradient *g, uint32_t class, const uint64_t *
 }
 
 /* Applies a rule to a class's sums over features; sums[] is zero before and afterwards. A feature of several examples
- * is taken at its first example; its sum is 0 at the others. */
+ * is taken at its first example; its sum is 0 at the others. A table with row_rate() gets all of them at once, in the
+ * scratch that follows the zeros. */
 static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class, const uint64_t *entries, size_t count,
                         float *sums)
 {
     const xsm_optimizer *o = s->optimizer;
     const uint32_t first = 0;
-    uint32_t index[PIECE];
-    float values[PIECE];
+    const size_t features = o->model->features, most = o->ops.row_rate ? features : PIECE;
+    uint32_t few[PIECE], *index = o->ops.row_rate ? (uint32_t *)(sums + xsmi_rule_zeros(o->model) + features) : few;
+    float few_values[PIECE], *values = o->ops.row_rate ? sums + xsmi_rule_zeros(o->model) : few_values;
     size_t n = 0;
     for (size_t j = 0; j < count; j++) {
         const uint64_t entry = entry_at(s->g, class, entries, j);
@@ -154,7 +169,7 @@ static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class,
                 values[n++] = sums[x.index[i]];
                 sums[x.index[i]] = 0;
             }
-            if (n == PIECE) {
+            if (n == most) {
                 xsmi_rule_row(o, row, &(xsmi_features){values, index, n}, 1, &s->step);
                 n = 0;
             }
@@ -163,12 +178,14 @@ static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class,
     xsmi_rule_row(o, row, &(xsmi_features){values, index, n}, 1, &s->step);
 }
 
-static void rule_dense(const xsmi_step *s, const xsmi_row *row, const uint64_t *entries, size_t count, float *sums)
+static void rule_dense(const xsmi_step *s, const xsmi_row *row, uint32_t class, const uint64_t *entries, size_t count,
+                       float *sums)
 {
     const xsm_model *m = s->optimizer->model;
     for (size_t j = 0; j < count; j++) {
-        xsmi_features x = xsmi_batch_features(s->batch, xsmi_gradient_example(s->g, entries[j]));
-        m->kernels->axpby(sums, x.values, x.count, *xsmi_gradient_coefficient(s->g, entries[j]), 1);
+        const uint64_t entry = entry_at(s->g, class, entries, j);
+        xsmi_features x = xsmi_batch_features(s->batch, xsmi_gradient_example(s->g, entry));
+        m->kernels->axpby(sums, x.values, x.count, *xsmi_gradient_coefficient(s->g, entry), 1);
     }
     xsmi_rule_row(s->optimizer, row, &(xsmi_features){sums, NULL, m->features}, 1, &s->step);
     memset(sums, 0, m->features * sizeof *sums);
@@ -193,7 +210,7 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
     } else if (xsmi_batch_sparse(s->batch)) {
         rule_sparse(s, &row, class, entries, count, sums);
     } else {
-        rule_dense(s, &row, entries, count, sums);
+        rule_dense(s, &row, class, entries, count, sums);
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef XSMI_OPTIMIZER_STEP_H
 #define XSMI_OPTIMIZER_STEP_H
 
+#include "base/order.h"
 #include "optimizer/optimizer.h"
 
 /* A step on a batch of the output layer's rows. */
@@ -102,6 +103,12 @@ void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile);
 
 /* -- changing weights: rules (rule.c) ------------------------------------------------------------------------------ */
 
+/* Returns the numbers that an accumulator has for a row of n weights. */
+static inline size_t xsmi_optimizer_numbers(const xsm_optimizer *o, size_t n)
+{
+    return o->ops.row_rate ? 1 : n;
+}
+
 /* Weights with their accumulators: weight i is weights[i*stride]. */
 typedef struct xsmi_row {
     float *weights, *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
@@ -136,11 +143,19 @@ XSMI_PREFETCHER void xsmi_prefetch_weights(const xsm_optimizer *o, const xsmi_ro
 {
     xsmi_prefetch_row(row->weights, n);
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        xsmi_prefetch_row(row->accumulators[i], n);
+        xsmi_prefetch_row(row->accumulators[i], xsmi_optimizer_numbers(o, n));
     }
 }
 
-/* The rule for weights whose gradient is factor*x. */
+/* Returns the floats at the start of a thread's scratch that are zeros between jobs. */
+static inline size_t xsmi_rule_zeros(const xsm_model *m)
+{
+    return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
+}
+/* Takes the step of a table with row_rate() on a row whose whole gradient is factor*x (row_rate.c). */
+void xsmi_row_rate_step(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
+                        const xsm_step *step);
+/* The rule for weights whose gradient is factor*x; of a row_rate(), the row's whole gradient. */
 void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                    const xsm_step *step);
 /* The rule for the biases first + index[i], or first + i, with the gradients of x. */

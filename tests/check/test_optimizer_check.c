@@ -187,6 +187,21 @@ static void unlisted_scaled(const void *state, float *weights, float *const *acc
     rms_scaled(state, weights, accumulators, &wrong, step);
 }
 
+/* Adds to its sum where the gradients are 0; and a sum below 0. */
+static float idle_rate(const void *state, float *const *accumulators, float mean_square, const xsm_step *step)
+{
+    (void)state;
+    *accumulators[0] += mean_square + 1;
+    return (float)step->eta;
+}
+
+static float negative_rate(const void *state, float *const *accumulators, float mean_square, const xsm_step *step)
+{
+    (void)state;
+    *accumulators[0] -= mean_square;
+    return (float)step->eta;
+}
+
 static xsm_status bind_fails(void *state, xsm_context *context, xsm_error *err)
 {
     (void)state;
@@ -228,6 +243,16 @@ TEST(faults_are_found)
             fail_msg("fault %zu: '%s' does not say '%s'", i, err.message, faults[i].says);
         }
     }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_optimizer_ops table = rms_table;
+    table.row_rate = idle_rate;
+    assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), XSM_ERROR_ARGUMENT, err); /* beside rule() */
+    table.rule = NULL;
+    assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), XSM_ERROR_DATA, err);
+    assert_non_null(strstr(err.message, "by the mean 0"));
+    table.row_rate = negative_rate;
+    assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), XSM_ERROR_DATA, err);
+    assert_non_null(strstr(err.message, "makes squares -"));
 }
 
 TEST(bad_tables_are_refused)

@@ -4,13 +4,15 @@ compared.
 
 The problem is made by the formulas below, which test_adagrad.c repeats. One step on a batch: G = sum over its examples
 of the outer products of score gradients and features, s += G^2, W -= eta G / sqrt(s), both element by element and the
-bias as one more feature that is 1. Nothing is done where G is 0, as s > 0.
+bias as one more feature that is 1. Nothing is done where G is 0, as s > 0. With row-adagrad, s is one number for the weights
+of a class, to which the mean of the G^2 that are not 0 is added, and one for its bias.
 """
 from golden import Decimal, digits, finish, sigmoid
 
 ROWS, FEATURES, CLASSES, STEPS, ETA = 24, 7, 5, 12, 0.3
-CASES = [(loss, sparse, n, initial) for loss in ("softmax", "pairs") for sparse in (0, 1) for n in (1, 4)
+CASES = [("adagrad", loss, sparse, n, initial) for loss in ("softmax", "pairs") for sparse in (0, 1) for n in (1, 4)
          for initial in (1e-8, 0.5)]
+CASES += [("row-adagrad", loss, sparse, n, 0.5) for loss in ("softmax", "pairs") for sparse in (0, 1) for n in (1, 4)]
 
 
 def feature(i, j, sparse):
@@ -35,7 +37,14 @@ def score_gradient(loss, z, y):
     return g
 
 
-def train(loss, sparse, n, initial):
+def squares(optimizer, sums):
+    if optimizer == "adagrad":
+        return [v ** 2 for v in sums]
+    used = [v ** 2 for v in sums[:FEATURES] if v]
+    return [sum(used, Decimal(0)) / max(len(used), 1)] * FEATURES + [sums[FEATURES] ** 2]
+
+
+def train(optimizer, loss, sparse, n, initial):
     x = [[feature(i, j, sparse) for j in range(FEATURES)] + [Decimal(1)] for i in range(ROWS)]
     w = [[Decimal((3 * k + 5 * j) % 7 - 3) / 8 for j in range(FEATURES)] + [Decimal(2 * k % 5 - 2) / 8]
          for k in range(CLASSES)]
@@ -48,8 +57,8 @@ def train(loss, sparse, n, initial):
                 for j, feature_value in enumerate(x[i]):
                     sums[k][j] += gradient * feature_value
         for k in range(CLASSES):
-            for j in range(FEATURES + 1):
-                s[k][j] += sums[k][j] ** 2
+            for j, square in enumerate(squares(optimizer, sums[k])):
+                s[k][j] += square
                 w[k][j] -= Decimal(ETA) * sums[k][j] / s[k][j].sqrt()
     return w
 
@@ -60,10 +69,10 @@ def lines():
         ROWS, FEATURES, CLASSES, STEPS)
     yield "#define ADAGRAD_ETA %r" % ETA
     yield "/* Weights of each class after the last step, its bias at their end. */"
-    yield "static const struct {\n    const char *loss;\n    int sparse, batch;\n    double initial;"
+    yield "static const struct {\n    const char *optimizer, *loss;\n    int sparse, batch;\n    double initial;"
     yield "    double w[%d][%d];\n} golden_adagrad[] = {" % (CLASSES, FEATURES + 1)
     for case in CASES:
-        yield '    {"%s", %d, %d, %r,\n     {' % case
+        yield '    {"%s", "%s", %d, %d, %r,\n     {' % case
         for row in train(*case):
             yield "      {%s}," % ", ".join(digits(v) for v in row)
         yield "     }},"

@@ -1,5 +1,6 @@
 /*
- * The optimizer adagrad: whole runs against NumPy, the same bits however steps are taken, what it refuses, its option.
+ * The optimizers adagrad and row-adagrad: whole runs against NumPy, the same bits however steps are taken, what they
+ * refuse, their option.
  */
 #include "training.h"
 
@@ -96,11 +97,11 @@ static const xsm_estimator_ops pairs_ops = {
     .gradient = pairs_gradient,
 };
 
-static xsm_optimizer *adagrad(xsm_context *ctx, double initial)
+static xsm_optimizer *adagrad(xsm_context *ctx, const char *name, double initial)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
+    assert_ok(xsm_optimizer_new(ctx, name, &o, &err), err);
     assert_ok(xsm_optimizer_set_number(o, "initial", initial, &err), err);
     return o;
 }
@@ -116,7 +117,7 @@ TEST(runs_are_those_of_numpy)
             int32_t layout = bits < 4 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR;
             xsm_context *ctx = test_context(bits % 4 == 3 ? 3 : 1, TEST_BUILT_IN, cpus[bits % 4 % 3]);
             xsm_model *m = golden_model(ctx, layout);
-            xsm_optimizer *o = adagrad(ctx, golden_adagrad[c].initial);
+            xsm_optimizer *o = adagrad(ctx, golden_adagrad[c].optimizer, golden_adagrad[c].initial);
             xsm_estimator *e = NULL;
             const xsm_estimator_ops *ops = xsm_estimator_find(golden_adagrad[c].loss);
             assert_ok(xsm_estimator_new_from(ctx, ops ? ops : &pairs_ops, &e, &err), err);
@@ -170,14 +171,14 @@ TEST(both_layouts_agree)
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(90, 21, 2100, sparse, 2);
         static const char *const estimators[] = {"softmax", "margin", "ove"};
-        for (size_t s = 0; s < 3; s++) {
+        for (size_t s = 0; s < 6; s++) {
             for (uint64_t n = 1; n <= 70; n += 69) {
                 xsm_model *m[2];
                 for (int i = 0; i < 2; i++) {
                     m[i] = test_model(NULL, &p, true, i ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-                    xsm_estimator *e = test_estimator(NULL, estimators[s], "");
+                    xsm_estimator *e = test_estimator(NULL, estimators[s % 3], "");
                     assert_ok(xsm_estimator_bind(e, m[i], p.data, &err), err);
-                    xsm_optimizer *o = adagrad(NULL, 1e-3);
+                    xsm_optimizer *o = adagrad(NULL, s < 3 ? "adagrad" : "row-adagrad", 1e-3);
                     assert_ok(xsm_optimizer_bind(o, m[i], &err), err);
                     xsm_gradient *g = test_gradient(NULL);
                     for (uint64_t step = 0; step < 4; step++) {
@@ -196,7 +197,7 @@ TEST(both_layouts_agree)
                     worst = fmax(worst, fabs(test_bias(m[0], k) - test_bias(m[1], k)));
                 }
                 if (!(worst <= 2e-4)) {
-                    fail_msg("%s, sparse %d, n %llu: layouts differ by %g", estimators[s], sparse,
+                    fail_msg("%s, sparse %d, n %llu: layouts differ by %g", estimators[s % 3], sparse,
                              (unsigned long long)n, worst);
                 }
                 xsm_model_free(m[0]);
@@ -216,7 +217,7 @@ TEST(what_does_not_go_with_it)
     for (int i = 0; i < 3; i++) {
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
         xsm_estimator *e = test_estimator(NULL, refused[i][0], refused[i][1]);
-        xsm_optimizer *o = adagrad(NULL, 1);
+        xsm_optimizer *o = adagrad(NULL, "adagrad", 1);
         xsm_trainer *t = (xsm_trainer *)&err;
         xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
         options.eta = 0.1;
@@ -246,7 +247,7 @@ TEST(scaled_rows_are_multiplied_out)
     test_problem p = test_problem_new(60, 6, 9, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
     xsm_estimator *implicit = test_estimator(NULL, "implicit", "ridge=5"), *e = test_estimator(NULL, "ove", "");
-    xsm_optimizer *sgd = test_optimizer(NULL, m), *o = adagrad(NULL, 1e-3);
+    xsm_optimizer *sgd = test_optimizer(NULL, m), *o = adagrad(NULL, "adagrad", 1e-3);
     xsm_gradient *g = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(implicit, m, p.data, &err), err);
@@ -276,9 +277,9 @@ TEST(its_option)
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
     xsm_optimizer *o = NULL;
     char text[32];
-    assert_non_null(xsm_optimizer_at(1));
-    assert_null(xsm_optimizer_at(2));
-    assert_null(xsm_optimizer_at(2));
+    assert_non_null(xsm_optimizer_at(2));
+    assert_null(xsm_optimizer_at(3));
+    assert_null(xsm_optimizer_at(3));
     assert_null(xsm_optimizer_find("adam"));
     const xsm_optimizer_ops *ops = xsm_optimizer_find("adagrad");
     assert_ptr_equal(ops, xsm_optimizer_at(1));

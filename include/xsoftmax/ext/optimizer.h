@@ -82,7 +82,7 @@ struct xsm_optimizer_ops {
 
     /** [accumulators] lower-case words joined by hyphens: the names in checkpoints. */
     const char *const *accumulator_names;
-    uint32_t accumulators; /**< Numbers stored for each weight, at most #XSM_OPTIMIZER_ACCUMULATORS. */
+    uint32_t accumulators; /**< Numbers stored for each weight, or row, at most #XSM_OPTIMIZER_ACCUMULATORS. */
     /** Sum of 1 << m for each accumulator m whose numbers may be below 0. A checkpoint with other numbers
      *  below 0 is refused. */
     uint32_t signed_accumulators;
@@ -94,7 +94,7 @@ struct xsm_optimizer_ops {
     void (*unbind)(void *state);
     /** Initial value of accumulator number `accumulator`; NULL = 0. Called after bind(). */
     float (*initial)(const void *state, uint32_t accumulator);
-    /** Required, except with #XSM_OPTIMIZER_LINEAR: changes `weights` [n] and accumulators[m] [n] by the
+    /** Required, except with #XSM_OPTIMIZER_LINEAR or row_rate(): changes `weights` [n] and accumulators[m] [n] by the
      *  gradients `sum` [n]. Each weight must be changed on its own: results may not depend on how the library cuts a
      *  row into pieces. */
     void (*rule)(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
@@ -103,6 +103,10 @@ struct xsm_optimizer_ops {
      *  weights and accumulators to consecutive memory and calls rule(). */
     void (*scaled)(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *gradient,
                    const xsm_step *step);
+    /** In place of rule() and scaled(), for accumulators that have one number a row: a class's weights, a feature's
+     *  vector, or a bias. Changes accumulators[m][0] by the mean of the squares of the row's sums that are not 0, and
+     *  returns the row's rate: the library subtracts rate * sum from each weight. */
+    float (*row_rate)(const void *state, float *const *accumulators, float mean_square, const xsm_step *step);
 };
 
 /** Settings of xsm_optimizer_check(). Start with #XSM_OPTIMIZER_CHECK_OPTIONS_INIT; zero or NULL means the default. */
