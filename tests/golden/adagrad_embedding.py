@@ -6,14 +6,16 @@ The problem is made by the formulas below, which test_adagrad_embedding.c repeat
 labels y: phi = act(x V) or act(x V / (features of x)), z = phi W' + b, G = softmax(z) - [y]; with all gradients taken
 at the old weights,
     T_W = G' phi, T_b = sum G, T_V = x' ((G W) act'(.) pool),
-and each weight takes s += t^2, w -= eta t / sqrt(s). Tied vectors, V = W, take T_W first, then T_V, both with one s.
+and each weight takes s += t^2, w -= eta t / sqrt(s). Tied vectors, V = W, take T_W first, then T_V, both with one s. With
+row-adagrad, a row of W or V has one s, to which the mean of the t^2 that are not 0 is added.
 """
 from golden import Decimal, digits, finish
 
 ROWS, FEATURES, HIDDEN, STEPS, ETA = 24, 7, 3, 12, 0.2
-CASES = [(act, mean, tied, n, initial) for act, mean, tied in (("identity", 0, 0), ("tanh", 1, 0), ("relu", 0, 0),
+CASES = [("adagrad", act, mean, tied, n, initial) for act, mean, tied in (("identity", 0, 0), ("tanh", 1, 0), ("relu", 0, 0),
                                                                ("identity", 1, 1), ("tanh", 0, 1))
          for n in (1, 4) for initial in (1e-4, 0.5)]
+CASES += [("row-adagrad", "tanh", mean, tied, n, 0.5) for mean, tied in ((1, 0), (0, 1)) for n in (1, 4)]
 
 
 def feature(i, j):
@@ -43,14 +45,15 @@ def dot(a, b):
     return sum(p * q for p, q in zip(a, b))
 
 
-def step_by(weights, squares, gradient):
+def step_by(weights, squares, gradient, of_rows=False):
     for row, square, slope in zip(weights, squares, gradient):
+        used = [t * t for t in slope if t]
         for j, t in enumerate(slope):
-            square[j] += t * t
+            square[j] += sum(used, Decimal(0)) / max(len(used), 1) if of_rows else t * t
             row[j] -= Decimal(ETA) * t / square[j].sqrt()
 
 
-def train(act, mean, tied, n, initial):
+def train(optimizer, act, mean, tied, n, initial):
     x = [[feature(i, j) for j in range(FEATURES)] for i in range(ROWS)]
     w = [[start(k, h, 0) for h in range(HIDDEN)] for k in range(FEATURES)]
     b = [[Decimal(2 * k % 5 - 2) / 8 for k in range(FEATURES)]]
@@ -72,9 +75,9 @@ def train(act, mean, tied, n, initial):
                 for h in range(HIDDEN):
                     tw[k][h] += g[k] * phi[h]
                     tv[k][h] += x[i][k] * back[h]
-        step_by(w, sw, tw)
+        step_by(w, sw, tw, optimizer != "adagrad")
         step_by(b, sb, tb)
-        step_by(v, sv, tv)
+        step_by(v, sv, tv, optimizer != "adagrad")
     return [row + [shift] + vector for row, shift, vector in zip(w, b[0], v)]
 
 
@@ -84,10 +87,10 @@ def lines():
         ROWS, FEATURES, HIDDEN, STEPS)
     yield "#define GOLDEN_ETA %r" % ETA
     yield "/* After the last step, of class and feature k: the row of W, the bias, the vector. */"
-    yield "static const struct {\n    const char *activation;\n    int mean, tied, batch;\n    double initial;"
+    yield "static const struct {\n    const char *optimizer, *activation;\n    int mean, tied, batch;\n    double initial;"
     yield "    double w[%d][%d];\n} golden_adagrad_embedding[] = {" % (FEATURES, 2 * HIDDEN + 1)
     for case in CASES:
-        yield '    {"%s", %d, %d, %d, %r,\n     {' % case
+        yield '    {"%s", "%s", %d, %d, %d, %r,\n     {' % case
         for row in train(*case):
             yield "      {%s}," % ", ".join(digits(value) for value in row)
         yield "     }},"
