@@ -24,7 +24,7 @@ double xsmi_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The calling thread's activity; NULL for none, or while it is shielded. */
+/* Returns the calling thread's activity; NULL for none, or while it is shielded. */
 static xsmi_activity *current(const xsm_context *ctx)
 {
     xsmi_activity *a = ctx->progress ? pthread_getspecific(ctx->key) : NULL;

@@ -43,13 +43,13 @@ struct xsmi_activity {
 /* Begins an activity of the calling thread: `phase` as in "cancelled while ...", `unit` a plural, both static; total 0
  * = unknown. Ends within the same function. */
 void xsmi_begin(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
-/* The same; the hook gets this activity in place of those within it. */
+/* As xsmi_begin(), but the hook gets this activity in place of those within it. */
 void xsmi_begin_cover(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
 /* For a call that is short unless its batch is large, and that hosts make in loops: its clock starts with its second
  * poll, so that a short call reads none. Within another activity it begins nothing: the call's polls then belong to
  * that one. */
 void xsmi_begin_short(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
-/* The same for a call that must not be left half done: the hook is called, but cannot cancel it. */
+/* As xsmi_begin_short(), for a call that must not be left half done: the hook is called, but cannot cancel it. */
 void xsmi_begin_whole(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
 /* Returns the call's status; any failure of a cancelled call is XSM_CANCELLED. */
 xsm_status xsmi_end(xsmi_activity *activity, xsm_status status, xsm_error *err);

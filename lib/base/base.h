@@ -23,7 +23,7 @@
 
 /* Fills err (may be NULL) and returns status. The message is made as by xsmi_format_line(). */
 xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same with a position in a file. */
+/* xsmi_fail() with a position in a file. */
 xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Out of memory while getting `bytes` for `what`. */
@@ -45,7 +45,7 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
  * (its end, if `size` is very small), cut between characters. */
 void xsmi_format_line(char *line, size_t size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
-/* The decimal sign that the C library prints and reads in this thread. */
+/* Returns the decimal sign that the C library prints and reads in this thread. */
 const char *xsmi_decimal_sign(void);
 
 /* -- option structs (options.c) ----------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ xsm_status xsmi_check_member(int64_t value, int64_t most, const char *name, xsm_
 
 /* -- contexts and memory (context.c) ------------------------------------------------------------------------------- */
 
-/* Another reference to ctx, or a new default context if it is NULL. */
+/* Returns another reference to ctx, or a new default context if it is NULL. */
 xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err);
 xsm_context *xsmi_context_retain(xsm_context *ctx);
 /* xsm_context_info::threads. */
@@ -98,8 +98,8 @@ static inline bool xsmi_add(uint64_t a, uint64_t b, size_t *result)
  * each of them, and its size must fit a size_t. */
 xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err);
 
-/* Floats from one row of a matrix to the next, for rows of `length`: whole cache lines, but no multiple of 4 KB: rows
- * that far apart share one set of the first-level cache and would evict each other. */
+/* Returns the floats from one row of a matrix to the next, for rows of `length`: whole cache lines, but no multiple of
+ * 4 KB: rows that far apart share one set of the first-level cache and would evict each other. */
 static inline size_t xsmi_row_stride(size_t length)
 {
     const size_t line = XSMI_ALIGNMENT / sizeof(float), page = 4096 / sizeof(float);
@@ -131,11 +131,11 @@ typedef struct xsmi_array_ref {
 bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, uint64_t count);
 /* Releases them; their pointers become NULL, the capacity 0. */
 void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
-/* A new object of a public type, `size` bytes of zeros, and the reference to a context (a new one for NULL) that the
- * object keeps. `what` names the object in the error. Release the memory, then the reference. */
+/* Makes a new object of a public type: `size` bytes of zeros, and the reference to a context (a new one for NULL) that
+ * the object keeps. `what` names the object in the error. Release the memory, then the reference. */
 xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **kept, void **out,
                            xsm_error *err);
-/* A terminated copy of length bytes. Release with xsmi_release_text(). */
+/* Returns a terminated copy of length bytes. Release with xsmi_release_text(). */
 char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);
 void xsmi_release_text(xsm_context *ctx, char *text);
 

@@ -17,7 +17,7 @@ typedef struct xsmi_holders {
     atomic_size_t number;
 } xsmi_holders;
 
-/* The count of a new object, which its maker holds. */
+/* Sets the count of a new object, which its maker holds. */
 static inline void xsmi_holders_start(xsmi_holders *h)
 {
     atomic_init(&h->number, 1);

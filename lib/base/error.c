@@ -50,7 +50,8 @@ static size_t message_size(const xsm_error *err)
     return err->size > start ? XSMI_MIN(err->size - start, sizeof err->message) : 0;
 }
 
-/* Bytes of the UTF-8 character at text[0..length), 0 if it is invalid or cut off. (Unicode 15, table 3-7.) */
+/* Returns the bytes of the UTF-8 character at text[0..length), 0 if it is invalid or cut off. (Unicode 15, table
+ * 3-7.) */
 static size_t character_length(const unsigned char *text, size_t length)
 {
     unsigned char lead = text[0];

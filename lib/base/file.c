@@ -138,7 +138,7 @@ static void release(xsmi_replace *file)
     xsm_context_free(ctx);
 }
 
-/* The folder of a path, written to `size` bytes, which must be enough for the whole path. */
+/* Returns the folder of a path, written to `size` bytes, which must be enough for the whole path. */
 static const char *folder_of(const char *path, char *folder, size_t size)
 {
     snprintf(folder, size, "%s", path);
@@ -215,7 +215,8 @@ static xsm_status open_pipe(xsmi_replace *file, const char *path, xsm_error *err
     return xsmi_end(&activity, status, err);
 }
 
-/* Opens what is no regular file, by the name that was given: /dev/stdout may resolve to a name that does not exist. */
+/* Opens anything but a regular file, by the name that was given: /dev/stdout may resolve to a name that does not
+ * exist. */
 static xsm_status open_in_place(xsmi_replace *file, const char *path, bool pipe, xsm_error *err)
 {
     char text[128];

@@ -17,8 +17,8 @@ static inline uint64_t xsmi_hash(const void *data, size_t size, uint64_t before)
     return XXH3_64bits_withSeed(data, size, before);
 }
 
-/* The slot at which the search for a number begins in a table of 2^bits slots; 1 <= bits <= 32. (Multiplication by the
- * golden ratio: the high bits of the product are the best mixed.) */
+/* Returns the slot at which the search for a number begins in a table of 2^bits slots; 1 <= bits <= 32. (Multiplication
+ * by the golden ratio: the high bits of the product are the best mixed.) */
 static inline uint32_t xsmi_hash_place(uint32_t number, uint32_t bits)
 {
     return number * UINT32_C(2654435769) >> (32 - bits);

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/entry.h"
 
-/* release is NULL if nobody is told, or was already. */
+/* release is NULL if there is no one to tell, or if this was done. */
 typedef struct xsmi_lender {
     xsm_release_hook release;
     void *user;

@@ -77,10 +77,11 @@ xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_err
  * there is no such option. */
 size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size);
 
-/* The nearest of count names to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
+/* Returns the nearest of count names to `name` by edit distance, NULL if none is near. name_at(list, i) gives name
+ * i. */
 const char *xsmi_nearest(const char *name, const void *list, size_t count,
                          const char *(*name_at)(const void *, size_t));
-/* The error of xsm_KIND_new() for a name that is NULL or not one of `count` registered names. */
+/* Fails with the error of xsm_KIND_new() for a name that is NULL or not one of `count` registered names. */
 xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, size_t count,
                           const char *(*name_at)(const void *, size_t));
 /* Parses a whole text as a number, whatever the locale; false when it is no number or does not fit. */

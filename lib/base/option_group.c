@@ -17,7 +17,7 @@ const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index)
     return NULL;
 }
 
-/* The option of that name and the memory of its table's values; NULL if it does not exist. */
+/* Returns the option of that name, and sets *values to the memory of its table's values; NULL if it does not exist. */
 static const xsm_option *find_option(const xsmi_option_group *group, const char *name, void **values)
 {
     for (int i = 0; i < XSMI_OPTION_TABLES; i++) {

@@ -42,7 +42,7 @@ static inline bool xsmi_contains(const uint32_t *numbers, size_t n, uint32_t val
     return i < n;
 }
 
-/* The position of `value` in n rising numbers, or where it would be inserted. */
+/* Returns the position of `value` in n rising numbers, or where it would be inserted. */
 static inline size_t xsmi_lower_bound(const uint32_t *numbers, size_t n, uint32_t value)
 {
     size_t low = 0;

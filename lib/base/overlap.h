@@ -24,7 +24,7 @@ static inline xsmi_region xsmi_output_rows(const char *name, const void *first, 
 {
     return (xsmi_region){name, first, (size_t)n, count * size, stride * size, true};
 }
-/* The same for what a call reads. */
+/* Returns such a region that a call reads. */
 static inline xsmi_region xsmi_input(const char *name, const void *first, size_t count, size_t size)
 {
     return (xsmi_region){name, first, 1, count * size, count * size, false};

@@ -41,7 +41,7 @@ typedef struct xsmi_stream {
 } xsmi_stream;
 
 void xsmi_stream_start(xsmi_stream *s, uint64_t seed, uint32_t purpose, uint64_t position);
-/* The next 32 random bits. */
+/* Returns the next 32 random bits. */
 uint32_t xsmi_stream_next(xsmi_stream *s);
 /* Uniform in [0, n), exactly (Lemire's multiplication with rejection); n >= 1. */
 uint64_t xsmi_stream_below(xsmi_stream *s, uint64_t n);
@@ -57,8 +57,8 @@ typedef struct xsmi_streams {
     const uint64_t *positions; /* [count] */
     size_t count;
 } xsmi_streams;
-/* The first draw of xsmi_stream_others() with m = 1 from each stream: out[i] is not excluded[i]. The first words of
- * about ten streams are computed side by side. n >= 2. */
+/* Makes the first draw of xsmi_stream_others() with m = 1 from each stream: out[i] is not excluded[i]. The first words
+ * of about ten streams are computed side by side. n >= 2. */
 void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams, uint32_t n, const uint32_t *excluded,
                         uint32_t *out);
 /* From each stream m distinct numbers below n[i], or all of these if they are fewer, to out[i]: what

@@ -67,7 +67,7 @@ typedef struct xsmi_tensor {
     bool known;                /* of a tensor that was read: xsmi_container_tensor() was called for it */
 } xsmi_tensor;
 
-/* Bytes of `data` of a tensor that was read. */
+/* Returns the bytes of `data` of a tensor that was read. */
 static inline size_t xsmi_tensor_kept(const xsmi_tensor *t)
 {
     return t->part.line ? t->size / t->part.line * (t->part.to - t->part.from) : 0;
@@ -108,11 +108,11 @@ typedef struct xsmi_open_how {
  * whole structure and the checksum. Messages start with the place's name. */
 xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsmi_open_how how, xsmi_container **out,
                                   xsm_error *err);
-/* The same for the file at a path, mapped. */
+/* As xsmi_container_open_at(), for the file at a path, which is mapped. */
 xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err);
 /* Releases it, with its mapping; NULL is allowed. */
 void xsmi_container_close(xsmi_container *c);
-/* The tensor of that name, or NULL; valid until the container is closed. */
+/* Returns the tensor of that name, or NULL; valid until the container is closed. */
 const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name);
 const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index);
 /* xsmi_container_check_known() refuses a file with a tensor for which xsmi_container_tensor() was not called: a later
@@ -147,7 +147,7 @@ typedef struct xsmi_container_plan {
 /* Begins a file beside a path, or a storage's next contents. The tensors' data follow. */
 xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, const xsmi_container_plan *plan,
                                     xsmi_container_writer **out, xsm_error *err);
-/* The same at a path. */
+/* As xsmi_container_create_at(), at a path. */
 xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
                                  xsmi_container_writer **out, xsm_error *err);
 /* Writes the next bytes of the tensors' data. Does nothing if w is NULL: another process writes the file. */

@@ -30,7 +30,7 @@ static xsm_status fail_json(const reader *r, const char *what, xsm_error *err)
 
 /* -- characters and texts ------------------------------------------------------------------------------------------ */
 
-/* The next character that is not blank, '\0' at the end. */
+/* Returns the next character that is not blank, '\0' at the end. */
 static char next(reader *r)
 {
     while (r->at < r->length && strchr(" \t\n\r", r->json[r->at]) && r->json[r->at]) {
@@ -62,7 +62,7 @@ static uint32_t read_unit(reader *r)
     return unit;
 }
 
-/* The character behind \u, of two units where it needs them; 0 where there is none. */
+/* Returns the character after \u, of two units if it needs them; 0 if there is none. */
 static uint32_t read_code(reader *r)
 {
     const uint32_t unit = read_unit(r);
@@ -88,7 +88,7 @@ static char *put_code(char *to, uint32_t code)
     return to;
 }
 
-/* What follows a backslash; NULL where nothing may. */
+/* Reads what follows a backslash; returns NULL if this is not allowed. */
 static char *read_escape(reader *r, char *to)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -105,7 +105,7 @@ static char *read_escape(reader *r, char *to)
     return to + 1;
 }
 
-/* The text that begins here, decoded into the header's memory, which has room: no text becomes longer. */
+/* Reads the text that begins here, decoded, into the header's memory, which has room: no text becomes longer. */
 static xsm_status read_text(reader *r, const char **out, xsm_error *err)
 {
     xsmi_header *h = r->header;
@@ -137,7 +137,7 @@ static xsm_status read_text(reader *r, const char **out, xsm_error *err)
     return XSM_OK;
 }
 
-/* A text that is not kept: it is valid until the next one is read. */
+/* Reads a text that is valid until the next one is read. */
 static xsm_status peek_text(reader *r, const char **out, xsm_error *err)
 {
     const size_t before = r->header->text_used;
@@ -195,7 +195,7 @@ static xsm_status read_key(reader *r, bool keep, const char **key, xsm_error *er
     return XSM_OK;
 }
 
-/* A whole number from 0 to 2^63 - 1 that ends where an element of a list does. */
+/* Reads a whole number from 0 to 2^63 - 1 that ends where an element of a list does. */
 static bool take_number(reader *r, uint64_t *number)
 {
     const size_t start = r->at;
@@ -286,7 +286,7 @@ static xsm_status fail_members(const reader *r, const xsmi_tensor *t, xsm_error 
     return FAIL(r, err, "tensor '%s' needs dtype, shape and data_offsets, and nothing else", t->name);
 }
 
-/* A tensor whose name was read: its three members, in any order. */
+/* Reads the three members of a tensor, whose name was read, in any order. */
 static xsm_status read_tensor(reader *r, xsmi_tensor *t, xsm_error *err)
 {
     static const struct {

@@ -300,7 +300,7 @@ static xsm_status origin_open(const xsmi_place *place, origin *o, xsm_error *err
     return XSM_OK;
 }
 
-/* The next bytes; *got is less than `size` at the end only. */
+/* Reads the next bytes; *got is less than `size` only at the end. */
 static xsm_status origin_read(xsm_context *ctx, origin *o, void *to, size_t size, size_t *got, xsm_error *err)
 {
     const xsm_storage *storage = o->place->storage;

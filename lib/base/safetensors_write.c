@@ -88,7 +88,7 @@ static bool put_metadata(xsmi_container_writer *w, json_t *header, const xsmi_en
     return good;
 }
 
-/* The tensors' offsets, one after the other. *before = bytes in front of the aligned tensor. */
+/* Writes the tensors' offsets, one after the other. Sets *before to the bytes before the aligned tensor. */
 static xsm_status put_tensors(xsmi_container_writer *w, json_t *header, const xsmi_container_plan *plan, size_t *before,
                               xsm_error *err)
 {

@@ -46,7 +46,7 @@ typedef struct xsmi_number {
     }
 xsm_status xsmi_settings_add_numbers(xsmi_settings *s, const xsmi_number *numbers, size_t count, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
-/* The value of a key; NULL: there is none. */
+/* Returns the value of a key; NULL: there is none. */
 const char *xsmi_settings_value(const xsmi_settings *s, const char *key);
 /* Refuses a checkpoint with other settings; the message names the first difference. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);

@@ -67,7 +67,7 @@ uint64_t xsmi_name_number(uint32_t attempt)
 }
 
 #if XSMI_HAVE_O_TMPFILE
-/* The name that /proc has for an open file, by which one without a name gets one. */
+/* Returns the name that /proc has for an open file, by which one without a name gets one. */
 static const char *proc_name(int fd, char *name, size_t size)
 {
     snprintf(name, size, "/proc/self/fd/%d", fd);

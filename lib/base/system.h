@@ -18,14 +18,14 @@
 #error float must be computed as float, or results would have other bits: see meson.build
 #endif
 
-/* The system's text for an error number, without strerror()'s shared buffer. It may be stored in `buffer`. */
+/* Returns the system's text for an error number, without strerror()'s shared buffer. It may be stored in `buffer`. */
 const char *xsmi_error_text(int number, char *buffer, size_t size);
 
 /* Processors that this process may run on, at least 1; 1 where the system does not say. */
 uint32_t xsmi_processors(void);
 
-/* A number for the name of a new file. Another process is unlikely to use the same one; if open() or linkat() reports
- * that the name exists, call this again with the next `attempt`. */
+/* Returns a number for the name of a new file. Another process is unlikely to use the same one; if open() or linkat()
+ * reports that the name exists, call this again with the next `attempt`. */
 uint64_t xsmi_name_number(uint32_t attempt);
 
 /* Opens a new file in `folder` that has no name, for `flags` (O_WRONLY or O_RDWR). -1 with an errno for which

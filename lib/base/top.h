@@ -73,7 +73,7 @@ static inline void xsmi_top_offer(const xsmi_top *top, float score, uint32_t cla
     }
 }
 
-/* The same for pairs in any order. */
+/* As xsmi_top_offer(), for pairs in any order. */
 static inline void xsmi_top_offer_any(const xsmi_top *top, float score, uint32_t class)
 {
     if (score > top->score[0] || (score == top->score[0] && score > -INFINITY && class < top->class_of[0])) {

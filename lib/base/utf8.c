@@ -55,7 +55,8 @@ size_t xsmi_utf8_prefix(const char *text, size_t length)
     return done;
 }
 
-/* Bytes that one U+FFFD stands for: the start of a character, as far as it goes, or a byte that starts none. */
+/* Returns the bytes that one U+FFFD stands for: the start of a character, as far as it goes, or a byte that starts
+ * none. */
 static size_t bad_length(const unsigned char *p, size_t length)
 {
     const size_t size = p[0] < 0xC2 || p[0] > 0xF4 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;

@@ -14,7 +14,7 @@ static inline bool xsmi_is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The number of leading bytes that are complete UTF-8 characters other than NUL; `length` when all are. */
+/* Returns the number of leading bytes that are complete UTF-8 characters other than NUL; `length` when all are. */
 size_t xsmi_utf8_prefix(const char *text, size_t length);
 /* Copies text with U+FFFD in place of what is no UTF-8, and of NUL; returns the length of the copy, at most three times
  * that of the text. *replaced: how many there are. */

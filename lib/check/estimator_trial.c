@@ -109,7 +109,7 @@ static bool same(const void *a, const void *b, uint64_t count, size_t size)
     return memcmp(a, b, (size_t)count * size) == 0;
 }
 
-/* Whether example i of a gradient equals that of another to the bit. */
+/* Whether example i of a gradient has the same bits as that of another. */
 static bool same_example(const xsm_gradient *a, const xsm_gradient *b, uint64_t i)
 {
     const xsmi_entries own = xsmi_gradient_example_entries(a, i), other = xsmi_gradient_example_entries(b, i);

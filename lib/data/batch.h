@@ -23,7 +23,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
 xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
                            xsm_error *err);
 
-/* The dataset row of the i-th row. */
+/* Returns the dataset row of the i-th row. */
 static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
 {
     return batch->rows ? batch->rows[i] : batch->first + i;
@@ -43,7 +43,7 @@ static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i
     return xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
 }
 
-/* The rows first..first+count of a checked batch. */
+/* Returns the rows first..first+count of a checked batch. */
 xsm_batch xsmi_batch_slice(const xsm_batch *batch, size_t first, size_t count);
 
 /* Whether the rows are lists of features. */

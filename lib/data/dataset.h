@@ -123,7 +123,7 @@ static inline double xsmi_dataset_weight(const xsm_dataset *d, uint64_t row)
     return d->weights ? (double)d->weights[row] : 1;
 }
 
-/* The weights of a row's labels, or NULL if each is 1. */
+/* Returns the weights of a row's labels, or NULL if each is 1. */
 static inline const float *xsmi_dataset_label_weights(const xsm_dataset *d, uint64_t row)
 {
     return d->label_weights ? d->label_weights + d->label_offsets[row] : NULL;
@@ -141,15 +141,15 @@ static inline double xsmi_dataset_whole_weight(const xsm_dataset *d, uint64_t ro
     return xsmi_dataset_weight(d, row) * (labelled ? (double)d->label_weights[d->label_offsets[row]] : 1);
 }
 
-/* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
- * 2^64. O(size), at memory speed, the first time; then it is kept until the dataset changes. The result has no meaning
- * in a cancelled call. (fingerprint.c) */
+/* Returns a hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one
+ * pair in 2^64. O(size), at memory speed, the first time; then it is kept until the dataset changes. The result has no
+ * meaning in a cancelled call. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
 /* As xsmi_dataset_fingerprint(), of the shape and the features alone; and of all but the features. */
 uint64_t xsmi_dataset_hash_features(const xsm_dataset *d);
 uint64_t xsmi_dataset_hash_labels(const xsm_dataset *d);
 
-/* Bytes of the rows if they are in files, 0 if they are in memory. */
+/* Returns the bytes of the rows if they are in files, 0 if they are in memory. */
 size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
 /* Called by a pass over all rows, in any order, after the rows first..first+count. Now and then it releases mapped
  * pages that the pass no longer needs, so that data may be larger than memory. */
@@ -160,7 +160,7 @@ xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbe
 struct xsmi_stream;
 /* Fills order[N] with the order of the rows in an epoch; see order.c. */
 xsm_status xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order, xsm_error *err);
-/* Bytes of the rows if their file is so large that it decides the order, else 0. */
+/* Returns the bytes of the rows if their file is so large that it decides the order, else 0. */
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 
 /* Reads a caller's map and checks its labels and names. (match.c) */
@@ -189,7 +189,7 @@ typedef struct xsmi_transform_parts {
 
 /* Borrowed from the transform. */
 xsmi_transform_parts xsmi_transform_get_parts(const xsm_transform *t);
-/* A fitted transform from its stored parts, which are checked and copied. */
+/* Makes a fitted transform from its stored parts, which are checked and copied. */
 xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *parts, xsm_transform **out,
                                   xsm_error *err);
 /* Whether two fitted transforms make the same rows; NULL makes none. */
@@ -197,8 +197,8 @@ bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b);
 uint32_t xsmi_transform_features(const xsm_transform *t);
 /* Whether rows may get more features: no step depends on which there are. */
 bool xsmi_transform_may_grow(const xsm_transform *t);
-/* A copy for rows of so many features, at least as many as before. A new feature gets the largest idf weight that there
- * is, that of a feature in the fewest rows, the mean 0 and the median of the scales. */
+/* Makes a copy for rows of so many features, at least as many as before. A new feature gets the largest idf weight that
+ * there is, that of a feature in the fewest rows, the mean 0 and the median of the scales. */
 xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err);
 const char *xsmi_transform_description(const xsm_transform *t);
 /* Returns the D of transformed rows. */
@@ -211,7 +211,7 @@ xsm_status xsmi_transform_row(const xsm_transform *t, uint32_t *index, float *va
 
 /* -- for the data floor itself ------------------------------------------------------------------------------------- */
 
-/* An empty dataset for a constructor to fill; xsm_dataset_free() releases it at any stage. */
+/* Makes an empty dataset for a constructor to fill; xsm_dataset_free() releases it at any stage. */
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err);
 /* Allocates an array of d and sets its capacity, at least 1, as a capacity of 0 means that the array is the caller's.
  * Does nothing when *status is already a failure, so that several calls need one check. */
@@ -269,7 +269,7 @@ void xsmi_dataset_count_labels(xsm_dataset *d);
  * classes or occurs twice in its row. `name` is the file's; NULL: the labels are the host's. */
 xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err);
 bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row);
-/* Floats from row to row in the dataset's own memory: whole cache lines where that costs little. */
+/* Returns the floats from row to row in the dataset's own memory: whole cache lines where that costs little. */
 size_t xsmi_dataset_stride(uint32_t features);
 
 /* Return an array, for writing, that the dataset is known to own. */

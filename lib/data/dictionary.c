@@ -62,7 +62,7 @@ static bool same_word(const xsmi_dictionary *d, uint32_t id, const char *word, s
     return known == length && memcmp(text, word, length) == 0;
 }
 
-/* The slot of the label, or the free slot where it belongs. */
+/* Returns the slot of the label, or the free slot where it belongs. */
 static size_t probe(const xsmi_dictionary *d, uint64_t key, const char *word, size_t length)
 {
     size_t s = slot_of(d, key);

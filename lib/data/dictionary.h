@@ -29,14 +29,15 @@ typedef struct xsmi_dictionary {
 void xsmi_dictionary_start(xsmi_dictionary *d, xsm_context *ctx, bool words);
 void xsmi_dictionary_end(xsmi_dictionary *d);
 
-/* The number of a label, new or known. */
+/* Finds the number of a label, which is added if it is new. */
 xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *id, xsm_error *err);
-/* UINT32_MAX if it is not in the dictionary. */
+/* Returns the number of a label; UINT32_MAX if it is not in the dictionary. */
 uint32_t xsmi_dictionary_find_number(const xsmi_dictionary *d, int64_t label);
 xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err);
-/* The number of a word; UINT32_MAX if it is not in the dictionary. */
+/* Returns the number of a word; UINT32_MAX if it is not in the dictionary. */
 uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length);
-/* A word's hash, which must never change (features of saved models depend on it), and a lookup by that hash. */
+/* The first returns a word's hash, which must never change, as features of saved models depend on it. The others look a
+ * word up by that hash. */
 uint64_t xsmi_dictionary_hash(const char *word, size_t length);
 xsm_status xsmi_dictionary_hashed_word(xsmi_dictionary *d, uint64_t hash, const char *word, size_t length, uint32_t *id,
                                        xsm_error *err);

@@ -150,7 +150,7 @@ static uint32_t first_difference(const xsm_class_map *a, const xsm_class_map *b)
     return k;
 }
 
-/* A word in quotes, or a number. */
+/* Returns a word in quotes, or a number. */
 static const char *show(const xsm_class_map *map, uint32_t k, char text[XSMI_QUOTE_SIZE])
 {
     char number[NUMBER];
@@ -268,7 +268,7 @@ static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class
     }
 }
 
-/* The map's classes, then those that it has not. */
+/* Lists the map's classes, then those that it has not. */
 static void merge_words(together *t, const xsm_class_map *own, const xsm_class_map *map)
 {
     for (uint32_t j = 0; j < map->classes; j++) {

@@ -248,7 +248,7 @@ uint64_t xsmi_products_most(const xsmi_products *p, size_t count)
     return XSMI_MIN(pairs, p->count);
 }
 
-/* The first pair from `from` on whose key is not below `key`: in steps that double, then by halves. */
+/* Returns the first pair from `from` on whose key is not below `key`: in steps that double, then by halves. */
 static uint64_t seek_pair(const xsmi_products *p, uint64_t from, uint64_t key)
 {
     uint64_t end = from;

@@ -21,12 +21,12 @@ xsm_status xsmi_products_learn(xsm_context *ctx, const xsm_dataset *d, uint32_t 
                                xsmi_products *out, xsm_error *err);
 /* Refuses pairs that do not rise, whose features do not or are not below `features`, or that are too many. */
 xsm_status xsmi_products_check(const xsmi_feature_pair *pairs, uint32_t count, uint32_t features, xsm_error *err);
-/* A copy of checked pairs. */
+/* Makes a copy of checked pairs. */
 xsm_status xsmi_products_copy(xsm_context *ctx, const xsmi_feature_pair *pairs, uint32_t count, uint32_t features,
                               xsmi_products *out, xsm_error *err);
 void xsmi_products_free(xsm_context *ctx, xsmi_products *p);
 
-/* Most products that a row of `count` features can have. */
+/* Returns the most products that a row of `count` features can have. */
 uint64_t xsmi_products_most(const xsmi_products *p, size_t count);
 /* Appends to a row the products that are not zero, for which the arrays have room. False if one is not finite: at[0]
  * and at[1] are then the positions of its features. */

@@ -24,7 +24,7 @@ typedef struct xsmi_schema {
     xsmi_schema_kind kind;
     int32_t index_base;         /* XSM_INDEX_BASE_* of the file */
     uint32_t count;             /* words and buckets, columns, or numbers of a list; 0 of other numbers */
-    uint64_t hash;              /* of all that says what features are */
+    uint64_t hash;              /* hash of the whole description of the features */
     xsm_vocabulary *vocabulary; /* of words: a reference */
     const char **names;         /* [count] of columns; they lie in `text`, one behind another */
     char *text;
@@ -32,7 +32,7 @@ typedef struct xsmi_schema {
     int64_t *numbers; /* [count] of numbers: a list of them in the file; NULL: all from the base on */
 } xsmi_schema;
 
-/* The schema that a class map describes; *out is NULL where it says nothing. */
+/* Makes the schema that a class map describes; *out is NULL if it describes none. */
 xsm_status xsmi_schema_of_map(xsm_context *ctx, const xsm_class_map *map, xsmi_schema **out, xsm_error *err);
 /* Make schemas: of a vocabulary, which is retained; of `count` columns, whose names lie in `text`, each terminated; of
  * numbers from `index_base` on: for XSM_INDEX_BASE_AUTO *out is NULL. */
@@ -150,7 +150,7 @@ xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_err
 /* Reads the schema of a file whose metadata say `index_base`; *out is NULL if they say nothing. */
 xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
                             xsmi_schema **out, xsm_error *err);
-/* The same, by the file's own entry `index_base`, as xsmi_schema_list_base() writes it. */
+/* As xsmi_schema_read(), with the file's own entry `index_base`, which xsmi_schema_list_base() writes. */
 xsm_status xsmi_schema_load(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
                             xsm_error *err);
 

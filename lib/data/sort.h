@@ -15,7 +15,7 @@ void xsmi_sort(const xsm_context *ctx, uint64_t *keys, uint64_t *scratch, size_t
 
 /* Whether item a must come before item b. */
 typedef int (*xsmi_before)(const void *state, uint32_t a, uint32_t b);
-/* The same by before(), equal items kept in order. */
+/* Sorts items by before(); equal items stay in order. */
 void xsmi_sort_by(const xsm_context *ctx, xsmi_before before, const void *state, uint32_t *items, uint32_t *scratch,
                   size_t count);
 

@@ -64,7 +64,7 @@ static size_t skip_spaces(const char *text, size_t length, size_t at)
     return at;
 }
 
-/* The value of a step in [text, text+length), where [text, text+at) is its name. */
+/* Parses the value of a step in [text, text+length), where [text, text+at) is its name. */
 static xsm_status parse_value(const char *text, size_t length, size_t at, step *out, xsm_error *err)
 {
     uint64_t n = 0;
@@ -93,7 +93,7 @@ static xsm_status parse_value(const char *text, size_t length, size_t at, step *
     return XSM_OK;
 }
 
-/* One step from [text, text+length), spaces around it and around its '=' allowed. */
+/* Parses one step from [text, text+length), which may have spaces around it and around its '='. */
 static xsm_status parse_step(const char *text, size_t length, step *out, xsm_error *err)
 {
     const size_t first = skip_spaces(text, length, 0);
@@ -246,7 +246,7 @@ static uint32_t features_at(const xsm_transform *t, uint32_t features, uint32_t 
     return features;
 }
 
-/* The number of the step of a kind, or count if there is none. */
+/* Returns the number of the step of a kind, or count if there is none. */
 static size_t find_step(const xsm_transform *t, enum step_kind kind)
 {
     size_t i = 0;

@@ -25,11 +25,11 @@ static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
     return o->word_ngrams > 1 || o->max_chars > 0 ? o->buckets : 0;
 }
 
-/* A vocabulary without words, for the reader to fill; `options` are complete. */
+/* Makes a vocabulary without words, for the reader to fill; `options` are complete. */
 xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err);
 /* Adds the next word. *known: it was there already, and nothing was added. */
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
-/* A vocabulary with the words of `from`, for the reader to add later words to. */
+/* Makes a vocabulary with the words of `from`, to which the reader adds later words. */
 xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err);
 /* Makes text be read as fastText reads it: with its hash and its buckets, and XSMI_FASTTEXT_END as the last word of a
  * row. */
@@ -54,11 +54,11 @@ const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v);
 const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
 /* Returns the D of rows that are read with it. */
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
-/* The number of words before the buckets, which is also the first bucket's feature. */
+/* Returns the number of words before the buckets, which is also the first bucket's feature. */
 uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v);
 /* Makes the words from number `first` on later ones. */
 void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first);
-/* The feature of a word that the dictionary has. */
+/* Returns the feature of a word that the dictionary has. */
 uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word);
 
 #endif

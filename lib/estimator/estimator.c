@@ -80,7 +80,7 @@ static const kind *kind_of(const xsm_estimator_ops *ops)
     return ops->kind >= 0 && ops->kind < KINDS ? &kinds[ops->kind] : NULL;
 }
 
-/* The options of an estimator: those of all estimators, those of its kind, its own. */
+/* Returns the options of an estimator: those of all estimators, those of its kind, its own. */
 static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, void *state)
 {
     const kind *k = kind_of(ops);

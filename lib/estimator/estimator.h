@@ -219,7 +219,7 @@ xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, 
 /* Binds. labels_alone: each batch brings its features. size: in place of the sizes of `train`; NULL = these. */
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err);
-/* The tensors of a bound estimator's state, by number; *found is false after the last. A host's table is checked. */
+/* Gets the tensors of a bound estimator's state, by number; *found is false after the last. Checks a host's table. */
 xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, xsm_state_tensor *tensor, bool *found,
                                        xsm_error *err);
 
@@ -249,8 +249,7 @@ xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);
 xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
-/* An error that names the class if a sampler has drawn what no estimator can use; coefficients are not computed then.
- */
+/* Fails, and names the class, if a sampler has drawn what no estimator can use; then coefficients are not computed. */
 xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err);
 
 /* -- gradients ----------------------------------------------------------------------------------------------------- */

@@ -80,7 +80,7 @@ xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *aren
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
                              const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err);
 void xsmi_searcher_free(xsmi_searcher *s);
-/* The number of examples that use randomly drawn classes before the search begins. */
+/* Returns the number of examples that use randomly drawn classes before the search begins. */
 uint64_t xsmi_searcher_startup(const xsmi_searcher *s);
 void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples);
 /* Whether a batch that begins at that position of the run is searched. */

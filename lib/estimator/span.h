@@ -23,7 +23,7 @@ void xsmi_spans_free(xsmi_spans *s);
  * are found by all their rows, in order. Others take O(count^2) products of rows, on the context's threads. */
 xsm_status xsmi_spans_get(xsmi_spans *s, const uint64_t *rows, size_t count, const double **coordinates, size_t *rank,
                           xsm_error *err);
-/* The number of cached batches. Only tests call this: the cache changes no result. */
+/* Returns the number of cached batches. Only tests call this: the cache changes no result. */
 size_t xsmi_spans_kept(const xsmi_spans *s);
 
 #endif

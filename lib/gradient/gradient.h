@@ -148,7 +148,7 @@ typedef struct xsmi_entries {
     const double *shrinks;     /* [count]; NULL = all ones */
 } xsmi_entries;
 
-/* The list of an example, of gradients that are not dense. */
+/* Returns the list of an example, of gradients that are not dense. */
 static inline xsmi_entries xsmi_gradient_list(const xsm_gradient *g, uint64_t i)
 {
     const uint64_t first = i * g->width;
@@ -156,13 +156,13 @@ static inline xsmi_entries xsmi_gradient_list(const xsm_gradient *g, uint64_t i)
                           g->proximal ? g->shrinks + first : NULL};
 }
 
-/* The coefficients of every class, of dense gradients; those of example i + 1 are `width` later. */
+/* Returns the coefficients of every class, of dense gradients; those of example i + 1 are `width` later. */
 static inline const float *xsmi_gradient_row(const xsm_gradient *g, uint64_t i)
 {
     return g->coefficients + i * g->width;
 }
 
-/* The entries of an example, of any gradient. */
+/* Returns the entries of an example, of any gradient. */
 static inline xsmi_entries xsmi_gradient_example_entries(const xsm_gradient *g, uint64_t i)
 {
     return xsmi_gradient_is_dense(g) ? (xsmi_entries){g->width, NULL, xsmi_gradient_row(g, i), NULL}
@@ -179,7 +179,7 @@ XSMI_PREFETCHER void xsmi_gradient_fetch(const xsm_gradient *g, uint64_t i)
 
 /* -- entries by number --------------------------------------------------------------------------------------------- */
 
-/* The class of an entry, and its example. */
+/* Return the class of an entry, and its example. */
 static inline uint32_t xsmi_gradient_class(const xsm_gradient *g, uint64_t entry)
 {
     return xsmi_gradient_is_dense(g) ? (uint32_t)(entry % g->width) : g->classes[entry];
@@ -190,7 +190,7 @@ static inline uint64_t xsmi_gradient_example(const xsm_gradient *g, uint64_t ent
     return entry / g->width;
 }
 
-/* The coefficient of an entry; and the factor by which the step multiplies the class's weights, NULL = 1. */
+/* Return the coefficient of an entry; and the factor by which the step multiplies the class's weights, NULL = 1. */
 static inline const float *xsmi_gradient_coefficient(const xsm_gradient *g, uint64_t entry)
 {
     return g->coefficients + entry;
@@ -201,20 +201,21 @@ static inline const double *xsmi_gradient_shrink(const xsm_gradient *g, uint64_t
     return g->proximal ? g->shrinks + entry : NULL;
 }
 
-/* The entry of a class, of dense gradients. */
+/* Returns the entry of a class, of dense gradients. */
 static inline uint64_t xsmi_gradient_entry(const xsm_gradient *g, uint64_t example, uint32_t class)
 {
     return example * g->width + class;
 }
 
-/* An upper limit of the number of entries that xsmi_gradient_entries() writes; for dense gradients their number. */
+/* Returns an upper limit of the number of entries that xsmi_gradient_entries() writes; for dense gradients their
+ * number. */
 size_t xsmi_gradient_count(const xsm_gradient *g, bool shared);
-/* The number of a dense gradient's entries, or some number above `most`. */
+/* Returns the number of a dense gradient's entries, or some number above `most`. */
 size_t xsmi_gradient_count_to(const xsm_gradient *g, size_t most);
 /* Writes the numbers of the entries that a step must apply, in rising order, and returns how many. Without `shared`,
  * entries that the matrix of the shared classes has are left out. */
 size_t xsmi_gradient_entries(const xsm_gradient *g, bool shared, uint64_t *entries);
-/* The mean number of examples that change a class. */
+/* Returns the mean number of examples that change a class. */
 double xsmi_gradient_density(const xsm_gradient *g);
 
 /* -- classes with a matrix of coefficients ------------------------------------------------------------------------- */
@@ -232,7 +233,7 @@ static inline xsmi_class_matrix xsmi_gradient_all(const xsm_gradient *g)
     return (xsmi_class_matrix){NULL, (size_t)g->width, g->coefficients, (size_t)g->width};
 }
 
-/* The classes that all examples share, of shared gradients. */
+/* Returns the classes that all examples share, of shared gradients. */
 static inline xsmi_class_matrix xsmi_gradient_shared(const xsm_gradient *g)
 {
     return (xsmi_class_matrix){g->shared.classes, g->shared.count, g->shared.matrix, g->shared.stride};

@@ -40,7 +40,7 @@ size_t xsmi_shard_scratch(uint32_t classes);
  */
 bool xsmi_shard_node(const xsmi_shard_sums *s, uint32_t shard, uint32_t count, float *out, size_t stride,
                      float *scratch);
-/* The sum over all shards; zeros if no class contributes. */
+/* Computes the sum over all shards; zeros if no class contributes. */
 void xsmi_shard_all(const xsmi_shard_sums *s, float *out, size_t stride, float *scratch);
 
 #endif

@@ -49,7 +49,7 @@ void xsmi_index_aim(xsm_index *index, const xsm_model *model);
 void xsmi_index_clear(xsm_index *index);
 /* Returns the index's options with their values, which may be set while it is not built. */
 xsmi_option_group xsmi_index_options(const xsm_index *index);
-/* A new index with the table and options of an index that is not built. */
+/* Makes an index with the table and options of an index that is not built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
 /* The features first..first+width of a class-major model. A search is for `wanted` rows. */
 typedef struct xsmi_index_slice {
@@ -80,22 +80,22 @@ xsm_status xsmi_index_restore(xsm_index *index, const uint32_t *numbers, xsm_err
 xsm_status xsmi_index_fingerprint(const xsm_index *index, uint64_t *out, xsm_error *err);
 xsm_status xsmi_index_check_model(const xsm_index *index, xsm_error *err);
 
-/* Floats from query to query in the library's memory. */
+/* Returns the floats from query to query in the library's memory. */
 static inline size_t xsmi_index_query_stride(const xsm_index *index)
 {
     return ((size_t)index->own_width + 15) / 16 * 16;
 }
-/* Bytes of scratch for a block of queries, SIZE_MAX if they cannot be addressed. */
+/* Returns the bytes of scratch for a block of queries, SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
 /* Reads a block for the built-in tables. A host may have made it with another release's header: missing members become
  * 0. */
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err);
-/* The same for next(), whose cursors have so many bytes. */
+/* Reads a block for next(), whose cursors have `cursor` bytes. */
 xsm_status xsmi_index_read_next(const xsm_index_block *given, size_t cursor, xsm_index_block *block, xsm_error *err);
 /* Searches a block whose queries are aligned, xsmi_index_query_stride() floats from each other, and followed by a 1 if
  * there is a bias. Checks that lists and lengths are valid. */
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
-/* Bytes from cursor to cursor of an index that has next(), SIZE_MAX if they cannot be addressed. */
+/* Returns the bytes from cursor to cursor of an index that has next(), SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_cursor(const xsm_index *index);
 /* As xsmi_index_block(), for the rows that follow; entries that a list lacks have no class. */
 xsm_status xsmi_index_next(const xsm_index *index, const xsm_index_block *block, xsm_error *err);

@@ -99,7 +99,7 @@ typedef struct row_place {
     const xsm_index_rows *rows;
 } row_place;
 
-/* What a file says of its rows. */
+/* The file's numbers of its rows. */
 typedef struct file_facts {
     const char *index;
     uint32_t rows, width, bias;

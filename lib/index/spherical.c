@@ -92,7 +92,7 @@ static size_t scratch(const void *state, uint32_t top)
     return xsmi_sphere_scratch(&((const spherical_state *)state)->sphere);
 }
 
-/* The rows that a query scores, at least. */
+/* Returns the least number of rows that a query scores. */
 static uint64_t probe_of(const spherical_state *s)
 {
     return s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)s->sphere.count));

@@ -61,31 +61,31 @@ static inline uint32_t xsmi_whole_blocks(uint32_t count)
     return (count + XSMI_LANES - 1) / XSMI_LANES * XSMI_LANES;
 }
 
-/* The same for a cluster's rows. */
+/* Returns a number of rows of a cluster, rounded up to whole blocks. */
 static inline uint32_t xsmi_whole_quads(uint32_t count)
 {
     return (count + XSMI_QUAD_ROWS - 1) / XSMI_QUAD_ROWS * XSMI_QUAD_ROWS;
 }
 
-/* Floats of a block of a cluster's rows with their classes. */
+/* Returns the floats of a block of a cluster's rows with their classes. */
 static inline size_t xsmi_block_size(const xsmi_sphere *s)
 {
     return (4 * (size_t)s->quads + 1) * XSMI_QUAD_ROWS;
 }
 
-/* The block of a cluster with that slot. */
+/* Returns the block of a cluster with that slot. */
 static inline float *xsmi_cluster_block(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
 {
     return c->rows + position / XSMI_QUAD_ROWS * xsmi_block_size(s);
 }
 
-/* The first four numbers of a cluster's row; each next four follow XSMI_LINE floats later. */
+/* Returns the first four numbers of a cluster's row; each next four follow XSMI_LINE floats later. */
 static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
 {
     return xsmi_cluster_block(s, c, position) + xsmi_quad_offset(position % XSMI_QUAD_ROWS, s->quads);
 }
 
-/* The class of a cluster's row; the other classes of its block are beside it. */
+/* Returns the class of a cluster's row; the other classes of its block are beside it. */
 static inline uint32_t *xsmi_cluster_class(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
 {
     float *classes = xsmi_cluster_block(s, c, position) + (size_t)s->quads * 4 * XSMI_QUAD_ROWS;
@@ -125,8 +125,8 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
 void xsmi_sphere_clear(xsmi_sphere *s);
 /* Reserves one more row; false without memory. */
 bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
-/* The cluster of each of `count` rows; rows [count][stride] were prepared by xsmi_sphere_prepare(). `gap` [count] or
- * NULL. */
+/* Finds the cluster of each of `count` rows; rows [count][stride] were prepared by xsmi_sphere_prepare(). `gap` [count]
+ * or NULL. */
 xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster, float *gap,
                               xsm_error *err);
 /* The result of an update. */
@@ -139,17 +139,17 @@ typedef struct xsmi_sphere_change {
  * (spherical_update.c) */
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                               xsmi_sphere_change *change, xsm_error *err);
-/* Bytes of scratch of a search. */
+/* Returns the bytes of scratch of a search. */
 size_t xsmi_sphere_scratch(const xsmi_sphere *s);
 /* Searches for a block of queries (spherical_query.c). The clusters of a query hold at least `rows` rows, if there are
  * so many. With `all`, lists take the rows of these clusters unsorted; only if there are too many, the best ones.
  */
 void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all);
-/* The bytes of a cursor; and a search for the next rows of each query, in clusters that hold at least `rows` rows and
- * several times as many as are listed. */
+/* Return the bytes of a cursor, and search for the next rows of each query, in clusters that have at least `rows` rows
+ * and several times as many as are listed. */
 size_t xsmi_sphere_cursor(const xsmi_sphere *s);
 void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows);
-/* The mean, M^2 and the centres, each computed from the ones before it. */
+/* Compute the mean, M^2 and the centres, each from those before it. */
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *settings,

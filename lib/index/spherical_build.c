@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Floats of a cluster of that capacity. */
+/* Returns the floats of a cluster of that capacity. */
 static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 {
     return capacity / XSMI_QUAD_ROWS * xsmi_block_size(s);
@@ -22,7 +22,7 @@ static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 #define ASSIGN_ROWS 65536
 #define READ_ROWS 512
 
-/* The cluster of each row, its gap and its extra coordinate, [count] each. */
+/* Finds the cluster of each row, its gap and its extra coordinate, [count] each. */
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
                              float *rest, xsm_error *err)
 {
@@ -302,7 +302,7 @@ static xsm_status read_order(const xsmi_sphere *s, const uint32_t *counts, const
                         : xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "clusters have %u rows; there are %u", done, rows);
 }
 
-/* The mean, M^2 and the centres. */
+/* Checks the mean, M^2 and the centres. */
 static xsm_status check_measures(const xsmi_sphere *s, xsm_error *err)
 {
     if (!(s->longest >= 0 && s->longest < INFINITY)) {

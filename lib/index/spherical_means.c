@@ -68,7 +68,8 @@ static assign_scratch divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
     return p;
 }
 
-/* The first index of the largest of n scores, and its gap to all others; 0 and -1 if one is NaN. */
+/* Returns the first index of the largest of n scores, and sets *gap to its gap to all others; 0 and -1 if one is
+ * NaN. */
 static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n, float *gap)
 {
     enum { RUN = 64 };
@@ -283,7 +284,7 @@ static void run_distances(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* The point that a uniform number selects with probabilities in proportion to distance. */
+/* Returns the point that a uniform number selects with probabilities in proportion to distance. */
 static uint32_t draw(const start_job *job, xsmi_stream *stream)
 {
     double total = 0;
@@ -364,7 +365,7 @@ typedef struct mean_job {
     double *sums; /* [threads][width + 1] */
 } mean_job;
 
-/* The direction of a cluster's mean; a cluster without members keeps its centre. */
+/* Computes the direction of a cluster's mean; a cluster without members keeps its centre. */
 static void run_means(void *state, size_t index, uint32_t thread)
 {
     const mean_job *job = state;

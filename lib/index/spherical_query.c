@@ -73,7 +73,7 @@ size_t xsmi_sphere_scratch(const xsmi_sphere *s)
     return arena.used;
 }
 
-/* The products of all queries with the centres. */
+/* Computes the products of all queries with the centres, by which these are ranked. */
 static void rank_centres(const search *q)
 {
     const xsmi_sphere *s = q->sphere;

@@ -208,16 +208,16 @@ typedef struct xsmi_kernels {
      * second-level cache beside the packed batch; at d = 512 eight blocks fit 1 MiB. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
-    /* The same scores, to the bit, of the first n lanes, n >= 1; the other lanes of `out` then have no meaning. Half a
-     * block of examples takes half the time if a vector has that many lanes. */
+    /* Computes the same scores, with the same bits, of the first n lanes, n >= 1; the other lanes of `out` then have no
+     * meaning. Half a block of examples takes half the time if a vector has that many lanes. */
     void (*score_lanes)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out);
     /* As score_lanes(). Meanwhile does widen() for *next, in time that the arithmetic leaves free. */
     void (*score_widening)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                            float scale, const float *row_scale, const float *bias, float *out,
                            const xsmi_widening *next);
-    /* The same scores, to the bit, of examples x[0..n), 1 <= n <= XSMI_FEW, which need not be packed: only the first n
-     * lanes of `out` are written. Runs about as fast as the weights can be read from memory. */
+    /* Computes the same scores, with the same bits, of examples x[0..n), 1 <= n <= XSMI_FEW, which need not be packed:
+     * only the first n lanes of `out` are written. Runs about as fast as the weights can be read from memory. */
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out);
     /* Products of a query with rows stored in blocks of XSMI_QUAD_ROWS; consecutive blocks start `block_stride` floats
@@ -359,9 +359,9 @@ enum {
     XSMI_CPU_NEON = 1u << 2
 };
 
-/* The best table for this machine without the sets in `disabled`. Reads CPUID and XCR0, keeps no state. */
+/* Returns the best table for this machine without the sets in `disabled`. Reads CPUID and XCR0, keeps no state. */
 const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
-/* The instruction sets that this machine and its system support (a mask of the bits above). */
+/* Returns the instruction sets that this machine and its system support (a mask of the bits above). */
 uint32_t xsmi_cpu_features(void);
 
 /* The sparse_gather_narrow() of every table (scalar.c): it waits for memory, so that vectors would not help. */
@@ -382,13 +382,13 @@ void xsmi_reduction_start(xsmi_reduction *r);
 /* Floats in a cache line. */
 #define XSMI_LINE 16
 
-/* Bytes of a number of an XSM_DTYPE_* value. */
+/* Returns the bytes of a number of an XSM_DTYPE_* value. */
 static inline size_t xsmi_number_bytes(int32_t dtype)
 {
     return dtype == XSM_DTYPE_INT8 ? sizeof(int8_t) : dtype == XSM_DTYPE_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* The float with these upper 16 bits: a bfloat16, widened. */
+/* Returns the float with these upper 16 bits: a bfloat16, widened. */
 static inline float xsmi_of_bfloat16(uint16_t upper)
 {
     const uint32_t bits = (uint32_t)upper << 16;
@@ -406,7 +406,7 @@ static inline float xsmi_narrow_number(const xsmi_narrow *w, size_t at)
     return xsmi_of_bfloat16(((const uint16_t *)w->data)[at]);
 }
 
-/* The position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */
+/* Returns the position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */
 static inline size_t xsmi_quad_offset(size_t i, size_t quads)
 {
     return i % 4 * quads * XSMI_LINE + i / 4 * 4;

@@ -465,7 +465,7 @@ static void philox(const uint32_t key[2], uint32_t block, uint32_t purpose, cons
     }
 }
 
-/* The products of a row with the weights of each lane. */
+/* Computes the products of a row with the weights of each lane. */
 static void dual_products(const float *weights, const uint32_t *index, const float *value, size_t count,
                           float z[XSMI_DUAL_LANES])
 {
@@ -481,7 +481,7 @@ static void dual_products(const float *weights, const uint32_t *index, const flo
     }
 }
 
-/* The step of one lane in which the row is active or not; returns the change of the bias. */
+/* Takes the step of one lane, in which the row is active or not; returns the change of the bias. */
 static float dual_step(const xsmi_dual_pass *p, uint32_t i, size_t l, bool active, float z)
 {
     float *alpha = p->alpha + (size_t)i * XSMI_DUAL_LANES + l;
@@ -505,7 +505,7 @@ static float dual_step(const xsmi_dual_pass *p, uint32_t i, size_t l, bool activ
     return d;
 }
 
-/* The logistic function of -u. */
+/* Returns the logistic function of -u. */
 static float minus_sigma(float u)
 {
     const float e = xsmi_expf0(u < -u ? u : -u), q = 1.0f / (1.0f + e);
@@ -519,7 +519,7 @@ static float magnitude(float a)
     return minus < a ? a : minus;
 }
 
-/* The root of u - from - k sigma(-u). */
+/* Returns the root of u - from - k sigma(-u). */
 static float logistic_root(float u, float from, float k)
 {
     float low = from, high = from + k;
@@ -555,7 +555,7 @@ static float dual_logistic_step(const xsmi_dual_pass *p, uint32_t i, size_t l, b
     return (y * cost) * (minus_sigma(*u) - before);
 }
 
-/* A pass with the steps of a loss. */
+/* Makes a pass with the steps of a loss. */
 static inline void run_dual_pass(const xsmi_dual_pass *p,
                                  float (*step)(const xsmi_dual_pass *p, uint32_t i, size_t l, bool active, float z))
 {

@@ -23,7 +23,7 @@ void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c)
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
-/* A level's part of a tensor. */
+/* Writes a level's part of a tensor. */
 static xsm_status write_level(const xsmi_kept_scores *kept, int which, xsmi_container_writer *w, xsm_error *err)
 {
     if (which == KEPT_ROWS) {

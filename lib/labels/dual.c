@@ -7,8 +7,8 @@
 
 #define LANES XSMI_DUAL_LANES
 
-/* The order of a pass: Fisher and Yates's shuffle by the multiplicative generator of Steele and Vigna (2021), which
- * starts from the stream. */
+/* Makes the order of a pass: Fisher and Yates's shuffle by the multiplicative generator of Steele and Vigna (2021),
+ * which starts from the stream. */
 static void shuffle(uint32_t *order, size_t n, uint64_t state)
 {
     state |= 1;

@@ -234,7 +234,7 @@ static inline bool is_sample(const xsmi_node_work *w, const xsmi_node_rows *r, u
     return h >> 32 < r->sampled;
 }
 
-/* The entries of a row. */
+/* Returns the entries of a row. */
 static xsmi_features row_features(const xsmi_dual_rows *rows, uint32_t i)
 {
     const size_t row = rows->source ? rows->source[i] : i;

@@ -4,7 +4,7 @@
 #ifndef XSMI_LOGARITHM_H
 #define XSMI_LOGARITHM_H
 
-/* The natural logarithm of a finite x of at least DBL_MIN; error below 3 ulp. */
+/* Returns the natural logarithm of a finite x of at least DBL_MIN; error below 3 ulp. */
 double xsmi_logarithm(double x);
 
 #endif

@@ -49,7 +49,7 @@ static double middle_of(double a, double b, double c)
     return XSMI_CLAMP(c, low, high);
 }
 
-/* A corner in the bracket near the median. */
+/* Returns a corner in the bracket near the median. */
 static double pivot_of(const falling *f)
 {
     const corners *of = f->b.count >= f->c.count ? &f->b : &f->c;
@@ -85,7 +85,7 @@ static void narrow(falling *f, double low, double high)
     f->c.count = kept;
 }
 
-/* The root of F in [low, high], where F(low) >= 0 >= F(high). */
+/* Returns the root of F in [low, high], where F(low) >= 0 >= F(high). */
 static double root_of(falling *f, double low, double high)
 {
     narrow(f, low, high);
@@ -130,9 +130,9 @@ static double largest(const xsmi_points *p)
 /* Passes before a list counts as a slow one. */
 #define PASSES 40
 
-/* The threshold above which the weighted sum of a list is 1. The threshold of any subset of the points is never above
- * it, so that points below that are dropped, repeatedly, until none is (Michelot 1986). A list that keeps losing few
- * points is left to root_of(). */
+/* Returns the threshold above which the weighted sum of a list is 1. The threshold of any subset of the points is never
+ * above it, so that points below that are dropped, repeatedly, until none is (Michelot 1986). A list that keeps losing
+ * few points is left to root_of(). */
 static double simplex_threshold(const xsmi_points *p, double most, double *scratch)
 {
     falling f = {.b = {scratch, scratch + p->count, 0}, .target = 1};

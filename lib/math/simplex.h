@@ -20,8 +20,8 @@ typedef struct xsmi_bisimplex {
     double sum;      /* of either side, 0 to 1 */
 } xsmi_bisimplex;
 
-/* The threshold above which the weighted sum of a list of at least one point is 1; the threshold of a subset is never
- * larger. 2 doubles of scratch a point. */
+/* Returns the threshold above which the weighted sum of a list of at least one point is 1; the threshold of a subset is
+ * never larger. 2 doubles of scratch a point. */
 double xsmi_simplex_threshold(const xsmi_points *p, double *scratch);
 
 /* Doubles of scratch for a projection of that many points. */

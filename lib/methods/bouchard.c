@@ -82,7 +82,7 @@ static void add_run(const scores *s, uint64_t run, double shift, double *rest, d
     *slope += ((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7]));
 }
 
-/* The same, each term rounded as a double. */
+/* Adds the same run with each term rounded as a double. */
 static void add_run_precisely(const scores *s, uint64_t run, double shift, double *rest, double *slope)
 {
     double r = 0, d = 0;
@@ -97,7 +97,7 @@ static void add_run_precisely(const scores *s, uint64_t run, double shift, doubl
     *slope += d;
 }
 
-/* The sum of e^(z_k - shift) over all classes but the top one, for a shift that no other score exceeds. */
+/* Returns the sum of e^(z_k - shift) over all classes but the top one, for a shift that no other score exceeds. */
 static double sum_others(const scores *s, float shift)
 {
     double sum = 0;

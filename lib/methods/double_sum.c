@@ -73,7 +73,8 @@ static terms sum_terms(const float *z, uint32_t length, float *g, bool whole)
     return t;
 }
 
-/* The same for one other class. Either its term or e^-most is 1, so that one exponential and no branch are needed. */
+/* Computes the terms for one other class. Either its term or e^-most is 1, so that one exponential and no branch are
+ * needed. */
 static terms sum_one(const float *z, float *g)
 {
     const double difference = (double)z[1] - (double)z[0], e = exp(-fabs(difference));

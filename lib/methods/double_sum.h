@@ -49,7 +49,7 @@ uint64_t xsmi_double_sum_width(const void *state);
 void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                             uint32_t *lengths);
 
-/* The one tensor of the state: u. */
+/* Describes the single tensor of the state, u, as xsm_estimator_ops::state_tensor(). */
 int32_t xsmi_double_sum_tensor(void *state, uint32_t index, xsm_state_tensor *tensor);
 
 /* Computes gradients of sampled terms for a block, and the step of each row's u: c_k = (K-1)/m e^(z_k - z_y - u), g_y =

@@ -69,8 +69,8 @@ typedef struct lanes {
     double *u_old, *q_y, *u, *margin, *q, *c;
 } lanes;
 
-/* The shrinkage of class j's row of weights: beta_j/N = 1/(n_j + (N - n_j) m/(K-1)), the inverse of the number of
- * examples that change it. */
+/* Returns the shrinkage of class j's row of weights: beta_j/N = 1/(n_j + (N - n_j) m/(K-1)), the inverse of the number
+ * of examples that change it. */
 static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
 {
     if (!s->class_counts) {
@@ -82,7 +82,7 @@ static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
     return touched > 0 ? 1 / (1 + eta * s->ridge / touched) : 1;
 }
 
-/* The same without an L2 penalty (ridge), where every shrinkage is 1. */
+/* Poses the equation without an L2 penalty (ridge), where every shrinkage is 1. */
 static void pose_plain(const xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
     const xsm_example *example = &block->examples[i];

@@ -110,7 +110,7 @@ static xsm_status reserve(xsmi_implicit *s, size_t count, xsm_error *err)
     return XSM_OK;
 }
 
-/* The label's position in the list, which begins with the labels in rising order. */
+/* Returns the label's position in the list, which begins with the labels in rising order. */
 static uint32_t position_of(const uint32_t *classes, uint32_t length, uint32_t label)
 {
     uint32_t j = 0;

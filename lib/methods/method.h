@@ -32,7 +32,7 @@ void xsmi_select_negatives(const xsmi_kernels *kernels, const xsmi_negative_list
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
-/* The weights of an example's labels, or NULL if each is 1; that of label j; and their sum. */
+/* Return the weights of an example's labels, or NULL if each is 1; that of label j; and their sum. */
 static inline const float *xsmi_label_weights(const float *const *label_weights, uint64_t i)
 {
     return label_weights ? label_weights[i] : NULL;

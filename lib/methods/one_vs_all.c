@@ -48,7 +48,7 @@ static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, fl
     return sum + log(factor);
 }
 
-/* The same for any number of classes. */
+/* Adds the losses of any number of classes. */
 static double all_logistic(const xsmi_kernels *kernels, const float *z, size_t count, float *g)
 {
     double loss = 0;

@@ -184,7 +184,7 @@ static uint64_t width(const void *state)
     return XSMI_MIN(most, s->classes);
 }
 
-/* The label, the others of C, the drawn classes. */
+/* Lists the label, the others of C, and the drawn classes. */
 static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
 {
     const ove_state *s = state;
@@ -240,7 +240,7 @@ double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_
 
 /* -- all classes --------------------------------------------------------------------------------------------------- */
 
-/* The sum of e^(z_k - most) over C, by class runs (XSMI_RUN_CLASSES). */
+/* Returns the sum of e^(z_k - most) over C, by class runs (XSMI_RUN_CLASSES). */
 static double sum_inside(const ove_state *s, const float *z, double most)
 {
     double sum = 0, part = 0;
@@ -261,7 +261,7 @@ typedef struct full_sums {
     double loss, out; /* over the classes outside of C: the sums of terms, and of coefficients */
 } full_sums;
 
-/* The classes first..end, whose scores and coefficients are z and g. Classes of C keep their scores in g. */
+/* Adds the classes first..end, whose scores and coefficients are z and g. Classes of C keep their scores in g. */
 static void add_run(const ove_state *s, full_sums *o, uint32_t first, uint32_t end, const float *z, float *g)
 {
     xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;

@@ -40,7 +40,7 @@ typedef struct scratch_arrays {
     uint32_t slot_count, table_size;
 } scratch_arrays;
 
-/* The largest number of classes that can occur for an example. */
+/* Returns the largest number of classes that can occur for an example. */
 static size_t slot_most(const xsmi_search *s)
 {
     return (size_t)s->most_labels + (size_t)s->blocks * XSMI_MAX(s->candidates, s->longest);
@@ -188,8 +188,8 @@ static size_t pass_over(const xsmi_search *s, const scratch_arrays *p, const lis
     return again ? 0 : count;
 }
 
-/* The number of absent classes, if they count: all classes except the listed and the known ones. Removes known ones
- * from the list. */
+/* Returns the number of absent classes, if they count: all classes except the listed and the known ones. Removes known
+ * ones from the list. */
 static double count_missing(const xsmi_search *s, const scratch_arrays *p, const list *found, uint32_t known)
 {
     uint32_t listed = 0;
@@ -222,7 +222,7 @@ static void find_all_best(const xsmi_search *s, const scratch_arrays *p, const x
     }
 }
 
-/* The loss of block j and its gradient, the labels' first: entries [0, *count) of p->of, z and g. */
+/* Returns the loss of block j, and computes its gradient, the labels' first: entries [0, *count) of p->of, z and g. */
 static double compute_block(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block,
                             uint64_t example, uint32_t j, size_t *count)
 {
@@ -310,7 +310,7 @@ static void complete(const xsmi_search *s, const scratch_arrays *p, const xsm_se
     }
 }
 
-/* A round of Algorithm 2: steps 4 to 7. */
+/* Makes a round of Algorithm 2: steps 4 to 7. */
 static void pass_messages(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example,
                           uint32_t round)
 {
@@ -406,7 +406,7 @@ static double known_log_sum(const xsmi_search *s, const scratch_arrays *p, uint3
     return most + log(sum);
 }
 
-/* Classes that are neither known nor among those of block j's list that count. */
+/* Returns the number of classes that are neither known nor among those of block j's list that count. */
 static uint32_t count_others(const xsmi_search *s, const scratch_arrays *p, const uint32_t *classes, uint32_t length)
 {
     uint32_t others = s->classes - length;

@@ -19,7 +19,7 @@ static inline size_t xsmi_beam_nodes(uint32_t width)
     return 3 * (size_t)width;
 }
 
-/* Finds up to `width` classes, in no order, with log-probabilities equal to the bit to those of
+/* Finds up to `width` classes, in no order, with log-probabilities that have the same bits as those of
  * xsmi_tree_log_probability(). A beam of K or more finds every class. Returns their number: the smaller of `width` and
  * K. O(width c log K) for codes of c floats. */
 uint32_t xsmi_tree_beam(const xsmi_tree *t, const float *code, uint32_t width, xsmi_beam_node *scratch,

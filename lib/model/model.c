@@ -149,7 +149,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
-    xsmi_model_set_head(m, NULL); /* of a part as well */
+    xsmi_model_set_head(m, NULL); /* which also releases that of a part */
     xsm_model_free(m->part.own);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsmi_lender_tell(&lender);

@@ -33,7 +33,7 @@ xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, 
     return XSM_OK;
 }
 
-/* The scales and lengths of the rows of weights, as the steps need them. */
+/* Makes the scales and lengths of the rows of weights that the steps need. */
 static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_error *err)
 {
     if (!(bound > 0)) {
@@ -168,7 +168,7 @@ static xsm_status reserve_entries(xsm_optimizer *o, size_t bound, xsm_error *err
                : xsmi_fail_memory(err, 2 * bound * sizeof *o->sorted, "a batch's classes");
 }
 
-/* A step on the classes that the gradient lists or, if dense, has a coefficient for; without those of the shared
+/* Takes a step on the classes that the gradient lists or, if dense, has a coefficient for; without those of the shared
  * matrix, if `product`. */
 static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
 {

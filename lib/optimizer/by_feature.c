@@ -55,7 +55,7 @@ static void run_tile(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Classes of a tile, in whole cache lines. */
+/* Returns the number of classes of a tile, in whole cache lines. */
 static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
 {
     size_t width = (size_t)(TILE_FLOATS / examples), share = classes / (TILES_A_THREAD * threads);

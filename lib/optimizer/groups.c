@@ -46,8 +46,8 @@ static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t cl
     return (xsmi_prefetch_queue){rows, n, (o->model->features + (size_t)XSMI_LINE - 1) / XSMI_LINE, 0, 0};
 }
 
-/* The gradients of a group's classes, and of their biases if there are any. Meanwhile it prefetches the rows that they
- * will change. */
+/* Sums the gradients of a group's classes, and of their biases if there are any. Meanwhile it prefetches the rows that
+ * they will change. */
 static void sum_group(const group_job *job, size_t first, size_t classes, float *sums, float *bias)
 {
     const xsm_model *m = job->step->optimizer->model;

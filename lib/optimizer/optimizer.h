@@ -66,7 +66,7 @@ xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm
 /* xsm_optimizer_get() as an xsmi_option_getter. */
 size_t xsmi_optimizer_get(const void *of, const char *name, char *buffer, size_t size);
 
-/* The model that the optimizer was bound to. */
+/* Returns the model that the optimizer was bound to. */
 static inline const xsm_model *xsmi_optimizer_model(const xsm_optimizer *o)
 {
     return o->whole ? o->whole : o->model;

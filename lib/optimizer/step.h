@@ -62,17 +62,17 @@ typedef struct xsmi_class_tile {
 } xsmi_class_tile;
 #define XSMI_TILE_MOST 512 /* classes */
 
-/* A step on every class by feature (by_feature.c), if the model is feature-major and the step is faster for this batch;
- * of rules always. Otherwise *done is false, and nothing has been changed. */
+/* Takes a step on every class by feature (by_feature.c), if the model is feature-major and the step is faster for this
+ * batch; of rules always. Otherwise *done is false, and nothing has been changed. */
 xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err);
 void xsmi_release_tiles(xsm_optimizer *o);
 
 /* The step by groups (groups.c), on classes with a matrix of coefficients: class-major models, dense rows. */
-/* The floats of scratch that each thread needs; SIZE_MAX if they cannot be addressed. */
+/* Returns the floats of scratch that each thread needs; SIZE_MAX if they cannot be addressed. */
 size_t xsmi_group_sums(const xsm_model *m);
 xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err);
 
-/* The step of the first layer on the rows, after that of the output layer (first_layer.c). Call prepare before the
+/* Take the step of the first layer on the rows, after that of the output layer (first_layer.c). Call prepare before the
  * output layer's step. */
 xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
 xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
@@ -115,7 +115,7 @@ typedef struct xsmi_row {
     size_t stride;
 } xsmi_row;
 
-/* The weights of a line of the matrix (a class or a feature, by layout) from a column on. */
+/* Sets `row` to the weights of a line of the matrix (a class or a feature, by layout) from a column on. */
 static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column, xsmi_row *row)
 {
     const xsm_model *m = o->model;
@@ -127,7 +127,7 @@ static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t colum
     }
 }
 
-/* A class's weights. */
+/* Sets `row` to a class's weights. */
 static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsmi_row *row)
 {
     const bool class_major = o->model->w.layout == XSM_LAYOUT_CLASS_MAJOR;
@@ -158,7 +158,7 @@ void xsmi_row_rate_step(const xsm_optimizer *o, const xsmi_row *row, const xsmi_
 /* The rule for weights whose gradient is factor*x; of a row_rate(), the row's whole gradient. */
 void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                    const xsm_step *step);
-/* The rule for the biases first + index[i], or first + i, with the gradients of x. */
+/* Applies the rule to the biases first + index[i], or first + i, with the gradients of x. */
 void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step);
 void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s);
 /* As xsmi_linear_class(), by the table's rule; entries NULL: the class's entry in each of `count` examples. */

@@ -26,13 +26,13 @@ static const xsmi_weights *array_at(const xsm_optimizer *o, size_t i)
     return i == 0 ? &o->model->w : &o->accumulators[i - 1].w;
 }
 
-/* Floats of the copy of an array, with its biases. */
+/* Returns the floats of the copy of an array, with its biases. */
 static size_t floats_each(const xsm_model *m)
 {
     return (size_t)m->classes * (m->w.stride + 1);
 }
 
-/* The copies of the rows, then of the biases. */
+/* Return the copies of the rows and of the biases. */
 static float *rows_of(const xsm_optimizer *o, size_t i)
 {
     return o->undo.floats + i * floats_each(o->model);

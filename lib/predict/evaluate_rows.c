@@ -62,7 +62,7 @@ static uint64_t row_of(const xsmi_evaluate_job *job, uint64_t i)
     return xsmi_sample_row(job->dataset->rows, job->rows, i);
 }
 
-/* The weight of a label, which may be unseen. */
+/* Returns the weight of a label, which may be unseen. */
 static double weight_of(const xsmi_evaluate_job *job, uint32_t label)
 {
     uint32_t classes = job->model->classes;
@@ -136,7 +136,7 @@ static double loss_of(const xsmi_calibration *c, double log_sum_exp, double targ
     return loss < 0 && isfinite(loss) ? 0 : loss;
 }
 
-/* The log-loss of row i of those that were scored against all classes, and how many of its labels are known. */
+/* Adds the log-loss of row i of those that were scored against all classes, and the number of its known labels. */
 static void add_labels(const xsmi_evaluate_job *job, size_t i, const uint32_t *labels, size_t count, scratch *here)
 {
     const xsm_model *m = job->model;
@@ -218,7 +218,7 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     }
 }
 
-/* Says what is to be computed over all classes for a job's rows. */
+/* Sets what to compute over all classes for a job's rows. */
 static xsmi_score_all all_scores(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
 {
     const job_rows *r = here->rows;

@@ -57,7 +57,7 @@ typedef struct xsmi_evaluate_job {
     size_t scratch_each;
 } xsmi_evaluate_job;
 
-/* Bytes of a thread's scratch. */
+/* Returns the bytes of a thread's scratch. */
 size_t xsmi_evaluate_scratch_bytes(const xsmi_evaluate_job *job);
 /* Evaluates the rows of a job of the round, for xsmi_run() with an xsmi_evaluate_job. */
 void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread);

@@ -79,7 +79,7 @@ struct xsm_predictor {
     uint32_t worker_count;
 };
 
-/* The list of a row of the piece. */
+/* Returns the list of a row of the piece. */
 static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
 {
     return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
@@ -99,7 +99,7 @@ xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_err
 
 /* Makes so many workers, one a thread; options as above. */
 xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err);
-/* The prediction by the workers. */
+/* Predicts with the workers. */
 xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
 /* Searches the best classes of a row among those that the filter leaves (NULL = all). Fills the list, best first, and
@@ -109,7 +109,7 @@ typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const 
 /* Searches for each row of the batch `to` (predict_rows.c). */
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
                              xsm_error *err);
-/* The error of a row of the batch whose scores are not finite. */
+/* Fails with the error of a row of the batch whose scores are not finite. */
 xsm_status xsmi_predict_fail(const xsm_predictor *p, const xsm_batch *batch, size_t row, xsm_error *err);
 /* Fills the list with the best of the classes that were found and scored. False if a score is not finite, or, without a
  * filter, too few were found. */
@@ -165,7 +165,7 @@ void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t r
 /* The width of the beam in the options, 0 for none. Checks these options. */
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err);
-/* The bytes of scratch for a beam, SIZE_MAX = too many; and the prediction of a batch by it. */
+/* Return the bytes of scratch for a beam (SIZE_MAX: too many), and predict a batch with it. */
 size_t xsmi_beam_scratch(const xsm_predictor *p);
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 /* The same for an index (predict_index.c). */

@@ -72,7 +72,7 @@ xsm_status xsmi_filter_check(const xsm_predictor *p, const xsm_prediction *to, x
                            "xsm_prediction.exclude_known is 1; the batch has neither labels nor a dataset");
 }
 
-/* The labels of a row. */
+/* Returns the labels of a row. */
 static const uint32_t *known_labels(const xsm_batch *batch, size_t i, size_t *count)
 {
     if (!batch->labels) {

@@ -22,7 +22,7 @@ xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_s
  * whose settings differ, and the first that does. `status` is that of gathering them. Process 0 sends 8 bytes, then
  * each process 8; if they differ, process 0 also sends its settings as text. */
 xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_status status, xsm_error *err);
-/* The same for numbers alone. */
+/* Compares only numbers in the same way. */
 xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,
                               xsm_error *err);
 

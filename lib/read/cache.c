@@ -399,7 +399,7 @@ static xsm_status check_features(const cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Compares what the file says of its rows with what was counted. */
+/* Compares the file's numbers of its rows with those that were counted. */
 static xsm_status check_counts(const cache *c, xsm_error *err)
 {
     const xsm_dataset *d = c->d;

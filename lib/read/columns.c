@@ -152,7 +152,7 @@ static size_t all_columns(const xsmi_reader *r)
     return count;
 }
 
-/* The fields of a line. */
+/* Returns the fields of a line. */
 static split split_line(const xsmi_reader *r, const char *line, size_t length, char separator)
 {
     split s = {.separator = separator};
@@ -177,7 +177,7 @@ bool xsmi_columns_asked_for(const xsm_read_options *o)
     return o->text_column || (asked & ~o->recalled) != 0;
 }
 
-/* The separator that the file must have, or NULL. */
+/* Returns the separator that the file must have, or NULL. */
 static const char *given_separator(const xsmi_reader *r)
 {
     return xsmi_reader_recalled(r, XSM_RECALLED_SEPARATOR) ? NULL : r->options.separator;
@@ -454,7 +454,7 @@ static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *w
     return XSM_OK;
 }
 
-/* The columns that ignore_columns lists. */
+/* Leaves out the columns that ignore_columns lists. */
 static xsm_status leave_out(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
     static const special left_out = {XSMI_COLUMN_LEFT_OUT, XSM_RECALLED_IGNORE_COLUMNS, "ignore_columns", "that name"};

@@ -40,7 +40,7 @@ static const char *const *names_of(const xsm_dataset *d)
     return named && d->schema->count == d->features ? d->schema->names : NULL;
 }
 
-/* The vocabulary whose words and buckets the columns are, or NULL. */
+/* Returns the vocabulary whose words and buckets the columns are, or NULL. */
 static const xsm_vocabulary *words_of(const xsm_dataset *d)
 {
     const xsm_vocabulary *v = d->transformed ? NULL : xsmi_schema_vocabulary(d->schema);

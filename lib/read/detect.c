@@ -54,7 +54,7 @@ static const xsmi_format *best_with(const xsmi_reader *r, const xsmi_early_line 
     return format;
 }
 
-/* The same among all formats, but tables first if the options need one. */
+/* Returns the best of all formats, but tables first if the options need one. */
 static const xsmi_format *best_of(const xsmi_reader *r, const xsmi_early_line *line, xsmi_match *best)
 {
     const xsmi_format *table = best_with(r, line, XSMI_ACCEPTS_TABLE, best);

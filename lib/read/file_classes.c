@@ -65,7 +65,7 @@ static int word_before(const void *state, uint32_t a, uint32_t b)
     return order < 0 || (order == 0 && a_length < b_length);
 }
 
-/* A label as messages have it: a name, or else a number. */
+/* Returns a label as messages have it: a name, or else a number. */
 static const char *show(const char *name, size_t length, int64_t number, char text[XSMI_QUOTE_SIZE])
 {
     if (name) {

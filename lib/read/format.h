@@ -86,9 +86,9 @@ XSMI_FORMATS(XSMI_DECLARE_FORMAT)
 
 /* All formats, ended by NULL. */
 extern const xsmi_format *const xsmi_formats[];
-/* The format with that number, NULL if there is none. */
+/* Returns the format with that number, NULL if there is none. */
 const xsmi_format *xsmi_format_of(int32_t id);
-/* The highest number of a format. */
+/* Returns the highest number of a format. */
 int32_t xsmi_format_last(void);
 
 /* Sets *format if the first bytes of a source show it. */

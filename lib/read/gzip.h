@@ -8,10 +8,11 @@
 
 typedef struct xsmi_gunzip xsmi_gunzip;
 
-/* A new stream; XSM_ERROR_UNSUPPORTED in a build without zlib. `name` is for messages and must outlive it. */
+/* Makes a stream; fails with XSM_ERROR_UNSUPPORTED in a build without zlib. `name` is for messages and must outlive
+ * it. */
 xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err);
-/* The same for deflated data without gzip's header, as archives have it. At its end `done` is set, and input after it
- * is not used. */
+/* Makes a stream for deflated data without gzip's header, as archives have it. At its end `done` is set, and input
+ * after it is not used. */
 xsm_status xsmi_inflate_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err);
 void xsmi_gunzip_free(xsmi_gunzip *g);
 /* A step of decompression. */

@@ -37,7 +37,7 @@ typedef struct special_columns {
     uint64_t label, weight;
 } special_columns;
 
-/* The column that an option names by its number, UINT64_MAX without the option. */
+/* Parses the column that an option names by its number; UINT64_MAX without the option. */
 static xsm_status parse_column(const xsmi_npy *n, const char *text, const char *what, uint64_t *column, xsm_error *err)
 {
     *column = UINT64_MAX;
@@ -63,7 +63,7 @@ static xsm_status parse_column(const xsmi_npy *n, const char *text, const char *
     return XSM_OK;
 }
 
-/* The same for a column of the class map's table, if the option is a number; the matrix may lack it. */
+/* Finds a column of the class map's table, if the option is a number; the matrix may lack it. */
 static xsm_status find_column(const xsmi_reader *r, const xsmi_npy *n, const char *text, bool label, uint64_t *column,
                               xsm_error *err)
 {

@@ -158,7 +158,7 @@ xsm_status xsmi_npy_cut_short(const xsmi_npy *n, uint64_t row, xsm_error *err)
 
 /* -- numbers ------------------------------------------------------------------------------------------------------- */
 
-/* The bytes of a number as an integer. */
+/* Returns the bytes of a number as an integer. */
 static uint64_t bits_at(const xsmi_npy *n, const unsigned char *p)
 {
     const uint16_t one = 1;

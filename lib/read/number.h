@@ -24,13 +24,13 @@ enum {
  * even; numbers that are too small become zero). *end is the first byte after the number, set only on success. */
 int xsmi_parse_float(const char *text, const char **end, float *value);
 
-/* The same, faster for the common numbers in files. */
+/* As xsmi_parse_float(), but faster for the common numbers in files. */
 static inline int xsmi_parse_short_float(const char *text, const char **end, float *value);
 
 /* Reads the same syntax after blanks, right to a few units in the last place; returns 0 if there is no number. */
 double xsmi_rough_double(const char *text);
 
-/* The same syntax, for a value that is an integer ("3", "+3", "3.0", "3e0"). */
+/* Parses the same syntax, for a value that is an integer ("3", "+3", "3.0", "3e0"). */
 int xsmi_parse_integer(const char *text, const char **end, int64_t *value);
 
 /* Returns the number of unsigned integers, with blanks between, in a line; 0 if it has anything else. */

@@ -37,7 +37,7 @@ xsm_status xsmi_output_flush(xsmi_output *o, xsm_error *err);
 xsm_status xsmi_output_integer(xsmi_output *o, int64_t value, xsm_error *err);
 /* Writes a value with the fewest digits, of 6 to 9, that read back as the same float32. */
 xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err);
-/* The file's label of a class. */
+/* Returns the file's label of a class. */
 static inline int64_t xsmi_output_label(const xsmi_output *o, uint32_t k)
 {
     return o->d->map.labels && !o->numbers ? o->d->map.labels[k] : (int64_t)k;

@@ -116,7 +116,7 @@ static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
         r->label.numbers[r->label.count++] = id;
     }
 }
-/* The same with the label's weight. */
+/* Adds a label with its weight to the current row. */
 static inline void xsmi_reader_add_weighted(xsmi_reader *r, uint32_t id, float weight)
 {
     const size_t before = r->label.count;

@@ -66,9 +66,9 @@ xsm_status xsmi_lines_extend(xsmi_lines *l, char **text, size_t *length, xsm_err
  * line. */
 void xsmi_lines_hold(xsmi_lines *l);
 void xsmi_lines_rewind(xsmi_lines *l);
-/* The share of the file read so far, approximately, up to 1; 0 = unknown, or too early. */
+/* Returns the share of the file read so far, approximately, up to 1; 0 = unknown, or too early. */
 double xsmi_lines_progress(const xsmi_lines *l);
-/* Bytes in the buffer. */
+/* Returns the bytes in the buffer. */
 static inline size_t xsmi_lines_buffered(const xsmi_lines *l)
 {
     return l->end - l->keep;

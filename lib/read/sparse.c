@@ -253,7 +253,7 @@ static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
     r->entries.count = next;
 }
 
-/* The least feature number of the rows, UINT32_MAX without any; those of each row rise. */
+/* Returns the least feature number of the rows, UINT32_MAX without any; those of each row rise. */
 static uint32_t least_index(const xsmi_reader *r)
 {
     uint32_t least = UINT32_MAX;

@@ -405,7 +405,7 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
 
 /* -- the row ------------------------------------------------------------------------------------------------------ */
 
-/* The position of the label behind blanks; `p` if a feature or nothing is there. */
+/* Returns the position of the label behind blanks; `p` if a feature or nothing is there. */
 static const char *skip_blanks(const xsmi_sparse *s, const char *p)
 {
     const char *label = p;

@@ -45,7 +45,7 @@ xsm_status xsmi_text_start(xsmi_text *t, xsmi_reader *r, xsm_error *err);
 void xsmi_text_end(xsmi_text *t);
 /* Reads a line as the reader's next row, whose entries are features if there is a vocabulary, else codes. */
 xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err);
-/* The same for a text within line `number` of the file; it has no labels. */
+/* Reads a text within line `number` of the file as the next row; it has no labels. */
 xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err);
 /* Call after the last row: makes the vocabulary, and features of the codes. */
 xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err);

@@ -7,7 +7,7 @@
 /* Most dimensions of an array. */
 enum { RANK = sizeof((xsm_array){0}.shape) / sizeof(uint64_t) };
 
-/* The type in files, or -1 for a type that arrays do not have. */
+/* Returns the type in files, or -1 for a type that arrays do not have. */
 static int file_type(int32_t type)
 {
     switch (type) {

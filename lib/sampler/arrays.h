@@ -24,7 +24,7 @@ struct xsm_array_reader {
 void xsmi_array_writer_clear(xsm_array_writer *w);
 /* Adds an array, called by the table's save(). */
 xsm_status xsmi_array_put(xsm_array_writer *w, const xsmi_tensor *tensor, xsm_error *err);
-/* The array of that name, or NULL. */
+/* Returns the array of that name, or NULL. */
 const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name);
 
 /* Calls save() of a bound sampler's table. */

@@ -228,7 +228,7 @@ static double step_of(const float *sums, uint32_t first, uint32_t i)
     return (double)sums[i] - (i > first ? (double)sums[i - 1] : 0);
 }
 
-/* The first of running sums first..last that is above u < 1; that of the last is 1. */
+/* Returns the first of running sums first..last that is above u < 1; that of the last is 1. */
 static uint32_t find_sum(const float *sums, uint32_t first, uint32_t last, double u)
 {
     while (first < last) {

@@ -107,7 +107,7 @@ typedef struct xsmi_draw_list {
     uint32_t *length;     /* of the list */
 } xsmi_draw_list;
 
-/* The lists of up to XSM_SAMPLER_ROWS examples, drawn together if the sampler can. */
+/* Makes the lists of up to XSM_SAMPLER_ROWS examples, drawn together if the sampler can. */
 void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
                         uint32_t count);
 

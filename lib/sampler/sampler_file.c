@@ -134,7 +134,7 @@ xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error 
     return XSM_OK;
 }
 
-/* The file's own tensors as a list. */
+/* Lists the file's own tensors. */
 static xsm_status list_tensors(xsm_context *ctx, const xsmi_container *file, xsm_array_writer *list, xsm_error *err)
 {
     const xsmi_tensor *t;

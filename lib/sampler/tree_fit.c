@@ -141,8 +141,8 @@ static xsm_status split(xsmi_tree_node *f, bool *moved, xsm_error *err)
     return XSM_OK;
 }
 
-/* The dominant eigenvector of the covariance of the labels' sums, by power iteration: an initial value needs few
- * digits. */
+/* Starts with the dominant eigenvector of the covariance of the labels' sums, by power iteration: an initial value
+ * needs few digits. */
 static void start_direction(const xsmi_tree_node *f)
 {
     const xsmi_tree_fitting *k = f->work;

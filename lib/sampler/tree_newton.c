@@ -66,7 +66,7 @@ static void add_block(const xsmi_tree_node *f, const float *w, uint64_t from, ui
     rest_of[2] += likelihood;
 }
 
-/* The sums of a chunk of a node's rows. */
+/* Adds up a chunk of a node's rows. */
 static void add_chunk(const xsmi_tree_node *f, const float *w, size_t chunk, float *block, double *sums)
 {
     const xsmi_tree_fitting *k = f->work;
@@ -177,7 +177,7 @@ static double solve(const xsmi_tree_node *f)
     return product;
 }
 
-/* The objective at a point, from its sums. */
+/* Returns the objective at a point, from its sums. */
 static double value_of(const xsmi_tree_node *f, const double *w, const double *sums)
 {
     const xsmi_tree_fitting *k = f->work;

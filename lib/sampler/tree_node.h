@@ -66,7 +66,7 @@ static inline size_t xsmi_tree_total_of_v(size_t c)
     return (c + 2) * c;
 }
 
-/* The sums at w over all rows of the node. */
+/* Computes the sums at w over all rows of the node. */
 xsm_status xsmi_tree_pass(const xsmi_tree_node *f, const double *at, double *sums, xsm_error *err);
 /* Gradient and Hessian at w from the sums there, and Newton's step. Returns twice the gain that a parabola would
  * have. */

@@ -381,7 +381,7 @@ static xsm_status run(fit *t, xsm_error *err)
     return status;
 }
 
-/* The layout of the estimator, in memory of the model's own, with scales of 1. */
+/* Gives the weights the layout that suits the estimator, memory of their own, and scales of 1. */
 static xsm_status prepare_weights(const fit *t, xsm_error *err)
 {
     xsm_parameters parameters = XSM_PARAMETERS_INIT;

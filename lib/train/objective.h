@@ -13,18 +13,18 @@ typedef struct xsmi_objective xsmi_objective;
 xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset *train, xsm_estimator *e,
                               xsmi_objective **out, xsm_error *err);
 void xsmi_objective_free(xsmi_objective *o);
-/* The number of parameters: K D, and K more with a bias. */
+/* Returns the number of parameters: K D, and K more with a bias. */
 size_t xsmi_objective_size(const xsmi_objective *o);
 /* Copies the model's parameters to x. */
 xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err);
 
-/* pause(user, rows, err) is called now and then during an evaluation, after so many rows; what is not XSM_OK ends
- * it. NULL: none. */
+/* pause(user, rows, err) is called from time to time during an evaluation, with the number of rows done; a status other
+ * than XSM_OK ends it. NULL: none. */
 typedef xsm_status (*xsmi_objective_pause)(void *user, uint64_t rows, xsm_error *err);
 void xsmi_objective_set_pause(xsmi_objective *o, xsmi_objective_pause pause, void *user);
 
-/* f/N and its gradient at x, which is also copied, rounded, to the model's parameters. *loss is the sum of the losses
- * alone. */
+/* Computes f/N and its gradient at x, and copies x, rounded, to the model's parameters. *loss is the sum of the losses
+ * without the penalty. */
 xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, double *loss, double *gradient,
                              xsm_error *err);
 

@@ -395,7 +395,7 @@ static xsm_status check_place(const xsm_trainer *t, const contents *c, xsm_error
     return XSM_OK;
 }
 
-/* Copies what was read to the state. */
+/* Copies the numbers that were read to the state. */
 static void put_state(const xsmi_tensor *state, const xsmi_division *division, const xsmi_tensor *stored)
 {
     unsigned char *to = (unsigned char *)(uintptr_t)state->data;

@@ -17,7 +17,7 @@ typedef struct xsmi_window xsmi_window;
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m);
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err);
 void xsmi_window_free(xsmi_window *w);
-/* The most steps in one window. */
+/* Returns the most steps in one window. */
 uint64_t xsmi_window_steps(const xsmi_window *w);
 /* The rows of a window. */
 typedef struct xsmi_window_rows {

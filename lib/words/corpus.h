@@ -44,10 +44,10 @@ typedef enum xsmi_word_event {
 /* Opens the file at `path`; xsmi_words_close() is allowed after a failure, and on zeroed memory with source.fd = -1. */
 xsm_status xsmi_words_open(xsmi_words *w, xsm_context *ctx, const char *path, xsm_error *err);
 void xsmi_words_close(xsmi_words *w);
-/* The next event; a word is valid until the next call. */
+/* Gets the next event; a word is valid until the next call. */
 xsm_status xsmi_words_next(xsmi_words *w, xsmi_word_event *event, const char **word, size_t *length, xsm_error *err);
 
-/* The number of a word of the text; UINT32_MAX if it is not in the vocabulary. */
+/* Returns the number of a word of the text; UINT32_MAX if it is not in the vocabulary. */
 static inline uint32_t xsmi_corpus_number(const xsm_corpus *c, const char *word, size_t length)
 {
     return xsmi_dictionary_find_word(&c->words, word, length);

@@ -41,10 +41,10 @@ struct xsm_skipgram {
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
 /*
- * The number of centres whose steps can be taken together. A batch sums all changes of a word from the same starting
- * point. It overshoots if a word is in too many of them, and the most frequent word is in most. Penn Treebank, window
- * 8, 15 words drawn, rate 0.05, loss after an epoch: 3.93 with 50 changes of that word a batch, 4.07 with 150, 4.40
- * with 380, which diverges in a longer run.
+ * Returns the number of centres whose steps can be taken together. A batch sums all changes of a word from the same
+ * starting point. It overshoots if a word is in too many of them, and the most frequent word is in most. Penn Treebank,
+ * window 8, 15 words drawn, rate 0.05, loss after an epoch: 3.93 with 50 changes of that word a batch, 4.07 with 150,
+ * 4.40 with 380, which diverges in a longer run.
  */
 static uint32_t choose_batch(const xsm_skipgram_options *o, const xsm_corpus *corpus)
 {

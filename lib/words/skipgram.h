@@ -86,8 +86,8 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
 void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b);
 /* Runs the steps that are ready, the first of which is step `position` of the run, and meanwhile reads the next ones
  * from the text. The first call of a pass has no ready steps and runs none; the call that runs the text's last steps
- * says so. *result: the steps run, with the loss summed over pairs. Returns XSM_ERROR_DIVERGED without a message when
- * something is not finite: then no step was applied, or, if steps are applied one by one, only those before. */
+ * reports this. *result: the steps run, with the loss summed over pairs. Returns XSM_ERROR_DIVERGED without a message
+ * when something is not finite: then no step was applied, or, if steps are applied one by one, only those before. */
 typedef struct xsmi_batch_result {
     uint64_t steps, pairs, known;
     double loss;
