@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#define XSM_EXPERIMENTAL
 #include <xsoftmax.hpp>
 
 #if XSOFTMAX_EXCEPTIONS
@@ -107,6 +108,8 @@ int main(int argc, char **argv)
     auto linear = taken(xsoftmax::model::linear<as_result>(context, FEATURES, CLASSES));
     CHECK(linear.grow<as_result>(FEATURES + 1) && linear.features() == FEATURES + 1);
     CHECK(linear.grow<as_result>(FEATURES).error().status == XSM_ERROR_RANGE);
+    CHECK(xsm_model_set_geometry(linear.get(), XSM_GEOMETRY_EUCLIDEAN, nullptr) == XSM_OK);
+    CHECK(!linear.set_layout<as_result>(XSM_LAYOUT_FEATURE_MAJOR)); // distances are class-major
     CHECK(taken(linear.view<as_result>()).bias);
     auto sampled = taken(xsoftmax::estimator::make<as_result>(context, "implicit"));
     CHECK(xsoftmax::fit_full_batch<as_result>(context, model, rows, sampled).error().status == XSM_ERROR_UNSUPPORTED);
