@@ -14,6 +14,7 @@
 xsm_status xsmi_settings_add(xsmi_settings *s, const char *key, const char *more, const char *value, xsm_error *err)
 {
     XSMI_TRY(XSMI_GROW(s->context, s->entries, s->capacity, s->count + 1, "a run's settings", err));
+    XSMI_TRY(XSMI_GROW(s->context, s->initial, s->initial_capacity, s->count + 1, "a run's settings", err));
     size_t first = strlen(key), rest = strlen(more);
     char *text = xsmi_copy_text(s->context, value, strlen(value));
     char *name = xsmi_allocate(s->context, first + rest + 1, 1);
@@ -24,6 +25,7 @@ xsm_status xsmi_settings_add(xsmi_settings *s, const char *key, const char *more
     }
     memcpy(name, key, first);
     memcpy(name + first, more, rest + 1);
+    s->initial[s->count] = false;
     s->entries[s->count++] = (xsmi_entry){name, text};
     return XSM_OK;
 }
@@ -75,6 +77,9 @@ xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const 
     size_t size;
     XSMI_TRY(xsmi_option_text(s->context, get, of, option->name, &value, &size, err));
     const xsm_status status = xsmi_settings_add(s, prefix, option->name, value ? value : "", err);
+    if (status == XSM_OK) {
+        s->initial[s->count - 1] = value && option->initial && strcmp(value, option->initial) == 0;
+    }
     xsmi_release(s->context, value, size, 1);
     return status;
 }
@@ -96,6 +101,7 @@ void xsmi_settings_free(xsmi_settings *s)
         xsmi_release_text(s->context, (char *)(uintptr_t)s->entries[i].value);
     }
     xsmi_release(s->context, s->entries, s->capacity, sizeof *s->entries);
+    xsmi_release(s->context, s->initial, s->initial_capacity, sizeof *s->initial);
     memset(s, 0, sizeof *s);
 }
 
@@ -152,7 +158,7 @@ xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *f
     for (size_t i = 1; i < s->count; i++) { /* the first is the version, which is checked when the model is loaded */
         const xsmi_entry *ours = &s->entries[i];
         const char *theirs = xsmi_container_metadata(file, ours->key);
-        if (!theirs || strcmp(theirs, ours->value) != 0) {
+        if (theirs ? strcmp(theirs, ours->value) != 0 : !s->initial[i]) {
             return differs(path, ours->key, theirs, ours->value, err);
         }
     }

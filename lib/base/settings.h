@@ -13,7 +13,8 @@
 typedef struct xsmi_settings {
     xsm_context *context;
     xsmi_entry *entries; /* keys "checkpoint" and "checkpoint.*"; owns its texts */
-    size_t count, capacity;
+    bool *initial;       /* whether an entry is an option with its default, which older checkpoints may lack */
+    size_t count, capacity, initial_capacity;
 } xsmi_settings;
 
 /* Adds a setting; its key is `key` followed by `more`. */
@@ -48,7 +49,8 @@ xsm_status xsmi_settings_add_numbers(xsmi_settings *s, const xsmi_number *number
 void xsmi_settings_free(xsmi_settings *s);
 /* Returns the value of a key; NULL: there is none. */
 const char *xsmi_settings_value(const xsmi_settings *s, const char *key);
-/* Refuses a checkpoint with other settings; the message names the first difference. */
+/* Refuses a checkpoint with other settings; the message names the first difference. An option that the checkpoint lacks
+ * had its default. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);
 
 #endif

@@ -15,8 +15,8 @@ static xsm_status read_place(const char *path, const xsm_storage *given, xsm_sto
     *known = (xsm_storage)XSM_STORAGE_INIT;
     *out = (xsmi_place){.name = path};
     if (!path == !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: path and storage are %s; one of them is accepted", function,
-                         path ? "two places" : "NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: path and storage are %s", function,
+                         path ? "given; one of them is accepted" : "NULL; one of them is needed");
     }
     if (path) {
         return XSM_OK;
@@ -60,11 +60,12 @@ xsm_status xsmi_place_to_read(const char *path, const xsm_storage *given, xsm_st
 
 xsm_status xsmi_place_check_unlent(const xsmi_place *place, xsm_error *err)
 {
-    return place->storage && place->storage->release ? xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                                               "%s: the storage has release(), which is of bytes that a model uses in "
-                                               "place; these are needed for the call only",
-                                               place->name)
-                                   : XSM_OK;
+    return place->storage && place->storage->release
+               ? xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                           "%s: the storage has release(), which is of bytes that a model uses in "
+                           "place; these are needed for the call only",
+                           place->name)
+               : XSM_OK;
 }
 
 xsm_status xsmi_place_to_write(const char *path, const xsm_storage *given, xsm_storage *known, const char *function,

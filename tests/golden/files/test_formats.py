@@ -12,7 +12,7 @@ import numpy as np
 
 import read
 import model_file
-from sorts import SAMPLERS, binding, make_files, make_samplers, predicted, sampler_logs, xsoftmax
+from sorts import CHECKPOINT, SAMPLERS, binding, make_files, make_samplers, predicted, sampler_logs, xsoftmax
 
 failures = []
 
@@ -85,8 +85,21 @@ def check_unknown():
             print(name, done.returncode, done.stderr)
 
 
+def check_option():
+    """A checkpoint that lacks an option, as of an older release, had its default."""
+    model_file.rewrite("state", "older", "option")
+    ridge = CHECKPOINT.index("--ridge")
+    for flags, wanted in ((CHECKPOINT[:ridge] + CHECKPOINT[ridge + 2:], ""), (CHECKPOINT, "estimator.ridge = 3, the checkpoint")):
+        done = subprocess.run([xsoftmax, *flags, "--resume", "older", "--model", "on.m"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != bool(wanted) or wanted not in done.stderr:
+            failures.append("a checkpoint without an option")
+            print(done.returncode, done.stderr)
+
+
 def main():
     make_files(compare)
+    check_option()
     check_cache()
     check_index()
     check_samplers()
