@@ -176,7 +176,7 @@ xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *er
 {
     xsmi_runner *r = &c->runner;
     const xsm_dataset *d = c->train;
-    const int32_t layout = line->exact && d->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    const int32_t layout = xsmi_layout_for(line->exact, d->sparse);
     const uint32_t hidden = r->model && r->model->layer ? r->model->features : 0;
     if (r->model && hidden == line->hidden && (hidden || r->model->w.layout == layout)) {
         xsm_model_clear_correction(r->model);

@@ -348,7 +348,7 @@ static xsm_status new_model(training *t, xsm_error *err)
         xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
         const bool exact = t->estimator && t->estimator->ops.kind == XSM_ESTIMATOR_EXACT;
         o.bias = 1;
-        o.layout = exact && d->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+        o.layout = xsmi_layout_for(exact, d->sparse);
         XSMI_TRY(xsm_model_new_linear(t->context, d->features, d->classes, &o, &t->model, err));
     }
     XSMI_TRY(t->transform ? xsm_model_set_transform(t->model, t->transform, err) : XSM_OK);

@@ -73,7 +73,7 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     *outcome = (xsmi_outcome){.finite = true};
     compute_coefficients(p, &piece, outcome);
     outcome->finite = outcome->finite && propagate_back(p, &piece);
-    if (p->estimator->model->layer && outcome->finite && !waits(p)) {
+    if (p->gradient->layered && outcome->finite && !waits(p)) {
         xsmi_pass_layer_backward(p, first, count, outcome);
     }
 }
@@ -173,7 +173,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     const bool divided = xsmi_model_is_divided(e->model);
     xsmi_input_gradient of_layer = {NULL, 0};
     p.input = e->model->layer ? &of_layer : p.input;
-    if (divided && e->model->layer && !xsmi_gradient_is_dense(g)) {
+    if (divided && p.input == &of_layer && !xsmi_gradient_is_dense(g)) {
         g->form = shared && xsmi_shared_is_product(&p) ? XSMI_GRADIENT_SHARED : g->form;
         p.some_hidden = xsmi_gather_range(&p);
     }

@@ -178,13 +178,16 @@ static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_mo
     return e->labels_alone || m->layer;
 }
 
-/* Returns the best order of the weights for a bound estimator: feature-major if it scores every class of sparse
- * rows. */
+/* Returns the best order of the weights: feature-major if every class of sparse rows is scored. */
+static inline int32_t xsmi_layout_for(bool every, bool sparse)
+{
+    return every && sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+}
+/* The same for a bound estimator. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
-    bool columns = e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) &&
-                   e->model->score == XSM_GEOMETRY_LINEAR;
-    return columns ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    const bool sparse = e->train->sparse && !xsmi_estimator_rows_vary(e, e->model);
+    return xsmi_layout_for(e->exact, sparse && e->model->score == XSM_GEOMETRY_LINEAR);
 }
 
 /* Returns the features of an example of a gradient. */

@@ -328,7 +328,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, xsmi_context_threads(e->context), false, err));
     XSMI_TRY(xsmi_pass_set_rows(&p, NULL, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
-    p.input = e->model->layer ? &of_layer : p.input;
+    p.input = g->layered ? &of_layer : p.input;
     xsmi_searcher *s = e->search.searcher;
     XSMI_TRY(update(s, &outcome->finite, err));
     if (!outcome->finite) { /* the caller reports it, as for scores */
@@ -337,7 +337,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     XSMI_TRY(xsmi_searcher_reserve(s, p.batch->count, err));
     XSMI_TRY(search(&p, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
-    if (outcome->finite && e->model->layer) {
+    if (outcome->finite && g->layered) {
         xsmi_pass_layer_backward(&p, 0, p.batch->count, outcome);
     }
     if (outcome->finite) {

@@ -43,7 +43,7 @@ bool xsmi_shared_is_product(const xsmi_pass *p)
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = e->model;
     const bool dense = m->layer || (g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse);
-    return dense && m->w.layout == XSM_LAYOUT_CLASS_MAJOR && m->score == XSM_GEOMETRY_LINEAR && !g->proximal;
+    return dense && xsmi_model_has_products(m) && !g->proximal;
 }
 
 /* -- lists --------------------------------------------------------------------------------------------------------- */

@@ -262,6 +262,23 @@ void xsmi_weights_score_list(const xsmi_weights *w, const xsmi_features *x, cons
     }
 }
 
+void xsmi_weights_add(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count,
+                      const float *amounts)
+{
+    if (w->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t i = 0; i < x->count; i++) {
+            float *row = w->weight + (size_t)(x->index ? x->index[i] : i) * w->stride;
+            for (size_t j = 0; j < count; j++) {
+                row[rows[j]] += amounts[j] * x->values[i];
+            }
+        }
+    } else if (x->index) {
+        w->kernels->sparse_scatter_update(w->weight, w->stride, rows, count, x->index, x->values, x->count, amounts);
+    } else {
+        w->kernels->scatter_update(w->weight, w->stride, rows, count, x->values, x->count, amounts, NULL);
+    }
+}
+
 /* Number of rows whose coefficients are scaled together. */
 #define GROUP 64
 

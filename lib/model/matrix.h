@@ -79,6 +79,9 @@ void xsmi_weights_score_list(const xsmi_weights *w, const xsmi_features *x, cons
 /* Returns how many lists later `next` should be, if lists have about `rows` rows. */
 size_t xsmi_lists_ahead(size_t rows);
 
+/* Adds amounts_k times a row of data to listed rows of the numbers, which are dense, whatever their scales. */
+void xsmi_weights_add(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count,
+                      const float *amounts);
 /* The transpose: adds the gradient of `count` scores with respect to the features of the row of data, sum_k
  * coefficients_k w_k, to out [features]; rows NULL = first, first+1, ... It sums in the order of the list. */
 void xsmi_weights_backward(const xsmi_weights *w, const uint32_t *rows, uint32_t first, const float *coefficients,

@@ -208,10 +208,11 @@ typedef struct xsmi_prune_chunks {
 xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
                             xsm_error *err);
 
-/* Returns the weights of the first layer's vectors: those of the output layer if they are tied. */
+/* Returns the weights of the first layer's vectors: those of the output layer if they are tied; NULL without a first
+ * layer. */
 static inline const xsmi_weights *xsmi_model_vectors(const xsm_model *m)
 {
-    return m->layer->tied ? &m->w : &m->layer->w;
+    return !m->layer ? NULL : m->layer->tied ? &m->w : &m->layer->w;
 }
 
 /* Returns the number of weights that are stored, and sets *bytes to their bytes. */
@@ -300,6 +301,11 @@ static inline int32_t xsmi_model_link(const xsm_model *m)
 {
     const xsmi_label_trees *trees = xsmi_model_trees(m);
     return trees && !xsmi_label_sums_to_one(trees) ? XSM_LINK_SIGMOID : m->link;
+}
+/* Whether scores of dense rows and steps on them are products of matrices. */
+static inline bool xsmi_model_has_products(const xsm_model *m)
+{
+    return m->w.layout == XSM_LAYOUT_CLASS_MAJOR && m->score == XSM_GEOMETRY_LINEAR;
 }
 /* Whether a model's scores are those of its weights, without a head. */
 static inline bool xsmi_model_is_plain(const xsm_model *m)

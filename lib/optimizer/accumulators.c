@@ -19,14 +19,14 @@ static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float va
     return XSM_OK;
 }
 
-/* Allocates the numbers of a matrix with that layout and number of rows, and sets each to `initial`; of a table with
- * row_rate() a number for each row, as lines of one. */
-static xsm_status new_numbers(const xsm_optimizer *o, int32_t layout, uint32_t rows, float initial, const char *what,
+/* Allocates numbers in the shape and layout of a matrix, and sets each to `initial`; of a table with row_rate() a number
+ * for each row, as lines of one. */
+static xsm_status new_numbers(const xsm_optimizer *o, const xsmi_weights *of, float initial, const char *what,
                               xsmi_weights *w, xsm_error *err)
 {
     const bool of_rows = o->ops.row_rate != NULL;
-    xsmi_weights_start(o->model->kernels, rows, of_rows ? 1 : o->model->features, w);
-    XSMI_TRY(xsmi_weights_allocate(o->context, of_rows ? XSM_LAYOUT_FEATURE_MAJOR : layout, what, w, err));
+    xsmi_weights_start(of->kernels, of->rows, of_rows ? 1 : of->features, w);
+    XSMI_TRY(xsmi_weights_allocate(o->context, of_rows ? XSM_LAYOUT_FEATURE_MAJOR : of->layout, what, w, err));
     if (of_rows) {
         w->layout = XSM_LAYOUT_CLASS_MAJOR;
         w->stride = 1;
@@ -57,8 +57,7 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
     if (!accumulator->bias_name || !accumulator->layer_name) {
         return xsmi_fail_memory(err, strlen(name), "the names of an optimizer's numbers");
     }
-    XSMI_TRY(new_numbers(o, m->w.layout, m->classes, initial, "an optimizer's numbers for the weights", &accumulator->w,
-                         err));
+    XSMI_TRY(new_numbers(o, &m->w, initial, "an optimizer's numbers for the weights", &accumulator->w, err));
     if (m->w.bias) {
         accumulator->w.bias = xsmi_allocate(o->context, m->classes, sizeof *accumulator->w.bias);
         if (!accumulator->w.bias) {
@@ -67,13 +66,13 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
         }
         XSMI_TRY(fill(o, accumulator->w.bias, m->classes, initial, err));
     }
-    if (m->layer && m->layer->tied) {
-        accumulator->vectors = accumulator->w;
-        accumulator->vectors.weight_count = 0;
-    } else if (m->layer) {
-        return new_numbers(o, XSM_LAYOUT_CLASS_MAJOR, m->layer->features, initial,
-                           "an optimizer's numbers for the features' vectors", &accumulator->vectors, err);
+    const xsmi_weights *vectors = xsmi_model_vectors(m);
+    if (vectors && vectors != &m->w) {
+        return new_numbers(o, vectors, initial, "an optimizer's numbers for the features' vectors",
+                           &accumulator->vectors, err);
     }
+    accumulator->vectors = accumulator->w; /* those of tied vectors, which are the same */
+    accumulator->vectors.weight_count = 0;
     return XSM_OK;
 }
 
@@ -101,7 +100,7 @@ void xsmi_accumulators_free(xsm_optimizer *o)
 /* Whether the model's vectors have another shape than the accumulator's. */
 static bool has_other_vectors(const xsm_model *m, const xsmi_accumulator *accumulator)
 {
-    return accumulator->vectors.weight_count > 0 && accumulator->vectors.rows != m->layer->features;
+    return accumulator->vectors.weight_count > 0 && accumulator->vectors.rows != xsmi_model_vectors(m)->rows;
 }
 
 static xsm_status fail_changed(const xsm_optimizer *o, const xsmi_accumulator *accumulator, xsm_error *err)
@@ -111,7 +110,7 @@ static xsm_status fail_changed(const xsm_optimizer *o, const xsmi_accumulator *a
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the model has vectors for %u features now, and for %u when optimizer '%s' was bound; "
                          "bind it again",
-                         m->layer->features, accumulator->vectors.rows, o->ops.name);
+                         xsmi_model_vectors(m)->rows, accumulator->vectors.rows, o->ops.name);
     }
     return xsmi_fail(err, XSM_ERROR_STATE,
                      "the model has %u features and %u classes now, and %u and %u when optimizer '%s' was bound; bind "

@@ -116,7 +116,7 @@ enum { CLASSES_AHEAD = 3 };
 /* The scores may have read more weights than a cache holds, and have not read a rule's accumulators. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class, size_t numbers)
 {
-    if (s->optimizer->model->w.layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch)) {
+    if (xsmi_step_is_product(s)) {
         xsmi_row row;
         xsmi_row_of_class(s->optimizer, class, &row);
         xsmi_prefetch_weights(s->optimizer, &row, numbers);
@@ -305,8 +305,7 @@ static void use_hidden(xsm_batch *batch, const xsm_batch *rows, const xsm_model 
 static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
-    return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && m->w.layout == XSM_LAYOUT_CLASS_MAJOR &&
-           m->score == XSM_GEOMETRY_LINEAR && !m->row_length;
+    return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && xsmi_model_has_products(m) && !m->row_length;
 }
 
 /* Returns the floats of sums that each thread needs. */
@@ -367,7 +366,7 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     XSMI_TRY(xsmi_optimizer_prepare(o, s->g, err));
     const bool product = uses_product(o, s->g);
     XSMI_TRY(xsmi_reserve_sums(o, sums_of(s, product), err));
-    if (m->layer) {
+    if (s->layer) {
         XSMI_TRY(xsmi_prepare_first_layer(s, rows, err));
     }
     XSMI_TRY(xsmi_optimizer_decay(m, s->g->decay, &s->next_alpha, err));
@@ -378,7 +377,7 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     }
     XSMI_TRY(status);
     m->w.alpha = s->next_alpha;
-    if (m->layer) {
+    if (s->layer) {
         XSMI_TRY(xsmi_step_first_layer(s, rows, err));
     }
     o->steps++;
@@ -402,13 +401,13 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     xsmi_step s = {.optimizer = o,
                    .batch = batch,
                    .g = g,
-                   .layer = &whole->layer,
+                   .layer = m->layer ? &whole->layer : NULL,
                    .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     if (!o->whole) {
         take_head(m, g);
     }
-    if (m->layer) {
+    if (s.layer) {
         use_hidden(&hidden, batch, m, s.layer);
         s.batch = &hidden;
     }

@@ -94,13 +94,14 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
 static double alpha_of(const xsmi_step *s)
 {
     xsm_model *m = s->optimizer->model;
-    if (m->layer->tied) {
+    const xsmi_weights *vectors = xsmi_model_vectors(m);
+    if (vectors == &m->w) {
         return s->alpha;
     }
-    if (m->layer->w.alpha * s->layer->decay < XSMI_ALPHA_LEAST) {
+    if (vectors->alpha * s->layer->decay < XSMI_ALPHA_LEAST) {
         xsmi_layer_fold(m);
     }
-    return m->layer->w.alpha;
+    return vectors->alpha;
 }
 
 xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
@@ -110,7 +111,7 @@ xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, x
         return XSM_OK;
     }
     xsmi_layer_fold(o->model); /* earlier steps with an L2 penalty may have left a scale */
-    return xsmi_feature_list_fill(o->context, &o->rows, o->model->layer->features, rows, err);
+    return xsmi_feature_list_fill(o->context, &o->rows, xsmi_model_vectors(o->model)->rows, rows, err);
 }
 
 xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)

@@ -65,18 +65,6 @@ static uint64_t age_limit(const xsm_model *m)
     return 1024 + m->features / 16;
 }
 
-/* w[feature][class] += a x for the listed classes of a feature-major model. */
-static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
-                              const float *amounts)
-{
-    for (size_t i = 0; i < x->count; i++) {
-        float *row = m->w.weight + (size_t)(x->index ? x->index[i] : i) * m->w.stride;
-        for (uint32_t j = 0; j < count; j++) {
-            row[classes[j]] += amounts[j] * x->values[i];
-        }
-    }
-}
-
 /* Adds a step without regard to the maximum row norm. */
 static void add(xsm_model *m, const xsmi_example_step *s)
 {
@@ -98,14 +86,7 @@ static void add(xsm_model *m, const xsmi_example_step *s)
         if (m->row_length) {
             carry_lengths(m, x, group, rows, amounts);
         }
-        if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
-            add_feature_major(m, x, group, rows, amounts);
-        } else if (x->index) {
-            m->kernels->sparse_scatter_update(m->w.weight, m->w.stride, rows, group, x->index, x->values, x->count,
-                                              amounts);
-        } else {
-            m->kernels->scatter_update(m->w.weight, m->w.stride, rows, group, x->values, x->count, amounts, NULL);
-        }
+        xsmi_weights_add(&m->w, x, rows, group, amounts);
         for (uint32_t j = 0; m->row_length && j < group; j++) {
             if (m->row_length[rows[j]].age > age_limit(m)) {
                 xsmi_model_sum_row_length(m, rows[j]);

@@ -27,6 +27,7 @@ enum {
 struct xsmi_objective {
     xsm_context *context;
     xsm_model *model;
+    bool feature_major; /* the model's weights are, and so are the matrices */
     const xsm_dataset *train;
     xsm_estimator *estimator;
     xsm_gradient *gradient;
@@ -73,7 +74,7 @@ void xsmi_objective_free(xsmi_objective *o)
 static void set_shape(xsmi_objective *o)
 {
     const xsm_model *m = o->model;
-    const bool feature_major = o->model->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
+    const bool feature_major = o->feature_major = m->w.layout == XSM_LAYOUT_FEATURE_MAJOR;
     o->rows = feature_major ? m->features : m->classes;
     o->columns = feature_major ? m->classes : m->features;
     o->stride = xsmi_row_stride(o->columns);
@@ -260,7 +261,7 @@ static void add_piece(void *state, size_t index, uint32_t thread)
     const xsm_gradient *g = o->gradient;
     const piece p = piece_at(o, index);
     (void)thread;
-    if (o->model->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    if (o->feature_major) {
         add_sparse(o, &p);
     } else {
         add_dense(o, &p);
@@ -278,7 +279,7 @@ static void add_piece(void *state, size_t index, uint32_t thread)
 static void collect(void *state, size_t index, uint32_t thread)
 {
     const xsmi_objective *o = state;
-    bool all = o->model->w.layout == XSM_LAYOUT_CLASS_MAJOR;
+    bool all = !o->feature_major;
     size_t first, end;
     (void)thread;
     pass_range(o, index, &first, &end);
