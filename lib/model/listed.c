@@ -4,7 +4,7 @@
  */
 #include "base/arena.h"
 #include "base/order.h"
-#include "model/score.h"
+#include "model/listed.h"
 #include "model/tiles.h"
 
 #include <string.h>

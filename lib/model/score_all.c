@@ -6,14 +6,14 @@
  * score of the class run so far (XSMI_RUN_CLASSES); the sums of class runs are joined in rising order. Tile borders are
  * fixed, so that a row's result has the same bits whatever other rows are scored with it and on any number of threads.
  */
-#include "model/score.h"
+#include "model/score_all.h"
+#include "model/screen.h"
 #include "model/tiles.h"
 #include "base/arena.h"
 #include "base/top.h"
 #include "model/filter.h"
 #include "kernels/arithmetic.h"
 #include "base/order.h"
-#include "math/log_sum.h"
 
 #include <math.h>
 
@@ -71,9 +71,10 @@ size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t bloc
     xsmi_arena arena = {NULL, 0};
     score_all_state s = {.model = m};
     divide_scratch(m, sparse, blocks, top, false, &arena, &s); /* with filters, less is needed */
-    size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
+    const size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
+    const size_t screened = xsmi_model_screens(m, sparse, top) ? xsmi_model_screen_scratch(m, top) : 0;
     size_t total;
-    return tiles == SIZE_MAX || !xsmi_add(arena.used, tiles, &total) ? SIZE_MAX : total;
+    return tiles == SIZE_MAX || !xsmi_add(arena.used, tiles, &total) ? SIZE_MAX : XSMI_MAX(total, screened);
 }
 
 /* Returns a row's top list in the results. */
@@ -308,8 +309,22 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
     finish(&state, count, in_lanes);
 }
 
+/* Screens a single row of which the list alone is needed. False if its classes are yet to be scored. */
+static bool screen_row(const xsm_model *m, const xsmi_score_all *rows, void *scratch, const xsm_context *ctx)
+{
+    const xsmi_top list = {rows->top_score, rows->top_class, rows->top};
+    if (!rows->lists_alone || rows->rows != 1 || rows->filters || !xsmi_model_screens(m, rows->sparse, rows->top)) {
+        return false;
+    }
+    rows->log_sum_exp[0] = 0;
+    return xsmi_model_screen(m, rows->features, &list, scratch, ctx);
+}
+
 void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void *scratch, const xsm_context *ctx)
 {
+    if (screen_row(m, rows, scratch, ctx)) {
+        return;
+    }
     xsmi_score_all blocks[XSMI_TILE_BLOCKS];
     size_t count = 0;
     for (size_t i = 0; i < rows->rows; i += XSMI_LANES) {

@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/order.h"
 #include "model/plain_tiles.h"
-#include "model/score.h"
+#include "model/screen.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #define XSMI_TOGETHER_H
 
 #include "base/settings.h"
-#include "model/score.h"
+#include "model/score_all.h"
 
 /* Return the number of processes among which the classes of a model are divided, and the number of this one, from 0. */
 uint32_t xsmi_processes(const xsm_model *m);

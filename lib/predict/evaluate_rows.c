@@ -320,7 +320,7 @@ void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
     list_rows(job, first, rows, here.rows);
     if (here.model) {
         const xsmi_score_all wanted = all_scores(job, rows, &here);
-        xsmi_model_score_rows(job->model, &wanted, here.model, job->context);
+        (void)xsmi_together_score_rows(job->model, &wanted, NULL, here.model, job->context, XSM_OK, NULL);
     } else {
         search_rows(job, rows, first, &here);
     }

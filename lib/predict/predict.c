@@ -4,6 +4,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/listed.h"
 #include "model/together.h"
 #include "model/label_scores.h"
 
@@ -42,8 +43,7 @@ static size_t all_scratch(const xsm_predictor *p)
 {
     size_t sparse = xsmi_together_scratch(p->model, true, XSMI_TILE_BLOCKS, p->top);
     size_t dense = xsmi_together_scratch(p->model, false, XSMI_TILE_BLOCKS, p->top);
-    size_t screened = xsmi_model_screen_scratch(p->model, p->top);
-    return XSMI_MAX(XSMI_MAX(sparse, dense), screened);
+    return XSMI_MAX(sparse, dense);
 }
 
 static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
@@ -166,9 +166,10 @@ void xsm_predictor_free(xsm_predictor *p)
 }
 
 /* Scores one piece of a batch; the results are in the predictor. */
-static xsm_status run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows,
+static xsm_status run_piece(xsm_predictor *p, const xsm_prediction *to, size_t first, size_t rows,
                             const xsmi_row_filter *filters, xsm_error *err)
 {
+    const xsm_batch *batch = to->batch;
     for (size_t i = 0; i < rows; i++) {
         p->features[i] = xsmi_batch_features(batch, first + i);
     }
@@ -176,6 +177,7 @@ static xsm_status run_piece(xsm_predictor *p, const xsm_batch *batch, size_t fir
                                    .features = p->features,
                                    .sparse = xsmi_batch_sparse(batch),
                                    .top = p->top,
+                                   .lists_alone = !xsmi_predict_sums(p, to),
                                    .filters = filters,
                                    .log_sum_exp = p->log_sum_exp,
                                    .target_score = p->target_score,
@@ -217,18 +219,6 @@ static bool needs_few(const xsm_predictor *p, const xsm_prediction *to, const xs
            32 * left <= (uint64_t)p->classes * (24 + rows);
 }
 
-/* Screens a single row that needs no sum over all classes. False if its classes still have to be scored. */
-static bool screen_row(xsm_predictor *p, const xsm_prediction *to, size_t row)
-{
-    if (xsmi_predict_sums(p, to) || !xsmi_model_screens(p->model, xsmi_batch_sparse(to->batch), p->top)) {
-        return false;
-    }
-    const xsmi_features x = xsmi_batch_features(to->batch, row);
-    const xsmi_top list = {p->top_score, p->top_class, p->top};
-    p->log_sum_exp[0] = 0;
-    return xsmi_model_screen(p->model, &x, &list, p->scratch, p->context);
-}
-
 static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, double log_sum)
 {
     const xsmi_calibration *c = &p->model->calibration;
@@ -246,13 +236,7 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
         (void)xsmi_filter_of(p, to, first + i, i);
     }
     const bool few = needs_few(p, to, filters, rows);
-    const bool screened = !filters && rows == 1 && screen_row(p, to, first);
-    if (screened && xsmi_is_cancelled(p->context)) {
-        return xsmi_fail_cancelled(p->context, err);
-    }
-    if (!few && !screened) {
-        XSMI_TRY(run_piece(p, batch, first, rows, filters, err));
-    }
+    XSMI_TRY(few ? XSM_OK : run_piece(p, to, first, rows, filters, err));
     for (size_t i = 0; i < rows; i++) {
         const xsmi_top list = xsmi_predict_list(p, i);
         const xsmi_features x = xsmi_batch_features(batch, first + i);

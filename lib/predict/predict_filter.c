@@ -5,6 +5,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/listed.h"
 #include "model/label_scores.h"
 
 #include <math.h>

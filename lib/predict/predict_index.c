@@ -61,34 +61,26 @@ static void sort_row(uint32_t *classes, float *scores, uint32_t count)
     }
 }
 
-static void make_query(const xsm_predictor *p, const xsmi_features *x, float *query)
+/* Makes the query of a row, and returns the input of the output layer, which may be in it. */
+static xsmi_features make_query(const xsm_predictor *p, const xsmi_features *x, float *query)
 {
     const xsm_index *index = p->index;
     memset(query, 0, xsmi_index_query_stride(index) * sizeof *query);
-    if (p->model->layer) {
-        xsmi_layer_hidden(p->model, x, query);
-    }
-    for (size_t j = 0; !p->model->layer && j < x->count; j++) {
+    const xsmi_features input = xsmi_model_forward(p->model, x, query);
+    for (size_t j = 0; input.values != query && j < x->count; j++) {
         query[x->index ? x->index[j] : j] = x->values[j];
     }
     if (index->own_width > index->width) {
         query[index->width] = 1;
     }
+    return input;
 }
 
 /* Scores the first `count` classes of a row's list again, and sorts them; false if a score is not finite. */
-static bool score_again(const xsm_predictor *p, xsmi_features x, const float *query, const xsmi_top *list,
-                        uint32_t count)
+static bool score_again(const xsm_predictor *p, const xsmi_model_row *row, const xsmi_top *list, uint32_t count)
 {
-    const xsm_model *m = p->model;
     bool finite = true;
-    if (m->layer) {
-        x = (xsmi_features){query, NULL, m->features};
-    }
-    xsmi_weights_score(&m->w, &x, list->class_of, count, m->w.alpha, list->score, NULL);
-    if (p->head) { /* numbers, which need no scratch */
-        p->head->kind->chosen(p->head, &x, list->class_of, count, list->score, NULL);
-    }
+    xsmi_model_chosen_scores(p->model, row, list->class_of, count, list->score, NULL); /* numbers need no scratch */
     for (uint32_t k = 0; k < count && finite; k++) {
         finite = isfinite(list->score[k]) != 0;
     }
@@ -127,9 +119,10 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t
     const size_t stride = xsmi_index_query_stride(p->index);
     uint32_t lengths[XSM_INDEX_QUERIES];
     uint64_t probed[XSM_INDEX_QUERIES] = {0};
+    xsmi_model_row row[XSM_INDEX_QUERIES];
     for (uint32_t i = 0; i < rows; i++) {
-        const xsmi_features x = xsmi_batch_features(batch, first + i);
-        make_query(p, &x, own->queries + i * stride);
+        row[i].x = xsmi_batch_features(batch, first + i);
+        row[i].input = make_query(p, &row[i].x, own->queries + i * stride);
     }
     xsm_index_block block = block_of(p, own->queries, rows, p->top, p->top_class, p->top_score);
     block.lengths = lengths;
@@ -138,8 +131,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t
     XSMI_TRY(xsmi_index_block(p->index, &block, err));
     for (uint32_t i = 0; i < rows; i++) {
         const xsmi_top list = xsmi_predict_list(p, i);
-        const xsmi_features x = xsmi_batch_features(batch, first + i);
-        if (lengths[i] != p->top || !score_again(p, x, own->queries + i * stride, &list, p->top)) {
+        if (lengths[i] != p->top || !score_again(p, &row[i], &list, p->top)) {
             return xsmi_predict_fail(p, batch, first + i, err);
         }
         put(p, to, first + i, &list);
@@ -244,14 +236,15 @@ static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, si
                                   xsm_error *err)
 {
     const xsmi_features x = xsmi_batch_features(to->batch, row);
+    xsmi_model_row scored = {x, x};
     const xsmi_row_filter *filter = xsmi_filter_of(p, to, row, 0);
     const xsmi_top list = xsmi_predict_list(p, 0);
     bool enough = false;
     if (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, SEARCHED * p->top)) {
-        make_query(p, &x, own->queries);
+        scored.input = make_query(p, &x, own->queries);
         XSMI_TRY(search_left(p, own, filter, &list, &enough, err));
     }
-    if (enough ? !score_again(p, x, own->queries, &list, p->top) : !xsmi_filter_score(p, &x, filter, false, &list)) {
+    if (enough ? !score_again(p, &scored, &list, p->top) : !xsmi_filter_score(p, &x, filter, false, &list)) {
         return xsmi_predict_fail(p, to->batch, row, err);
     }
     put(p, to, row, &list);

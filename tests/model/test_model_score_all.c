@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "model/score.h"
+#include "model/score_all.h"
 #include "base/top.h"
 
 #include "golden/model_golden.h"

@@ -7,7 +7,7 @@
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/predict.h>
 
-#include "model/score.h"
+#include "model/screen.h"
 
 #include <math.h>
 #include <stdlib.h>
