@@ -157,7 +157,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     if (m->head && m->head->kind != &xsmi_pairs_head) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores have a correction already, by '%s'; clear it before, or do without pairs",
-                         xsmi_model_correction_name(m));
+                         m->head->kind->name);
     }
     xsmi_pairs pairs;
     memset(&pairs, 0, sizeof pairs);

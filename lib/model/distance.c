@@ -30,27 +30,6 @@ void xsmi_model_settle(xsm_model *m, uint32_t class)
     m->w.bias[class] = -0.5f * m->kernels->dot(row, row, m->features);
 }
 
-typedef struct settle_job {
-    xsm_model *model;
-    uint32_t each;
-} settle_job;
-
-static void run_settle(void *state, size_t index, uint32_t thread)
-{
-    const settle_job *job = state;
-    uint32_t first = (uint32_t)index * job->each, left = job->model->classes - first;
-    (void)thread;
-    for (uint32_t k = first; k < first + XSMI_MIN(left, job->each); k++) {
-        xsmi_model_settle(job->model, k);
-    }
-}
-
-xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
-{
-    settle_job job = {m, (1u << 20) / (m->features + 1) + 1};
-    return xsmi_run(m->context, run_settle, &job, ((size_t)m->classes + job.each - 1) / job.each, err);
-}
-
 /* Gives the weights, which are those of `whole` or of this process's part of it, all that distances need except the
  * values of the biases. */
 static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
@@ -97,7 +76,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
     }
     XSMI_TRY(status);
     m->w.layout = own->w.layout;
-    return xsmi_agree(group, xsmi_model_settle_all(own, err), err);
+    return xsmi_agree(group, xsmi_model_each_row(own, xsmi_model_settle, err), err);
 }
 
 xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)

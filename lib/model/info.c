@@ -13,11 +13,6 @@ uint32_t xsm_model_feature_count(const xsm_model *m)
     return m ? xsmi_model_input(m) : 0;
 }
 
-const char *xsmi_model_correction_name(const xsm_model *m)
-{
-    return m->head ? m->head->kind->name : "none";
-}
-
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
 {
     const uint64_t dense = (uint64_t)m->classes * m->features;

@@ -9,6 +9,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "ranks/comm.h"
+#include "base/order.h"
 #include "model/model_file.h"
 #include "model/narrow.h"
 
@@ -24,12 +25,6 @@ size_t xsmi_model_floats(const xsm_model *m)
 {
     size_t stride, count;
     return xsmi_weights_size(&m->w, m->w.layout, &stride, &count) ? count : SIZE_MAX;
-}
-
-/* Returns how many rows one job of a pass over all weights takes. */
-static size_t rows_of_pass(size_t columns)
-{
-    return columns < PASS_FLOATS ? PASS_FLOATS / (columns ? columns : 1) : 1;
 }
 
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
@@ -304,33 +299,35 @@ void xsmi_model_drop_row_lengths(xsm_model *m)
     m->row_length = NULL;
 }
 
-typedef struct fold_job {
+/* A pass over all rows of weights. */
+typedef struct row_pass {
     xsm_model *model;
+    void (*row)(xsm_model *m, uint32_t k);
     size_t each;
-} fold_job;
+} row_pass;
 
-static void fold_rows(void *state, size_t index, uint32_t thread)
+static void pass_rows(void *state, size_t index, uint32_t thread)
 {
-    const fold_job *job = state;
-    xsm_model *m = job->model;
-    size_t end = m->classes - index * job->each < job->each ? m->classes : (index + 1) * job->each;
+    const row_pass *pass = state;
+    const size_t first = index * pass->each, left = pass->model->classes - first;
     (void)thread;
-    for (size_t k = index * job->each; k < end; k++) {
-        m->kernels->scale(m->w.weight + k * m->w.stride, m->features, (float)m->w.row_scale[k]);
-        m->w.row_scale[k] = 1.0;
-        xsmi_model_sum_row_length(m, (uint32_t)k);
+    for (size_t k = first; k < first + XSMI_MIN(left, pass->each); k++) {
+        pass->row(pass->model, (uint32_t)k);
     }
 }
 
-static void sum_rows(void *state, size_t index, uint32_t thread)
+xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err)
 {
-    const fold_job *job = state;
-    xsm_model *m = job->model;
-    size_t end = m->classes - index * job->each < job->each ? m->classes : (index + 1) * job->each;
-    (void)thread;
-    for (size_t k = index * job->each; k < end; k++) {
-        xsmi_model_sum_row_length(m, (uint32_t)k);
-    }
+    row_pass pass = {m, row, m->features < PASS_FLOATS ? PASS_FLOATS / XSMI_MAX(m->features, 1) : 1};
+    return xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, pass_rows, &pass,
+                             (m->classes + pass.each - 1) / pass.each, err);
+}
+
+void xsmi_model_fold_row(xsm_model *m, uint32_t k)
+{
+    m->kernels->scale(m->w.weight + k * m->w.stride, m->features, (float)m->w.row_scale[k]);
+    m->w.row_scale[k] = 1.0;
+    xsmi_model_sum_row_length(m, k);
 }
 
 xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
@@ -342,9 +339,7 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
     if (!m->row_length) {
         return xsmi_fail_memory(err, m->classes * sizeof *m->row_length, "the rows' lengths");
     }
-    fold_job job = {m, rows_of_pass(m->features)};
-    xsm_status status = xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, sum_rows, &job,
-                                          (m->classes + job.each - 1) / job.each, err);
+    const xsm_status status = xsmi_model_each_row(m, xsmi_model_sum_row_length, err);
     if (status != XSM_OK) {
         xsmi_model_drop_row_lengths(m);
     }
@@ -375,9 +370,7 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
         m->w.row_scale[k] *= m->w.alpha;
     }
     m->w.alpha = 1.0;
-    fold_job job = {m, rows_of_pass(m->features)};
-    XSMI_TRY(xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, fold_rows, &job,
-                               (m->classes + job.each - 1) / job.each, err));
+    XSMI_TRY(xsmi_model_each_row(m, xsmi_model_fold_row, err));
     if (!m->row_length) { /* bounded rows will soon be scaled again */
         xsmi_release(m->context, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
         m->w.row_scale = NULL;

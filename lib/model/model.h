@@ -156,6 +156,8 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err);
 void xsmi_model_drop_row_lengths(xsm_model *m);
 /* Computes the norm of row k, if there is row_length. */
 void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
+/* Multiplies the scale of row k into it. */
+void xsmi_model_fold_row(xsm_model *m, uint32_t k);
 /* Multiplies alpha and row_scale into the rows, in parallel. If there is row_length, row_scale stays, with ones. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
 /* Whether every weight and bias of the output layer is zero or, for tied vectors, as in a new model. False for weights
@@ -180,11 +182,12 @@ static inline void xsmi_mark(uint64_t *marks, size_t index)
 }
 /* Like xsmi_model_zero() for a model whose weights are zero where no mark is set. Clears the marks. */
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
+/* Calls a function for each row of weights, in parallel. */
+xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err);
 /* For distances (distance.c). xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k
- * that a linear step lacks; call it before that. The others then compute the bias of a changed row, and of all rows. */
+ * that a linear step lacks; call it before that. The other then computes the bias of a changed row. */
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta);
 void xsmi_model_settle(xsm_model *m, uint32_t class);
-xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* Computes ||W||^2, with scales and without the bias. It is the same for any number of threads, and on every process of
  * a divided model; each sends 8 bytes for up to 4,096 of its classes, or for as many wide rows as have 2^20 weights,
  * and an agreement. */
@@ -226,8 +229,6 @@ static inline uint32_t xsmi_model_input(const xsm_model *m)
 
 /* Returns D of the rows before the model's transform. (model_transform.c) */
 uint32_t xsmi_model_input_features(const xsm_model *m);
-/* Returns xsm_model_info::correction. */
-const char *xsmi_model_correction_name(const xsm_model *m);
 
 /* Which part of a tensor [lines, width] this process has of a divided model: all of it, the lines of its classes, or
  * the columns of its classes, to which the padding of the lines belongs on the last process. */

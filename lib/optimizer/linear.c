@@ -14,22 +14,13 @@
 /* Rows of weights in one call of a kernel. */
 #define GROUP 32
 
-/* Multiplies the scale of class k into its row. */
-static void fold_row(xsm_model *m, uint32_t k)
-{
-    float scale = (float)m->w.row_scale[k];
-    m->kernels->scale(m->w.weight + (size_t)k * m->w.stride, m->features, scale);
-    m->w.row_scale[k] = 1;
-    xsmi_model_sum_row_length(m, k);
-}
-
 static void shrink_row(xsm_model *m, uint32_t k, double shrink)
 {
     if (shrink != 1) {
         atomic_store_explicit(&m->w.unscaled, false, memory_order_relaxed);
         m->w.row_scale[k] *= shrink;
         if (m->w.row_scale[k] < XSMI_ROW_SCALE_LEAST) {
-            fold_row(m, k);
+            xsmi_model_fold_row(m, k);
         }
     }
 }

@@ -191,8 +191,8 @@ static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm
     }
     XSMI_TRY(xsmi_model_own(model, err));
     xsmi_model_drop_calibration(whole ? whole : model);
-    if (model->score != XSM_GEOMETRY_LINEAR) {
-        XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have changed weights */
+    if (model->score != XSM_GEOMETRY_LINEAR) { /* a host may have changed weights */
+        XSMI_TRY(xsmi_model_each_row(model, xsmi_model_settle, err));
     }
     xsm_model *kept = xsmi_model_retain(model),
               *divided = whole ? xsmi_model_retain(whole)
