@@ -402,6 +402,7 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
                    .batch = batch,
                    .g = g,
                    .layer = m->layer ? &whole->layer : NULL,
+                   .distances = m->score != XSM_GEOMETRY_LINEAR,
                    .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     if (!o->whole) {

@@ -118,7 +118,7 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
     const xsm_gradient *g = s->g;
     xsmi_features x;
     xsmi_example_step one = {.x = &x, .entries = {1, &class, NULL, NULL}, .alpha = s->alpha, .step = s->step};
-    if (m->score != XSM_GEOMETRY_LINEAR) {
+    if (s->distances) {
         double sum = 0;
         for (size_t j = 0; j < count; j++) {
             sum += (double)*xsmi_gradient_coefficient(g, entries[j]);
@@ -131,7 +131,7 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
         one.entries.shrinks = xsmi_gradient_shrink(g, entries[j]);
         add(m, &one);
     }
-    if (m->score != XSM_GEOMETRY_LINEAR) {
+    if (s->distances) {
         xsmi_model_settle(m, class);
     }
     if (g->row_bound > 0) {
@@ -218,7 +218,7 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     const float scale = (float)(-s->step.eta / s->alpha);
-    for (uint64_t i = 0; m->w.bias && m->score == XSM_GEOMETRY_LINEAR && i < s->batch->count; i++) {
+    for (uint64_t i = 0; m->w.bias && !s->distances && i < s->batch->count; i++) {
         m->kernels->axpby(m->w.bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
     }
     if (xsmi_step_is_product(s)) {
@@ -243,8 +243,7 @@ void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint3
 {
     const xsm_optimizer *o = s->optimizer;
     xsm_model *m = o->model;
-    const bool distances = m->score != XSM_GEOMETRY_LINEAR;
-    for (uint32_t k = first; distances && k < first + count; k++) {
+    for (uint32_t k = first; s->distances && k < first + count; k++) {
         double sum = 0;
         for (uint64_t i = 0; i < s->batch->count; i++) {
             sum += (double)xsmi_gradient_row(s->g, i)[k];
@@ -252,7 +251,7 @@ void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint3
         xsmi_model_pull(m, k, sum, s->step.eta);
     }
     add_range(s, first, count, xsmi_step_is_product(s) ? o->sums + thread * o->sums_each : NULL);
-    for (uint32_t k = first; distances && k < first + count; k++) {
+    for (uint32_t k = first; s->distances && k < first + count; k++) {
         xsmi_model_settle(m, k);
     }
 }

@@ -11,6 +11,7 @@ typedef struct xsmi_step {
     const xsm_batch *batch;
     const xsm_gradient *g;
     const xsmi_layer_gradient *layer; /* NULL: the model has no first layer */
+    bool distances;                   /* the model's scores: rows are pulled before a step, and settled after it */
     double alpha, next_alpha;         /* the model's before and after the step */
     size_t listed;                    /* of a dense gradient, unless `every`: its coefficients that are not 0 */
     bool every;                       /* all classes are stepped alike, whether a coefficient is 0 or not */

@@ -49,7 +49,7 @@ static bool serves(const xsmi_step *s)
     const xsm_model *m = o->model;
     const double work = (double)m->classes * (double)s->batch->count * xsmi_batch_row_work(s->batch);
     return xsmi_can_stop(o->context) && s->batch->count >= XSMI_UNDO_ROWS && work >= o->context->pace * FAST &&
-           xsmi_step_is_product(s) && !s->layer && !m->w.row_scale && !m->row_length && m->score == XSM_GEOMETRY_LINEAR;
+           xsmi_step_is_product(s) && !s->layer && !m->w.row_scale && !m->row_length && !s->distances;
 }
 
 bool xsmi_undo_begin(const xsmi_step *s)
