@@ -165,22 +165,15 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     /* There are two passes over the row of each label. */
     xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
     xsm_context *group = xsmi_model_group(m);
-    xsmi_head *correction = NULL, *part = NULL;
+    xsmi_head *correction = NULL;
     xsm_status status = xsmi_end(&activity, xsmi_pairs_count(m->context, train, strength, &pairs, err), err);
     if (status == XSM_OK && pairs.count > 0) {
         status = of_pairs(m->context, &pairs, &correction, err);
     }
-    if (status == XSM_OK && group && correction) {
-        status = xsmi_correction_of_part(correction, m->part.first, m->part.own->classes, &part, err);
-    }
     status = xsmi_agree(group, status, err);
     if (status == XSM_OK) {
         xsmi_model_set_head(m, correction);
-        if (part) {
-            xsmi_model_set_head(m->part.own, part);
-        }
     }
-    xsmi_head_release(part);
     xsmi_head_release(correction);
     xsmi_pairs_clear(&pairs);
     return status;

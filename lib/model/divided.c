@@ -101,24 +101,6 @@ static xsm_status move_layer(xsm_model *m, xsm_error *err)
     return m->layer ? xsmi_layer_own(m->part.own, err) : XSM_OK;
 }
 
-static xsm_status correct_part(xsm_model *m, xsmi_head *c, xsm_error *err)
-{
-    xsmi_head *part = NULL;
-    XSMI_TRY(xsmi_correction_of_part(c, m->part.first, m->part.own->classes, &part, err));
-    xsmi_model_set_head(m->part.own, part);
-    xsmi_head_release(part);
-    return XSM_OK;
-}
-
-xsm_status xsmi_divided_set_head(xsm_model *m, xsmi_head *h, xsm_error *err)
-{
-    if (h) {
-        XSMI_TRY(xsmi_model_is_divided(m) && h != m->head ? correct_part(m, h, err) : XSM_OK);
-        xsmi_model_set_head(m, h);
-    }
-    return XSM_OK;
-}
-
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
     if (m->w.layout == XSM_LAYOUT_SPARSE_ROWS) {
@@ -144,7 +126,7 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     }
     xsmi_release(m->context, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
     m->w.row_scale = NULL;
-    XSMI_TRY(m->head ? correct_part(m, m->head, err) : XSM_OK);
+    xsmi_model_set_head(m, m->head);
     xsmi_model_put_calibration(m, m->calibration);
     xsmi_model_release_weights(m);
     return XSM_OK;

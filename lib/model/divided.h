@@ -44,9 +44,6 @@ size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, si
 /* xsm_model_new_linear() in a context with several processes, for checked options. */
 xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
                                    xsm_model **out, xsm_error *err);
-/* Sets the head of any model, and also that of the part of a divided model; NULL leaves it as it is. The caller makes
- * the processes agree. */
-xsm_status xsmi_divided_set_head(xsm_model *m, xsmi_head *h, xsm_error *err);
 /* Makes a divided model with the shape of another, without its layer. Its part in this process is `own`, which it takes
  * on success. Sends nothing. */
 xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err);

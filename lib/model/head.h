@@ -102,8 +102,6 @@ void xsmi_head_release(xsmi_head *h);
 /* Makes a correction by one number per class, [classes], which are finite and copied. */
 xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_head **out,
                                       xsm_error *err);
-/* Makes the correction of the classes first..first+classes of a model, numbered from `first`. */
-xsm_status xsmi_correction_of_part(xsmi_head *whole, uint32_t first, uint32_t classes, xsmi_head **out, xsm_error *err);
 /* Makes a correction by a tree, whose contents are moved: `tree` is left empty. */
 xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_head **out, xsm_error *err);
 /* Makes the head of a hierarchy, to which it takes a reference. (hierarchy.c) */

@@ -110,8 +110,9 @@ void xsmi_model_set_head(xsm_model *m, xsmi_head *h)
     }
     m->head = xsmi_head_retain(h);
     xsmi_head_release(before);
-    if (!h && m->part.own) {
-        xsmi_model_set_head(m->part.own, NULL);
+    if (m->part.own) {
+        m->part.own->head_first = m->part.first;
+        xsmi_model_set_head(m->part.own, h);
     }
 }
 

@@ -95,7 +95,8 @@ struct xsm_model {
     /* What turns scores of the weights into scores of classes; label trees, with XSM_LAYOUT_SPARSE_ROWS, also have the
      * weights. NULL: a row of weights is a class. */
     xsmi_head *head;
-    int32_t link;                 /* XSM_LINK_* */
+    uint32_t head_first; /* the head's number of class 0: the part of a divided model has the head of the whole */
+    int32_t link;        /* XSM_LINK_* */
     xsmi_calibration calibration; /* of these scores: code that changes them drops it (xsmi_model_drop_calibration),
                                      which leaves that of the link */
 
@@ -257,8 +258,15 @@ xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, co
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err);
 
-/* Sets the model's head, to which it takes a reference; NULL: none. */
+/* Sets the head of a model, to which it takes a reference, and that of a divided model's part; NULL: none. */
 void xsmi_model_set_head(xsm_model *m, xsmi_head *h);
+/* Sets a head that training needs; NULL leaves the model's as it is. */
+static inline void xsmi_model_take_head(xsm_model *m, xsmi_head *h)
+{
+    if (h) {
+        xsmi_model_set_head(m, h);
+    }
+}
 /* Sets the calibration of a model, and that of a divided model's part. */
 static inline void xsmi_model_put_calibration(xsm_model *m, xsmi_calibration c)
 {

@@ -206,7 +206,9 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
         XSMI_TRY(xsm_model_set_metadata(to, from->metadata.keys[i], from->metadata.values[i], err));
     }
     XSMI_TRY(xsmi_host_tensors_copy(to->context, &from->host, &to->host, err));
-    XSMI_TRY(xsmi_model_trees(from) ? XSM_OK : xsmi_divided_set_head(to, from->head, err));
+    if (!xsmi_model_trees(from)) {
+        xsmi_model_set_head(to, from->head);
+    }
     to->link = from->link;
     xsmi_model_put_calibration(to, from->calibration);
     const xsm_model *a = xsmi_model_weights(from);

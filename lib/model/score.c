@@ -18,6 +18,23 @@
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
+/* Classes that are renumbered together. */
+#define RENUMBERED 64
+
+/* Adds the model's correction to scores of chosen classes. */
+static void correct(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
+                    float *scratch)
+{
+    uint32_t moved[RENUMBERED];
+    for (size_t start = 0, n; start < count; start += n) {
+        n = m->head_first > 0 ? XSMI_MIN(count - start, RENUMBERED) : count;
+        for (size_t j = 0; m->head_first > 0 && j < n; j++) {
+            moved[j] = m->head_first + classes[start + j];
+        }
+        m->head->kind->chosen(m->head, x, m->head_first > 0 ? moved : classes, n, scores + start, scratch);
+    }
+}
+
 void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                               float *scores, float *scratch)
 {
@@ -28,7 +45,7 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, con
     }
     xsmi_weights_score(&m->w, &row->input, classes, count, m->w.alpha, scores, NULL);
     if (m->head) {
-        m->head->kind->chosen(m->head, &row->x, classes, count, scores, scratch);
+        correct(m, &row->x, classes, count, scores, scratch);
     }
 }
 

@@ -42,8 +42,10 @@ static void correct_tile(void *state, const xsmi_tile *tile)
     const xsmi_head *correction = c->call->model->head;
     const xsmi_features *rows = c->rows->features + tile->block * XSMI_LANES;
     float *scores = (float *)(uintptr_t)tile->scores;
-    correction->kind->tile(correction, tile, rows, c->rows->counts[tile->block], c->prepared, scores);
     xsmi_tile moved = *tile;
+    moved.first += c->call->model->head_first;
+    correction->kind->tile(correction, &moved, rows, c->rows->counts[tile->block], c->prepared, scores);
+    moved.first = tile->first;
     moved.block += c->block;
     c->call->consume(c->call->state, &moved);
 }

@@ -384,14 +384,6 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     return XSM_OK;
 }
 
-/* Gives a model what the gradient's training needs. */
-static void take_head(xsm_model *m, const xsm_gradient *g)
-{
-    if (g->head) {
-        xsmi_model_set_head(m, g->head);
-    }
-}
-
 /* Applies a gradient after check_step(). `whole` has the gradient of a first layer: it is g, or the gradient that g is
  * a part of. */
 static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, const xsm_gradient *whole,
@@ -406,7 +398,7 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
                    .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     if (!o->whole) {
-        take_head(m, g);
+        xsmi_model_take_head(m, g->head);
     }
     if (s.layer) {
         use_hidden(&hidden, batch, m, s.layer);
@@ -436,12 +428,8 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
 {
     const xsm_model *whole = o->whole;
     const xsm_gradient *part = g;
-    xsmi_head *head = NULL; /* the part's new head */
     xsm_status status = XSM_OK;
-    if (g->head && g->head != whole->head) {
-        status = xsmi_correction_of_part(g->head, whole->part.first, o->model->classes, &head, err);
-    }
-    if (status == XSM_OK && g->whole.width != whole->classes) {
+    if (g->whole.width != whole->classes) {
         part = o->part;
         status = g->model_classes == whole->classes
                      ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
@@ -456,16 +444,12 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
         *begun = status == XSM_OK;
     }
     if (status == XSM_OK) {
-        if (head) {
-            xsmi_model_set_head(o->model, head);
-        }
-        take_head(o->whole, g);
+        xsmi_model_take_head(o->whole, g->head);
         xsmi_activity shield;
         xsmi_shield(&shield, o->context);
         status = apply(o, batch, part, g, eta, err);
         xsmi_unshield(&shield);
     }
-    xsmi_head_release(head);
     return status;
 }
 

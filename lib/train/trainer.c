@@ -115,7 +115,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     XSMI_TRY(estimator->fixed_batches ? xsmi_estimator_check_joint(estimator, err) : XSM_OK);
-    XSMI_TRY(xsmi_divided_set_head(model, estimator->head, err));
+    xsmi_model_take_head(model, estimator->head);
     XSMI_TRY(xsmi_optimizer_check(optimizer, (estimator->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0,
                                   estimator->decay_rate > 0, estimator->row_bound > 0, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));

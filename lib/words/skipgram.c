@@ -219,8 +219,8 @@ static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, 
         xsm_skipgram_free(t);
         return status;
     }
-    if (of->estimator && of->estimator->head) {
-        xsmi_model_set_head(of->output, of->estimator->head);
+    if (of->estimator) {
+        xsmi_model_take_head(of->output, of->estimator->head);
     }
     *out = t;
     return XSM_OK;
