@@ -147,7 +147,7 @@ static void try_registry(int bound)
     w.bound = bound;
     for (size_t i = 0; (w.table = xsm_estimator_at(i)); i++) {
         const bool refused =
-            w.table->kind == XSM_ESTIMATOR_SEARCHED || w.table->kind == XSM_ESTIMATOR_HIERARCHY; /* divided_registry */
+            w.table->kind == XSM_ESTIMATOR_SEARCHED || w.table->kind == XSM_ESTIMATOR_HIERARCHY; /* divided_training */
         for (w.batch = 1; w.batch <= ROWS && !refused; w.batch += ROWS - 1) {
             if (w.batch == 1 || !w.table->joint) {
                 expect_bits(&w, 4);
