@@ -241,7 +241,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "after training, add S times what features and classes occurring together say (0, or chosen)", NULL, 0,
          CLI_PAIRS_MOST, 0, 0},
         {"optimizer", CLI_TEXT, &r.optimizer_name, "NAME",
-         "sgd, adagrad, row-adagrad, or lbfgs: all rows at once, if every class is scored (sgd, or chosen)", NULL, 0, 0,
+         "sgd, adagrad, row-adagrad, or lbfgs: all rows at once, every class scored (sgd, or chosen)", NULL, 0, 0,
          0, 0},
         {"iterations", CLI_WHOLE, &r.iterations, "N", "lbfgs: at most so many (1000)", NULL, 1, 2147483647, 0, 0},
         {"tolerance", CLI_REAL, &r.tolerance, "X", "lbfgs: relative accuracy of the objective (1e-6)", NULL, 0,

@@ -146,7 +146,7 @@ done <<END
 2|--schedule: '0.9x' is not a factor|$good --schedule step:0.9x
 2|--estimator: |train --data train.txt --estimator implict
 2|did you mean 'implicit'|train --data train.txt --estimator implict
-2|--optimizer: no optimizer 'adam'; accepted is 'sgd' or 'adagrad', or lbfgs|$good --optimizer adam
+2|--optimizer: no optimizer 'adam'; accepted is 'sgd', 'adagrad' or 'row-adagrad', or lbfgs|$good --optimizer adam
 2|optimizer 'adagrad' has no option 'inital'; did you mean 'initial'?|train --estimator implicit --data train.txt --optimizer adagrad --set optimizer.inital=1
 2|--set optimizer.initial: lbfgs has|train --data train.txt --optimizer lbfgs --estimator softmax --set optimizer.initial=1
 2|optimizer 'sgd' has no option 'initial', nor any other|$good --set optimizer.initial=1
@@ -405,7 +405,7 @@ says stdout 'optimizer.initial='
 run 0 optimizers sgd
 says stdout 'no options'
 run 2 optimizers adam
-says stderr "accepted is 'sgd' or 'adagrad'"
+says stderr "accepted is 'sgd', 'adagrad' or 'row-adagrad'"
 run 0 indexes
 says stdout 'exact '
 says stdout 'spherical '
