@@ -128,8 +128,7 @@ static void say_search(FILE *out, const cli_run *r)
         free(measured);
         if (chosen->prior > 0) {
             fprintf(out, ", of the classes' frequencies %.4g%s", chosen->prior,
-                    chosen->is_prior ? ": nothing is better than these, so the features say nothing of the classes"
-                                     : "");
+                    chosen->is_prior ? ": nothing was surely better than these" : "");
         }
         if (chosen->measure == XSM_MEASURE_LOG_LOSS && !r->calibrate) {
             fputs(" (the model is not calibrated; --calibrate FILE does that)", out);

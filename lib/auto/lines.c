@@ -56,9 +56,10 @@
 #define SPEED_TREE 1e10
 #define SPEED_VECTORS 2e10
 /* A line is tried if its run takes at most RUN_MOST seconds, or RUN_TIMES the time of the cheapest one, and if its
- * model and optimizer take at most BYTES_MOST. */
+ * model and optimizer take at most BYTES_MOST. Where there are embedding models, RUN_OTHERS is in place of RUN_MOST,
+ * and the cheapest one is a label tree or an embedding model. */
 #define RUN_MOST 60.0
-#define RUN_OTHERS 5.0 /* for other lines, if there are label trees and embedding models */
+#define RUN_OTHERS 5.0
 #define RUN_TIMES 4.0
 #define BYTES_MOST 8e9
 #define VALUE_BYTES 8.0 /* bytes of a value of a sparse row */
@@ -493,7 +494,6 @@ static double run_of(const xsmi_chooser *c, const xsmi_line *line)
     return xsmi_line_seconds(c, line, (double)c->train->rows, 0);
 }
 
-/* Orders lines by the price of their run, and drops those that take much longer than others. */
 static void order_by_price(xsmi_chooser *c)
 {
     for (size_t i = 1; i < c->line_count; i++) {
@@ -504,15 +504,30 @@ static void order_by_price(xsmi_chooser *c)
         }
         c->lines[at] = line;
     }
-    const bool others = has_vectors(c) && !(c->options.seconds > 0);
-    const double most =
-        fmax(others ? RUN_OTHERS : run_most(c), c->line_count > 0 ? RUN_TIMES * run_of(c, &c->lines[0]) : 0);
-    for (; c->line_count > 0 && run_of(c, &c->lines[c->line_count - 1]) > most; c->line_count--) {
-        xsmi_line *line = &c->lines[c->line_count - 1];
-        if (line->own) {
-            xsm_estimator_free(line->estimator);
+}
+
+/* Drops lines whose run takes too long. Class means, which have no run, are no measure of it. */
+static void drop_dear(xsmi_chooser *c)
+{
+    bool others = false;
+    for (size_t i = 0; i < c->line_count && has_vectors(c) && !(c->options.seconds > 0); i++) {
+        others = others || c->lines[i].kind == XSMI_KIND_TREE || c->lines[i].kind == XSMI_KIND_EMBEDDING;
+    }
+    const double least = others ? RUN_OTHERS : run_most(c);
+    double most = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < c->line_count; i++) {
+        const xsmi_line line = c->lines[i];
+        const double run = run_of(c, &line);
+        const bool measures = line.kind != XSMI_KIND_MEANS && !(others && line.kind == XSMI_KIND_LINEAR);
+        most = measures && !(most > 0) ? fmax(least, RUN_TIMES * run) : most;
+        if (run <= (measures ? most : least)) {
+            c->lines[kept++] = line;
+        } else if (line.own) {
+            xsm_estimator_free(line.estimator);
         }
     }
+    c->line_count = kept;
 }
 
 xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
@@ -532,6 +547,7 @@ xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
         XSMI_TRY(is_open(c, m) && fits(c, m) ? add(c, m, NULL, err) : XSM_OK);
     }
     order_by_price(c);
+    drop_dear(c);
     /* If none is left, every model is too large: making one gives the error. */
     return c->line_count > 0 ? XSM_OK : xsmi_line_model(c, &(xsmi_line){.method = NULL}, err);
 }
@@ -549,6 +565,7 @@ xsm_status xsmi_lines_of_texts(xsmi_chooser *c, xsm_error *err)
     }
     c->survey.nonzeros = words;
     order_by_price(c);
+    drop_dear(c);
     return XSM_OK;
 }
 
