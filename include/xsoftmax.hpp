@@ -1412,10 +1412,11 @@ class model : public handle<xsm_model, xsm_model_free>
     /** From a storage, whose bytes the model uses in place: see xsm_storage::bytes. (storage.h) */
     template <class How = throwing>
     static outcome<How, model> load(const context &in, const xsm_storage &from,
-                                         const xsm_load_options &options = init<xsm_load_options>())
+                                    const xsm_load_options &options = init<xsm_load_options>())
     {
-        return detail::make<How, model>(
-            [&](xsm_model **out, xsm_error *err) { return xsm_model_load(in.get(), nullptr, &from, &options, out, err); });
+        return detail::make<How, model>([&](xsm_model **out, xsm_error *err) {
+            return xsm_model_load(in.get(), nullptr, &from, &options, out, err);
+        });
     }
     /** A model over the bytes of an owner, which is not empty: the model keeps it until the last reference to it is
      *  given up, or before that, once a function has copied the weights to change them. The bytes must not change. The
@@ -1768,8 +1769,9 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     template <class How = throwing>
     static outcome<How, sampler> load(const context &in, cstring path, const xsm_sampler_ops *ops = nullptr)
     {
-        return detail::make<How, sampler>(
-            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), path.c_str(), nullptr, ops, out, err); });
+        return detail::make<How, sampler>([&](xsm_sampler **out, xsm_error *err) {
+            return xsm_sampler_load(in.get(), path.c_str(), nullptr, ops, out, err);
+        });
     }
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
@@ -1777,11 +1779,11 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     }
     /** From a storage. (storage.h) */
     template <class How = throwing>
-    static outcome<How, sampler> load(const context &in, const xsm_storage &from,
-                                           const xsm_sampler_ops *ops = nullptr)
+    static outcome<How, sampler> load(const context &in, const xsm_storage &from, const xsm_sampler_ops *ops = nullptr)
     {
-        return detail::make<How, sampler>(
-            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), nullptr, &from, ops, out, err); });
+        return detail::make<How, sampler>([&](xsm_sampler **out, xsm_error *err) {
+            return xsm_sampler_load(in.get(), nullptr, &from, ops, out, err);
+        });
     }
     /** To a storage. (storage.h) */
     template <class How = throwing> outcome<How, void> save(const xsm_storage &to) const
@@ -1874,7 +1876,7 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
     /** From a storage. (storage.h) */
     template <class How = throwing>
     static outcome<How, index> load(const context &in, const xsm_storage &from, const model &of,
-                                         const xsm_index_ops *ops = nullptr)
+                                    const xsm_index_ops *ops = nullptr)
     {
         return detail::make<How, index>([&](xsm_index **out, xsm_error *err) {
             return xsm_index_load(in.get(), nullptr, &from, ops, of.get(), out, err);
@@ -2072,11 +2074,13 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     }
     template <class How = throwing> outcome<How, void> checkpoint(cstring path)
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint(get(), path.c_str(), nullptr, err); });
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_trainer_checkpoint(get(), path.c_str(), nullptr, err); });
     }
     template <class How = throwing> outcome<How, void> resume(cstring path)
     {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), nullptr, err); });
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), nullptr, err); });
     }
     /** To a storage. (storage.h) */
     template <class How = throwing> outcome<How, void> checkpoint(const xsm_storage &to)

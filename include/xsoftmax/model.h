@@ -194,14 +194,14 @@ typedef struct xsm_model_info {
     /** H of an embedding model; 0 for a linear model, whose members below are zero, too. They are the options that an
      *  embedding model was made with; the defaults for a model from a file of another program. */
     uint32_t hidden;
-    int32_t activation;      /**< An XSM_ACTIVATION_* value. */
-    int32_t pool;            /**< An XSM_POOL_* value. */
-    int32_t tied;            /**< 1 = the vectors of features and classes are the same. */
-    uint64_t seed;           /**< Seed of the random initial values. */
-    double scale;            /**< Bound of the random initial values. */
-    uint64_t weights;        /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
-    uint64_t bytes;          /**< Bytes of these weights, with the positions of sparse ones, without the bias. */
-    uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
+    int32_t activation; /**< An XSM_ACTIVATION_* value. */
+    int32_t pool;       /**< An XSM_POOL_* value. */
+    int32_t tied;       /**< 1 = the vectors of features and classes are the same. */
+    uint64_t seed;      /**< Seed of the random initial values. */
+    double scale;       /**< Bound of the random initial values. */
+    uint64_t weights;   /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
+    uint64_t bytes;     /**< Bytes of these weights, with the positions of sparse ones, without the bias. */
+    uint32_t trees;     /**< Trees of a label tree; 0 for other models. */
     /** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
      *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler, Mandt
      *  2020, eq. 5). Such a model stores p_n, saves and loads it with the weights, and adds log p_n(k|x) to every
@@ -218,7 +218,7 @@ typedef struct xsm_model_info {
 /** Starting value of an #xsm_model_info. */
 #define XSM_MODEL_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0              \
+        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
     }
 
 #ifdef __cplusplus
@@ -404,8 +404,7 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_DIVERGED if a weight is not finite (the message names its class and
  *          feature); #XSM_ERROR_LIMIT for more than 16 MiB of metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine.
  *          On failure an existing file is unchanged. O(K D). */
-XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, const xsm_storage *storage,
-                                  xsm_error *err);
+XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, const xsm_storage *storage, xsm_error *err);
 /** Loads a saved model by mapping its file. The file must not be modified in place while the model exists, unless
  *  xsm_load_options::copy is set. Replacing the file, as xsm_model_save() does, is allowed. A model over
  *  xsm_storage::bytes uses them in place and copies none of its weights.

@@ -19,8 +19,8 @@ static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float va
     return XSM_OK;
 }
 
-/* Allocates numbers in the shape and layout of a matrix, and sets each to `initial`; of a table with row_rate() a number
- * for each row, as lines of one. */
+/* Allocates numbers in the shape and layout of a matrix, and sets each to `initial`; of a table with row_rate() a
+ * number for each row, as lines of one. */
 static xsm_status new_numbers(const xsm_optimizer *o, const xsmi_weights *of, float initial, const char *what,
                               xsmi_weights *w, xsm_error *err)
 {
