@@ -120,9 +120,9 @@ static int read_rows(conversion *c)
     if (to_formats[c->to] == XSM_FORMAT_CACHE && !format.spool && format.format != XSM_FORMAT_CACHE) {
         const char *temporary = getenv("TMPDIR");
         struct stat st;
-        format.spool = folder = stat(c->output, &st) == 0 && !S_ISREG(st.st_mode) /* a pipe has no folder */
-                                    ? cli_format("%s", temporary ? temporary : "/tmp")
-                                    : cli_folder_of(c->output);
+        /* A pipe has no folder, nor has what is open as standard output. */
+        const int nowhere = strncmp(c->output, "/dev/", 5) == 0 || (stat(c->output, &st) == 0 && !S_ISREG(st.st_mode));
+        format.spool = folder = nowhere ? cli_format("%s", temporary ? temporary : "/tmp") : cli_folder_of(c->output);
     }
     format.new_labels = c->like != NULL;
     if (c->like_model) {

@@ -9,7 +9,12 @@
 
 #include <xsoftmax/vocabulary.h>
 
-static const char *const correction_words[] = {"none", "classes", "tree", "sampler", "hierarchy", "pairs"};
+static const char *correction_word(const xsm_model_info *about)
+{
+    static const char *const words[] = {"none", "classes", "tree", "sampler", "hierarchy", "pairs"};
+    return about->correction >= 0 && (size_t)about->correction < sizeof words / sizeof *words ? words[about->correction]
+                                                                                              : "of a later release";
+}
 
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
  * metadata come first; in a cache of data they say that it is one. */
@@ -99,7 +104,7 @@ static void print_model_json(const char *path, const xsm_model *model, const xsm
     cli_json_whole(&json, "hidden", about->hidden);
     cli_json_whole(&json, "weights", about->weights);
     cli_json_whole(&json, "bytes", about->bytes);
-    cli_json_text(&json, "correction", correction_words[about->correction]);
+    cli_json_text(&json, "correction", correction_word(about));
     cli_json_text(&json, "probabilities", is_each(about, calibration) ? "each" : "sum to one");
     cli_json_text(&json, "transform", about->transform);
     cli_json_open_list(&json, "labels");
@@ -181,7 +186,7 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     char *shape = cli_model_shape(model);
     printf("  %-22s %s\n", "model", shape);
     free(shape);
-    printf("  %-22s %s\n", "correction", correction_words[about.correction]);
+    printf("  %-22s %s\n", "correction", correction_word(&about));
     printf("  %-22s %s\n", "probabilities",
            is_each(&about, &calibration) ? "of each class by itself" : "sum to one over the classes");
     if (calibration.method == XSM_CALIBRATION_TEMPERATURE) {

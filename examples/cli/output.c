@@ -144,6 +144,14 @@ int cli_output_to_pipe(const cli_flag *flags, size_t count)
         if (!value || !*value || strcmp(*value, "-") != 0) {
             continue;
         }
+        struct stat st;
+        if (fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
+            st.st_size > 0) { /* files are replaced as a whole */
+            return cli_misuse(
+                "--%s -: standard output is a file with contents, which would be lost; name another file, or "
+                "write to a pipe: | cat >>FILE",
+                flags[i].name);
+        }
         const int out = dup(STDOUT_FILENO);
         if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
             return cli_fail("--%s -: %s", flags[i].name, strerror(errno));

@@ -1167,6 +1167,13 @@ make_pipes | grep -v 'checkpoint\|history' | while read -r command; do
     # shellcheck disable=SC2086
     "$xsoftmax" $command - 2>stderr | cmp -s - whole.file || echo "$command: -"
     grep -q . stderr || echo "$command: says nothing"
+    # Where standard output is a file, it gets the same bytes; one with contents is refused and stays as it is.
+    # shellcheck disable=SC2086
+    "$xsoftmax" $command - >redirected 2>stderr && cmp -s redirected whole.file || echo "$command: - to a file"
+    echo precious >filled
+    # shellcheck disable=SC2086
+    ! "$xsoftmax" $command - >>filled 2>stderr || echo "$command: - after the contents of a file"
+    grep -qF 'standard output is a file with contents' stderr && grep -qxF precious filled || echo "$command: lost contents"
 done >not-written
 expect 'pipes get what files get' test ! -s not-written
 expect 'the pipe is still one' test -p pipe
