@@ -41,9 +41,9 @@ def train(xsm, model, rows, epochs):
             return 1
 
     options = xsm.struct("trainer_options", epochs=epochs, eta=0.5, schedule=xsm.SCHEDULE_INVERSE_SQRT,
-                         progress=xsm.named("xsm_progress_function")(progress))
+                         progress=progress)
     with xsm.make("estimator_new", None, "ove") as estimator, xsm.make("optimizer_new", None, "sgd") as optimizer:
-        with xsm.make("trainer_new", None, model, rows, estimator, optimizer, ctypes.byref(options)) as trainer:
+        with xsm.make("trainer_new", None, model, rows, estimator, optimizer, options) as trainer:
             try:
                 xsm.trainer_run(trainer)
             except Error:
@@ -55,22 +55,22 @@ def train(xsm, model, rows, epochs):
 def evaluate(xsm, model, rows):
     precision = (ctypes.c_double * 5)()
     metrics = xsm.struct("metrics", top=5, precision=precision)
-    xsm.evaluate(None, model, rows, None, ctypes.byref(metrics))
+    xsm.evaluate(None, model, rows, None, metrics)
     return metrics.log_loss, 1 - metrics.error, list(precision)
 
 
 def predict(xsm, model, rows, first, count):
     """The five best classes of some rows, with probabilities."""
     batch = xsm.struct("batch")
-    xsm.batch_set_range(ctypes.byref(batch), rows, first, count)
+    xsm.batch_set_range(batch, rows, first, count)
     options = xsm.struct("predictor_options", top=5)
-    with xsm.make("predictor_new", model, ctypes.byref(options)) as predictor:
+    with xsm.make("predictor_new", model, options) as predictor:
         info = xsm.struct("predictor_info")
-        xsm.predictor_get_info(predictor, ctypes.byref(info))
+        xsm.predictor_get_info(predictor, info)
         top = info.top
         classes, probabilities = (ctypes.c_uint32 * (count * top))(), (ctypes.c_double * (count * top))()
-        xsm.predictor_run(predictor, ctypes.byref(xsm.struct("prediction", batch=batch, classes=classes,
-                                                             probabilities=probabilities)))
+        xsm.predictor_run(predictor, xsm.struct("prediction", batch=batch, classes=classes,
+                                                             probabilities=probabilities))
     return [list(zip(classes[i * top:(i + 1) * top], probabilities[i * top:(i + 1) * top])) for i in range(count)]
 
 
@@ -79,7 +79,7 @@ def main():
     print(f"libxsoftmax {xsm.version_string().decode()}")
     with xsm.make("dataset_read", None, sys.argv[3], None) if sys.argv[3:] else made_up(xsm, 20, 8, 2000) as rows:
         info = xsm.struct("dataset_info")
-        xsm.dataset_get_info(rows, ctypes.byref(info))
+        xsm.dataset_get_info(rows, info)
         print(f"{info.rows} rows, {info.features} features, {info.classes} classes")
         with xsm.make("model_new_linear", None, info.features, info.classes, None) as model:
             train(xsm, model, rows, 5)

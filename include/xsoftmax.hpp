@@ -2114,6 +2114,10 @@ inline xsm_status fill_prediction(xsm_error *err, const xsm_batch &rows, std::ui
                                   span<double> probabilities)
 {
     const char *why = "top() for each row";
+    if (prediction->classes || prediction->lengths || prediction->scores || prediction->probabilities) {
+        return refuse(err, XSM_ERROR_ARGUMENT,
+                      "the limits have arrays of results, which are arguments of their own; NULL is accepted");
+    }
     if (check_batch_size(err, "classes", classes.size(), rows, top, why) ||
         (!lengths.empty() && check_batch_size(err, "lengths", lengths.size(), rows, 1, "one a row")) ||
         (!scores.empty() && check_batch_size(err, "scores", scores.size(), rows, top, why)) ||
@@ -2224,7 +2228,7 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
         return run<How>(init<xsm_prediction>(), rows, classes, {}, scores, probabilities);
     }
     /** The same for the classes that the filters and thresholds of a prediction leave (filter.h), whose batch and
-     * results are not used; `lengths` [n], the number of classes of each row, may be empty. */
+     * results are NULL; `lengths` [n], the number of classes of each row, may be empty. */
     template <class How = throwing>
     outcome<How, void> run(const xsm_prediction &limits, const xsm_batch &rows, span<std::uint32_t> classes,
                            span<std::uint32_t> lengths, span<float> scores = {}, span<double> probabilities = {})
@@ -2250,13 +2254,13 @@ struct predictions {
 };
 
 /** The best classes of many rows on the context's threads, within the filters and thresholds of a prediction, whose
- *  batch and results are not used; with their probabilities if these are wanted. */
+ *  batch and results are NULL; with their probabilities if these are wanted. */
 template <class How = throwing>
 outcome<How, predictions> predict(const context &in, const model &of, const xsm_batch &rows, bool probabilities = false,
                                   const xsm_predictor_options &options = init<xsm_predictor_options>(),
                                   const xsm_prediction &limits = init<xsm_prediction>())
 {
-    return detail::fill<How>(predictions(), [&](predictions *out, xsm_error *err) {
+    return detail::fill<How>(predictions(), [&](predictions *out, xsm_error *err) -> xsm_status {
         auto prediction = limits;
         const auto wanted = options.top ? options.top : std::uint32_t(5);
         const auto count = static_cast<std::size_t>(rows.count);
@@ -2266,10 +2270,10 @@ outcome<How, predictions> predict(const context &in, const model &of, const xsm_
         out->scores.resize(count * out->top);
         out->probabilities.resize(probabilities ? count * out->top : 0);
         prediction.batch = &rows;
-        prediction.classes = out->classes.data();
-        prediction.lengths = out->lengths.data();
-        prediction.scores = out->scores.data();
-        prediction.probabilities = probabilities ? out->probabilities.data() : nullptr;
+        if (detail::fill_prediction(err, rows, out->top, &prediction, out->classes, out->lengths, out->scores,
+                                    out->probabilities)) {
+            return err->status;
+        }
         return xsm_predict(in.get(), of.get(), &options, &prediction, err);
     });
 }
@@ -2321,8 +2325,8 @@ class encoder : public handle<xsm_encoder, xsm_encoder_free>
     {
         return run<How>(init<xsm_prediction>(), bytes, by, classes, nullptr, scores, probabilities);
     }
-    /** The same for the classes that the filters and thresholds of a prediction leave, whose batch and results are not
-     *  used; `length` becomes their number. (encoder.h) */
+    /** The same for the classes that the filters and thresholds of a prediction leave, whose batch and results are
+     *  NULL; `length` becomes their number. (encoder.h) */
     template <class How = throwing>
     outcome<How, void> predict(const xsm_prediction &limits, std::string_view bytes, predictor &by,
                                span<std::uint32_t> classes, std::uint32_t &length, span<float> scores = {},

@@ -43,6 +43,26 @@ class Error(Exception):
         self.status = status
 
 
+def _given(value, kind):
+    """A value as ctypes takes it for a member or an argument of this kind."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, Object):
+        return value._as_parameter_
+    if isinstance(value, ctypes.Structure):
+        return ctypes.pointer(value)
+    if isinstance(value, ctypes.Array) and kind is ctypes.c_void_p:
+        return ctypes.addressof(value)
+    if hasattr(kind, "_restype_") and callable(value) and not isinstance(value, kind):
+        return kind(value)
+    if not hasattr(value, "ctypes"):
+        return value
+    wanted = value.dtype if kind is ctypes.c_void_p else np.dtype(kind._type_)
+    if value.dtype != wanted or not value.flags.c_contiguous:
+        raise TypeError(f"an array of {value.dtype}, strides {value.strides}: accepted is one of {wanted} without gaps")
+    return ctypes.cast(value.ctypes.data, kind)
+
+
 class Library:
     """Everything in the JSON by its name without `xsm_` or `XSM_`: library.model_load(...), library.FORMAT_CSV."""
 
@@ -85,17 +105,14 @@ class Library:
             kind = ctypes.POINTER(kind)
         return kind
 
-    def struct(self, name, **members):
-        """A struct with its starting values, and then these. It keeps what the members point to."""
-        made = self.structs["xsm_" + name]()
+    def struct(self, name, /, **members):
+        """A struct with its starting values, and then these: numbers, text, structs, functions, objects, and arrays of ctypes
+        or NumPy. It keeps what the members point to."""
+        made, kinds = self.structs["xsm_" + name](), dict(self.structs["xsm_" + name]._fields_)
         self.struct_init("xsm_" + name, ctypes.byref(made), ctypes.sizeof(made))
-        for member, value in members.items():
-            if isinstance(value, ctypes.Structure):
-                value = ctypes.pointer(value)
-            elif isinstance(value, ctypes.Array) and dict(made._fields_)[member] is ctypes.c_void_p:
-                made.kept = getattr(made, "kept", []) + [value]
-                value = ctypes.addressof(value)
-            setattr(made, member, value.encode() if isinstance(value, str) else value)
+        made.kept = [(value, _given(value, kinds[member])) for member, value in members.items()]
+        for member, (_, given) in zip(members, made.kept):
+            setattr(made, member, given)
         return made
 
     def __getattr__(self, name):
@@ -110,7 +127,9 @@ class Library:
         fails = entry["result"] == "xsm_status" and entry["arguments"][-1:] == [{"name": "err", "type": "xsm_error *"}]
 
         def call(*given):
-            given = [value.encode() if isinstance(value, str) else value for value in given]
+            if len(given) + fails != len(function.argtypes):
+                raise TypeError(f"xsm_{name}() takes {len(function.argtypes) - fails} arguments, not {len(given)}")
+            given = [_given(*each) for each in zip(given, function.argtypes)]
             if not fails:
                 return function(*given)
             error = self.structs["xsm_error"]()
@@ -174,7 +193,7 @@ class Model:
 
     def _map(self):
         made = library().struct("class_map")
-        library().model_get_class_map(self.model, ctypes.byref(made))
+        library().model_get_class_map(self.model, made)
         return made
 
     def labels(self):
@@ -182,8 +201,8 @@ class Model:
         xsm, mapped = library(), self._map()
 
         def label(k):
-            text = ctypes.create_string_buffer(xsm.class_map_label(ctypes.byref(mapped), k, None, 0) + 1)
-            xsm.class_map_label(ctypes.byref(mapped), k, text, len(text))
+            text = ctypes.create_string_buffer(xsm.class_map_label(mapped, k, None, 0) + 1)
+            xsm.class_map_label(mapped, k, text, len(text))
             return text.value.decode()
 
         return [label(k) for k in range(mapped.classes)]
@@ -193,31 +212,31 @@ class Model:
         how many each row has, and the probabilities or None, as arrays of ctypes."""
         xsm, info, batch = library(), library().struct("dataset_info"), library().struct("batch")
         xsm.model_transform(self.model, rows)
-        xsm.dataset_get_info(rows, ctypes.byref(info))
-        xsm.batch_set_range(ctypes.byref(batch), rows, 0, info.rows)
+        xsm.dataset_get_info(rows, info)
+        xsm.batch_set_range(batch, rows, 0, info.rows)
         top, count = min(top, xsm.model_class_count(self.model)), info.rows
         classes, lengths = (ctypes.c_uint32 * (count * top))(), (ctypes.c_uint32 * count)()
         likely = (ctypes.c_double * (count * top))() if probabilities else None
         options = xsm.struct("predictor_options", top=top)
         prediction = xsm.struct("prediction", batch=batch, classes=classes, lengths=lengths, probabilities=likely)
-        xsm.predict(None, self.model, ctypes.byref(options), ctypes.byref(prediction))
+        xsm.predict(None, self.model, options, prediction)
         return top, classes, lengths, likely
 
     def predict(self, path, top=5, probabilities=False):
-        """The labels of the `top` best classes of each row of a file; with probabilities pairs of these and labels."""
+        """The labels of the `top` best classes of each row of a file; with probabilities pairs of label and probability."""
         xsm, labels = library(), self.labels()
         read = xsm.struct("read_options", classes=self._map())
-        with xsm.make("dataset_read", None, path, ctypes.byref(read)) as rows:
+        with xsm.make("dataset_read", None, path, read) as rows:
             top, classes, lengths, likely = self.best(rows, top, probabilities)
         spans = [range(i * top, i * top + length) for i, length in enumerate(lengths)]
-        return [[(likely[j], labels[classes[j]]) if probabilities else labels[classes[j]] for j in span] for span in spans]
+        return [[(labels[classes[j]], likely[j]) if probabilities else labels[classes[j]] for j in span] for span in spans]
 
 
 def train_rows(rows, **named):
     """Trains on the rows of a dataset. What is named is a member of xsm_train_options."""
     xsm, out = library(), ctypes.c_void_p()
     options, report = xsm.struct("train_options", **named), xsm.struct("train_report")
-    xsm.train(None, rows, ctypes.byref(options), ctypes.byref(out), ctypes.byref(report))
+    xsm.train(None, rows, options, ctypes.byref(out), report)
     said = {name: getattr(report, name) for name, _ in report._fields_ if name not in ("size", "test")}
     return Model(Object(xsm, "model", out.value),
                  {name: value.decode() if isinstance(value, bytes) else value for name, value in said.items()})
@@ -227,7 +246,7 @@ def train(path, **named):
     """Trains a model on the rows of a file. What is named is a member of xsm_train_options: method="softmax", seconds=60."""
     xsm = library()
     text = xsm.struct("text_options", word_ngrams=2)  # of rows of text; what is of use is chosen
-    with xsm.make("dataset_read", None, path, ctypes.byref(xsm.struct("read_options", text=text))) as rows:
+    with xsm.make("dataset_read", None, path, xsm.struct("read_options", text=text)) as rows:
         return train_rows(rows, **named)
 
 
@@ -269,21 +288,18 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         xsm = library()
         if isinstance(X, (list, tuple)):
             return self._texts(X, k)
-        labels = k if k is None else xsm.struct("labels", classes=len(self.classes_),
-                                                labels=k.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32)))
+        labels = k if k is None else xsm.struct("labels", classes=len(self.classes_), labels=k)
         weight = None if weight is None else np.ascontiguousarray(weight, np.float32)
         if weight is not None and weight.shape != X.shape[:1]:
             raise ValueError(f"sample_weight has the shape {weight.shape}; accepted is {X.shape[:1]}, a weight each row")
-        more = {"rows": X.shape[0], "features": X.shape[1], "labels": labels,
-                "weights": None if weight is None else weight.ctypes.data_as(ctypes.POINTER(ctypes.c_float))}
+        more = {"rows": X.shape[0], "features": X.shape[1], "labels": labels, "weights": weight}
         if hasattr(X, "indptr"):
             X = X if X.has_canonical_format else X.copy()
             X.sum_duplicates()
-            made = xsm.struct("csr_rows", offsets=X.indptr.ctypes.data, index=X.indices.ctypes.data, values=X.data.ctypes.data,
-                              offset_bits=8 * X.indptr.itemsize, index_bits=8 * X.indices.itemsize, **more)
-            return xsm.make("dataset_from_csr", None, ctypes.byref(made))
-        X = np.ascontiguousarray(X)
-        return xsm.make("dataset_from_dense", None, ctypes.byref(xsm.struct("dense_rows", values=X.ctypes.data, **more)))
+            return xsm.make("dataset_from_csr", None, xsm.struct(
+                "csr_rows", offsets=X.indptr, index=X.indices, values=X.data, offset_bits=8 * X.indptr.itemsize,
+                index_bits=8 * X.indices.itemsize, **more))
+        return xsm.make("dataset_from_dense", None, xsm.struct("dense_rows", values=np.ascontiguousarray(X), **more))
 
     def _texts(self, X, k):
         xsm = library()
@@ -296,13 +312,13 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             ctypes.memmove(buffer, part, len(part))
             return len(part)
 
-        source = xsm.struct("source", read=dict(xsm.structs["xsm_source"]._fields_)["read"](read))
+        source = xsm.struct("source", read=read)
         how = xsm.struct("read_options", format=xsm.FORMAT_TEXT)
         if k is None:
             how.classes = ctypes.pointer(self.model_._map())
         else:
             how.text = ctypes.pointer(xsm.struct("text_options", word_ngrams=self.word_ngrams))
-        return xsm.make("dataset_read_source", None, ctypes.byref(source), "the texts", ctypes.byref(how))
+        return xsm.make("dataset_read_source", None, source, "the texts", how)
 
     def _train(self, X, k, weight=None, **more):
         xsm = library()
@@ -339,12 +355,12 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
                 raise ValueError("classes must be passed on the first call to partial_fit")
             self.classes_ = np.unique(classes)
             bias = library().struct("model_options", bias=1)
-            self.model_ = Model(library().make("model_new_linear", None, X.shape[1], len(self.classes_), ctypes.byref(bias)))
+            self.model_ = Model(library().make("model_new_linear", None, X.shape[1], len(self.classes_), bias))
         if not np.isin(y, self.classes_).all():
             raise ValueError("y has classes that the first call of partial_fit() did not name")
         k = np.ascontiguousarray(np.searchsorted(self.classes_, y), np.uint32)
         return self._train(X, k, sample_weight, method=self.method or "softmax", transform=None, seconds=0,
-                           start=self.model_.model._as_parameter_, run={"eta": self.eta or 0.1, "epochs": self.epochs or 1})
+                           start=self.model_.model, run={"eta": self.eta or 0.1, "epochs": self.epochs or 1})
 
     def _best(self, X, top, probabilities):
         X, _ = self._checked(X)
@@ -394,9 +410,9 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         if "model_" in state:
             xsm, storage, count = library(), library().struct("storage"), ctypes.c_size_t()
             with xsm.make("buffer_new", None) as buffer:
-                xsm.buffer_get_storage(buffer, ctypes.byref(storage))
-                xsm.model_save(self.model_.model, None, ctypes.byref(storage))
-                state["model_"] = ctypes.string_at(xsm.buffer_bytes(buffer, ctypes.byref(count)), count.value)
+                xsm.buffer_get_storage(buffer, storage)
+                xsm.model_save(self.model_.model, None, storage)
+                state["model_"] = ctypes.string_at(xsm.buffer_bytes(buffer, count), count.value)
         return state
 
     def __setstate__(self, state):
@@ -407,7 +423,7 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             ctypes.memmove(words, state["model_"], count)
             storage = xsm.struct("storage", bytes=words, byte_count=count)
             copied = xsm.struct("load_options", copy=1)
-            self.model_ = Model(xsm.make("model_load", None, None, ctypes.byref(storage), ctypes.byref(copied)))
+            self.model_ = Model(xsm.make("model_load", None, None, storage, copied))
 
 
 def _targets(y):

@@ -239,6 +239,11 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
     const xsmi_head *head = model->head;
+    if (xsmi_model_trees(model)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "an index needs a weight of each class, and the model is a label tree: a predictor searches "
+                         "it without an index");
+    }
     XSMI_TRY(model->w.narrow.data ? XSM_OK : xsmi_model_need_dense(model, "an index", err));
     if (head && !head->numbers) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

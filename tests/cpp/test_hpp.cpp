@@ -621,6 +621,8 @@ void test_requests()
     std::uint32_t length = 0;
     encoder.predict(limits, "1:1", predictor, best, length, best_scores);
     CHECK(length == 1 && best[0] == 3 && best_scores[0] == 3);
+    limits.scores = best_scores.data();
+    error_of(XSM_ERROR_ARGUMENT, [&] { encoder.predict(limits, "1:1", predictor, best, length); });
     error_of(XSM_ERROR_SHAPE, [&] { encoder.predict("1:1", predictor, xsoftmax::span(best.data(), 1)); });
     error_of(XSM_ERROR_SHAPE, [&] { encoder.predict("1:1", predictor, best, xsoftmax::span(best_scores.data(), 1)); });
     auto other = xsoftmax::model::linear(context, FEATURES, CLASSES);

@@ -125,9 +125,8 @@ def test_callbacks_and_memory(xsm):
     def release(_, address, size, alignment):
         del blocks[address]
 
-    allocator = xsm.struct("allocator", allocate=dict(structs["xsm_allocator"]._fields_)["allocate"](allocate),
-                           release=dict(structs["xsm_allocator"]._fields_)["release"](release))
-    with xsm.make("context_new", ctypes.byref(xsm.struct("context_options", allocator=allocator, threads=1))) as context:
+    allocator = xsm.struct("allocator", allocate=allocate, release=release)
+    with xsm.make("context_new", xsm.struct("context_options", allocator=allocator, threads=1)) as context:
         made = xsm.make
 
         def make(name, *given):  # the host's functions with this context

@@ -56,6 +56,21 @@ def check_answers():
     assert np.allclose(likely, -np.sort(-ours.predict_proba(X), axis=1)[:, :2])
 
 
+def check_given():
+    """Structs and calls take arrays of the right type and as many arguments as they have, also a member called name."""
+    xsm = xsoftmax.library()
+    made = xsm.struct("tensor", name="a", shape=np.arange(3, dtype=np.uint64), data=X)
+    assert (made.name, made.shape[2], made.data) == (b"a", 2, X.ctypes.data)
+    for wrong in (lambda: xsm.struct("labels", labels=np.zeros(4)), lambda: xsm.struct("tensor", data=X[:, ::2]),
+                  lambda: xsm.model_save(None, "my.model")):
+        try:
+            wrong()
+        except TypeError as error:
+            assert "accept" in str(error) or "arguments" in str(error), error
+        else:
+            raise AssertionError("accepted")
+
+
 def check_kept(folder):
     """Files and pickles answer to the bit."""
     path = os.path.join(folder, "kept")
@@ -94,6 +109,7 @@ with tempfile.TemporaryDirectory() as scratch:
         checks += 1
         check(estimator)
     check_answers()
+    check_given()
     check_kept(scratch)
     check_steps()
     check_texts()
