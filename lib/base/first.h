@@ -78,8 +78,9 @@
 #define XSMI_LAST_xsm_runner run
 #define XSMI_LAST_xsm_sampler_check_options set
 #define XSMI_LAST_xsm_sampler_info reserved
-#define XSMI_LAST_xsm_sampler_ops draw_rows
+#define XSMI_LAST_xsm_sampler_ops follow
 #define XSMI_LAST_xsm_sampler_problem seed
+#define XSMI_LAST_xsm_sampler_step examples
 #define XSMI_LAST_xsm_scaled_gradient reserved
 #define XSMI_LAST_xsm_score_block label_weights
 #define XSMI_LAST_xsm_search_block next

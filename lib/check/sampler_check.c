@@ -313,6 +313,7 @@ static xsm_status check_repeats(const xsmi_sampler_trial *t, xsm_sampler *s, xsm
     XSMI_TRY(xsmi_sampler_trial_draw(t, s, 1, true, err));
     XSMI_TRY(xsmi_sampler_trial_same(t, "row by row", err));
     XSMI_TRY(xsm_sampler_bind(s, t->data, err));
+    XSMI_TRY(t->follows ? xsmi_sampler_trial_follow(t, s, err) : XSM_OK);
     XSMI_TRY(xsmi_sampler_trial_draw(t, s, 1, false, err));
     XSMI_TRY(xsmi_sampler_trial_same(t, "when it is bound anew", err));
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
@@ -417,7 +418,10 @@ static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
     }
     xsm_status status = whole ? xsmi_trial_data(ctx, &t->shape, &t->data, err)
                               : xsmi_fail_memory(err, compared * sizeof *t->all, "the trial of a sampler");
+    t->follows = false;
     status = status == XSM_OK ? try_sampler(t, err) : status;
+    t->follows = XSM_HAS(t->ops, follow) && t->ops->follow;
+    status = status == XSM_OK && t->follows ? try_sampler(t, err) : status;
     xsm_dataset_free(t->data);
     for (int i = 0; i < 2; i++) {
         xsmi_release(ctx, t->classes[i], entries, sizeof **t->classes);
@@ -464,7 +468,7 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
     XSMI_TRY(read_options(given, &o, err));
     const uint32_t sizes[] = {1, 2, 7, o.classes, o.classes};
     enum { SIZES = sizeof sizes / sizeof *sizes, OTHERS = 12 };
-    xsmi_sampler_trial t = {.ops = ops, .options = &o, .tests = SIZES * (TRIED + OTHERS)};
+    xsmi_sampler_trial t = {.ops = ops, .options = &o, .tests = SIZES * (TRIED + OTHERS) * 2};
     xsm_context *parent;
     xsmi_trial memory;
     XSMI_TRY(xsmi_context_acquire(context, &parent, err));

@@ -17,6 +17,7 @@ typedef struct xsmi_sampler_trial {
     const xsm_sampler_ops *ops;
     const xsm_sampler_check_options *options;
     xsmi_trial_shape shape;
+    bool follows;   /* it follows a made-up training before it is tried */
     uint32_t tests; /* chi-square tests of the whole suite, which share the false-alarm rate */
     xsm_dataset *data;
     float *all, *other; /* [COMPARED_ROWS][K] */
@@ -34,7 +35,9 @@ xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const
     __attribute__((format(printf, 3, 4)));
 /* xsm_sampler_set(), for xsmi_trial_set(). */
 xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err);
-/* Makes a sampler with the options of the trial, bound to its data. */
+/* Lets a sampler follow a training with the trial's rows in batches. */
+xsm_status xsmi_sampler_trial_follow(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err);
+/* Makes a sampler with the options of the trial, bound to its data, which has followed if t->follows. */
 xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err);
 /* Draws for all rows, together or one by one, into classes[into] and logs[into]. */
 xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,

@@ -109,6 +109,20 @@ static xsm_status check_tree(const xsmi_sampler_trial *t, const xsm_sampler *s, 
     return status;
 }
 
+/* Checks that a loaded sampler follows as one that was never saved; draws into classes[] and logs[]. */
+static xsm_status follow_on(const xsmi_sampler_trial *t, const xsm_sampler *loaded, xsm_error *err)
+{
+    xsm_sampler *s = NULL;
+    XSMI_TRY(xsmi_sampler_trial_make(t, t->context, &s, err));
+    xsm_status status = xsmi_sampler_trial_follow(t, s, err);
+    status = status == XSM_OK ? xsmi_sampler_trial_follow(t, loaded, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_draw(t, s, 0, false, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_draw(t, loaded, 1, false, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_same(t, "when it was saved, loaded and followed on", err) : status;
+    xsm_sampler_free(s);
+    return status;
+}
+
 /* `s` has drawn classes[0] and logs[0]. */
 xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
@@ -126,6 +140,7 @@ xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampl
     }
     status = status == XSM_OK ? xsmi_sampler_trial_draw(t, loaded, 1, false, err) : status;
     status = status == XSM_OK ? xsmi_sampler_trial_same(t, "when it was saved and loaded", err) : status;
+    status = status == XSM_OK && t->follows ? follow_on(t, loaded, err) : status;
     status = status == XSM_OK && (s->ops.flags & XSM_SAMPLER_TREE) ? check_tree(t, s, err) : status;
     status = status == XSM_OK ? check_damage(t, &w, &reader, err) : status;
     if (status == XSM_OK) {

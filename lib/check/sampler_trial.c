@@ -22,6 +22,18 @@ xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *va
     return xsm_sampler_set(object, name, value, err);
 }
 
+xsm_status xsmi_sampler_trial_follow(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    const uint64_t *offsets = t->data->label_offsets;
+    for (uint64_t first = 0, count = 1; first < t->shape.rows; first += count++) {
+        const uint64_t end = XSMI_MIN(first + count, t->shape.rows);
+        const xsm_sampler_step step = {sizeof step, t->data->labels + offsets[first], offsets[end] - offsets[first],
+                                       first};
+        XSMI_TRY(s->ops.follow(s->state, &step, err));
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
 {
     xsm_sampler *s;
@@ -29,6 +41,9 @@ xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx
     xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
     if (status == XSM_OK) {
         status = xsm_sampler_bind(s, t->data, err);
+    }
+    if (status == XSM_OK && t->follows) {
+        status = xsmi_sampler_trial_follow(t, s, err);
     }
     if (status != XSM_OK) {
         xsm_sampler_free(s);

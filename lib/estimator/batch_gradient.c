@@ -281,6 +281,7 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
                          "rate than %g",
                          e->ops.name, eta);
     }
+    XSMI_TRY(xsmi_estimator_follow(e, &batch, err));
     double loss = 0;
     for (uint64_t i = 0; i < batch.count; i++) {
         loss += g->losses[i];
@@ -308,7 +309,7 @@ static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double
         return gradient(e, batch, eta, g, what, err);
     }
     xsmi_activity activity;
-    if (e->ops.state_tensor) { /* ends as a whole: its state of the rows must not be half changed */
+    if (xsmi_estimator_changes(e)) { /* ends as a whole: its state must not be half changed */
         xsmi_begin_whole(&activity, e->context, "computing a gradient", "rows");
     } else {
         xsmi_begin_short(&activity, e->context, "computing a gradient", "rows");

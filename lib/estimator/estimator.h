@@ -38,6 +38,9 @@ typedef struct xsmi_sampling {
     xsmi_draw_fault fault; /* of the sampler, since this binding */
     float *codes;          /* [code_count] of the training rows while bound */
     size_t code_count;
+    bool follows;     /* while bound: the sampler follows the training */
+    uint32_t *labels; /* [label_capacity] of a batch, for it */
+    size_t label_capacity;
 } xsmi_sampling;
 
 /* What an estimator that searches has. */
@@ -109,6 +112,12 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
 /* Returns the slot of the state that the estimator stores for row i of the batch. */
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
 void xsmi_stream_free(xsmi_stream_rows *s);
+
+/* Whether computing a gradient changes the state of the estimator or of its sampler. */
+static inline bool xsmi_estimator_changes(const xsm_estimator *e)
+{
+    return e->ops.state_tensor || e->sampling.follows;
+}
 
 /* Returns what training makes of the model's scores, an XSM_LINK_* value. */
 static inline int32_t xsmi_estimator_link(const xsm_estimator *e)
@@ -252,6 +261,8 @@ xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);
 xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
+/* Tells a sampler that follows the training of a batch whose gradient is computed. */
+xsm_status xsmi_estimator_follow(xsm_estimator *e, const xsm_batch *batch, xsm_error *err);
 /* Fails, and names the class, if a sampler has drawn what no estimator can use; then coefficients are not computed. */
 xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err);
 

@@ -2,6 +2,8 @@
 #include "estimator/shared.h"
 #include "base/entry.h"
 
+#include <string.h>
+
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 {
     xsm_sampler *made;
@@ -40,9 +42,34 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     e->sampling.code_count = 0;
     xsmi_head_release(e->head);
     e->head = NULL;
+    xsmi_release(e->context, e->sampling.labels, e->sampling.label_capacity, sizeof *e->sampling.labels);
+    e->sampling.labels = NULL;
+    e->sampling.label_capacity = 0;
+    if (e->sampling.follows) {
+        e->sampling.sampler->followed = e->sampling.follows = false;
+    }
     if (e->sampling.own) {
         xsmi_sampler_unbind(e->sampling.own); /* so that its options can be set again */
     }
+}
+
+/* Takes a sampler that follows the training, for this binding alone. */
+static xsm_status take_follower(xsm_estimator *e, const xsm_model *model, xsm_error *err)
+{
+    xsm_sampler *s = e->sampling.sampler;
+    if (!s->ops.follow) {
+        return XSM_OK;
+    }
+    if (s->followed) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "sampler '%s' follows the training of another estimator, which is bound; an estimator needs "
+                         "one of its own",
+                         s->ops.name);
+    }
+    XSMI_TRY(xsmi_model_need_whole(model, "a sampler that follows the training", err));
+    xsmi_sampler_unbind(s); /* to begin anew */
+    e->sampling.follows = s->followed = true;
+    return XSM_OK;
 }
 
 static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, uint64_t most_labels,
@@ -66,6 +93,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     e->sampling.rule.label_probabilities = plan.label_probabilities;
     e->sampling.rule.fault = &e->sampling.fault;
     atomic_store(&e->sampling.fault.met, 0);
+    XSMI_TRY(take_follower(e, model, err));
     if (s->bound && !e->labels_alone) {
         const xsmi_feature_side rows = {s->schema, 0, "the sampler"}, wanted = {model->map.schema, 0, "the model"};
         XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));
@@ -123,6 +151,29 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
         xsmi_estimator_unbind_sampler(e);
     }
     return status;
+}
+
+xsm_status xsmi_estimator_follow(xsm_estimator *e, const xsm_batch *batch, xsm_error *err)
+{
+    xsmi_sampling *s = &e->sampling;
+    if (!s->follows) {
+        return XSM_OK;
+    }
+    size_t count = 0;
+    for (uint64_t i = 0; i < batch->count; i++) {
+        count += (size_t)xsmi_example_of(e, batch, i).label_count;
+    }
+    if (!xsmi_reserve(e->context, &s->labels, &s->label_capacity, count, sizeof *s->labels)) {
+        return xsmi_fail_memory(err, count * sizeof *s->labels, "the labels of a batch");
+    }
+    uint32_t *next = s->labels;
+    for (uint64_t i = 0; i < batch->count; i++) {
+        const xsm_example x = xsmi_example_of(e, batch, i);
+        memcpy(next, x.labels, (size_t)x.label_count * sizeof *next);
+        next += x.label_count;
+    }
+    const xsm_sampler_step step = {sizeof step, s->labels, count, e->position};
+    return s->sampler->ops.follow(s->sampler->state, &step, err);
 }
 
 xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err)

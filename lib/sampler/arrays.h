@@ -35,5 +35,8 @@ xsm_status xsmi_array_tree(const xsm_array_reader *r, const xsm_sampler_problem 
 /* Binds an unbound sampler from its arrays. */
 xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
                                 xsm_error *err);
+/* Makes a bound sampler of the same table, options and rows as `s` from such arrays. */
+xsm_status xsmi_sampler_from_arrays(const xsm_sampler *s, const xsm_array_reader *reader, xsm_sampler **out,
+                                    xsm_error *err);
 
 #endif

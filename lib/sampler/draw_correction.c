@@ -166,6 +166,13 @@ xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts,
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_error *err)
 {
     *out = NULL;
+    if (s->ops.follow) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "sampler '%s' follows the training, so that scores which are corrected at its end would have "
+                         "been learnt with many distributions; nce, sampled-softmax, importance and others take it, "
+                         "which correct for it as they learn",
+                         s->ops.name);
+    }
     if (s->ops.flags & XSM_SAMPLER_TREE) {
         return correct_by_tree(s, out, err);
     }

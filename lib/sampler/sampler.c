@@ -53,6 +53,11 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "sampler '%s': XSM_SAMPLER_TREE needs code_length(), encode(), save() and load()", ops->name);
     }
+    if (ops->follow && (!ops->save || ops->code_length)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "sampler '%s': follow() needs save() and load(), and does not go with code_length()",
+                         ops->name);
+    }
     xsmi_option_group group = options_of(ops, NULL, NULL);
     return xsmi_group_check(&group, ops->state_size, err);
 }
@@ -98,6 +103,13 @@ void xsmi_sampler_unbind(xsm_sampler *s)
         xsmi_schema_release(s->schema);
         s->schema = NULL;
     }
+}
+
+void xsmi_sampler_exchange(xsm_sampler *a, xsm_sampler *b)
+{
+    void *state = a->state;
+    a->state = b->state;
+    b->state = state;
 }
 
 xsm_sampler *xsm_sampler_ref(const xsm_sampler *sampler)

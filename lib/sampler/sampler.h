@@ -31,6 +31,7 @@ struct xsm_sampler {
     bool bound;
     uint32_t classes, features; /* of the training rows */
     uint32_t code_length;
+    bool followed;       /* it follows the training of an estimator, which has it bound */
     xsmi_schema *schema; /* what the features of the training rows were (a reference), where it draws by them */
 };
 
@@ -47,6 +48,8 @@ xsmi_option_group xsmi_sampler_options(const xsm_sampler *s);
 void xsmi_sampler_unbind(xsm_sampler *s);
 /* Makes a bound sampler of the same table, options and distribution; the table must have save() and load(). */
 xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error *err);
+/* Gives two samplers of the same table, options and data each other's distribution. */
+void xsmi_sampler_exchange(xsm_sampler *a, xsm_sampler *b);
 /* Compute the code, code_length floats, of a row without labels; and of a batch's i-th row. */
 void xsmi_sampler_encode(const xsm_sampler *s, const xsmi_features *x, float *code);
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
@@ -60,8 +63,8 @@ void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t fi
  * classes with rows, by counts[], matter; counts NULL: all do. */
 xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts, xsm_error *err);
 /* Makes the correction of scores that were learnt with a bound sampler's classes; *out is NULL if it is one constant.
- * Refused: a distribution that depends on the row, of a table without save() and load(), and one number per class of
- * which one is minus infinity. */
+ * Refused: a distribution that depends on the row, of a table without save() and load(), one number per class of
+ * which one is minus infinity, and a distribution that follows the training. */
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_error *err);
 /* Copies the tree of a bound sampler whose table has XSM_SAMPLER_TREE into an empty one. On failure call
  * xsmi_tree_clear(). */
@@ -118,6 +121,7 @@ extern const char *const xsmi_sampler_names[];
 #define XSMI_SAMPLERS(X) \
     X(xsmi_uniform_ops, "uniform") \
     X(xsmi_frequency_ops, "frequency") \
+    X(xsmi_recent_ops, "recent") \
     X(xsmi_tree_ops, "tree") \
     X(xsmi_label_tree_ops, "label-tree")
 /* clang-format on */

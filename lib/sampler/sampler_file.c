@@ -113,25 +113,32 @@ static xsm_status copy_options(const xsm_sampler *from, xsm_sampler *to, xsm_err
     return status;
 }
 
-xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error *err)
+xsm_status xsmi_sampler_from_arrays(const xsm_sampler *s, const xsm_array_reader *reader, xsm_sampler **out,
+                                    xsm_error *err)
 {
-    xsm_sampler *copy;
-    XSMI_TRY(xsm_sampler_new_from(s->context, &s->ops, &copy, err));
-    xsm_array_writer w = {.context = s->context};
-    xsm_status status = copy_options(s, copy, err);
-    status = status == XSM_OK ? xsmi_sampler_arrays(s, &w, err) : status;
-    if (status == XSM_OK) {
-        const xsm_array_reader reader = reader_of(s, &w);
-        status = xsmi_sampler_restore(copy, &reader, s->classes, s->features, err);
-        copy->schema = xsmi_schema_retain(s->schema);
-    }
-    xsmi_array_writer_clear(&w);
+    xsm_sampler *made;
+    XSMI_TRY(xsm_sampler_new_from(s->context, &s->ops, &made, err));
+    xsm_status status = copy_options(s, made, err);
+    status = status == XSM_OK ? xsmi_sampler_restore(made, reader, s->classes, s->features, err) : status;
     if (status != XSM_OK) {
-        xsm_sampler_free(copy);
+        xsm_sampler_free(made);
         return status;
     }
-    *out = copy;
+    made->schema = xsmi_schema_retain(s->schema);
+    *out = made;
     return XSM_OK;
+}
+
+xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error *err)
+{
+    xsm_array_writer w = {.context = s->context};
+    xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    if (status == XSM_OK) {
+        const xsm_array_reader reader = reader_of(s, &w);
+        status = xsmi_sampler_from_arrays(s, &reader, out, err);
+    }
+    xsmi_array_writer_clear(&w);
+    return status;
 }
 
 /* Lists the file's own tensors. */

@@ -63,7 +63,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     if (file > 0) {
         XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "file_bytes", file, err));
     }
-    if (e->sampling.sampler && !e->exact) {
+    if (e->sampling.sampler && !e->exact && !e->sampling.follows) { /* otherwise the checkpoint has the sampler */
         XSMI_TRY(xsmi_settings_add_hash(s, PREFIX "draws", probe(e), err));
     }
     return XSM_OK;

@@ -439,7 +439,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     double eta = eta_at(t, t->done.epoch, t->done.rows);
     xsmi_activity shield;
     /* A cancelled step is taken again, so its gradient must then be the same. A small step is not cancelled. */
-    const bool changes = t->estimator->ops.state_tensor != NULL, small = count < XSMI_UNDO_ROWS;
+    const bool changes = xsmi_estimator_changes(t->estimator), small = count < XSMI_UNDO_ROWS;
     if (changes) {
         xsmi_shield(&shield, t->context);
     }

@@ -9,11 +9,12 @@
  *     state.estimator.NAME  the estimator's state besides the model: its state_tensor()
  *     state.optimizer.NAME  the same of the optimizer
  *     state.search.NAME     the state of its search (estimator/searcher_state.c)
+ *     state.sampler.NAME    the arrays of a sampler that follows the training: its save()
  *     state.scale ...       the factors of the weights (model/model_file.h)
  *
- * and the run's settings as metadata (checkpoint_settings.c). Samplers, the order of the rows and the bases of fixed
- * minibatches follow from settings and data, and are computed again. Random streams are identified by numbers and have
- * no state of their own (base/random.h).
+ * and the run's settings as metadata (checkpoint_settings.c). Other samplers, the order of the rows and the bases of
+ * fixed minibatches follow from settings and data, and are computed again. Random streams are identified by numbers and
+ * have no state of their own (base/random.h).
  */
 #include "train/checkpoint_settings.h"
 
@@ -23,6 +24,7 @@
 #include "estimator/searcher.h"
 #include "model/model_file.h"
 #include "model/together.h"
+#include "sampler/arrays.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,10 +49,13 @@ typedef struct contents {
     char (*names)[NAME_SIZE]; /* [capacity] */
     xsmi_division *divisions; /* [capacity] which part of each tensor `data` has */
     size_t count, capacity;
-    size_t optimizer;    /* the first tensor of the optimizer */
-    size_t search;       /* the first tensor of an estimator's search */
-    const void **found;  /* [capacity] the file's data of each tensor, in the same order */
-    xsm_index **indexes; /* [capacity] indexes made from these data */
+    size_t optimizer;        /* the first tensor of the optimizer */
+    size_t search;           /* the first tensor of an estimator's search */
+    size_t sampler;          /* the first tensor of a sampler that follows the training */
+    xsm_array_writer arrays; /* of that sampler */
+    xsm_sampler *made;       /* made from such arrays */
+    const void **found;      /* [capacity] the file's data of each tensor, in the same order */
+    xsm_index **indexes;     /* [capacity] indexes made from these data */
 } contents;
 
 static void forget_search(const xsm_trainer *t)
@@ -71,6 +76,8 @@ static void contents_free(contents *c)
         xsm_index_free(c->indexes[i]);
     }
     xsmi_release(c->context, c->indexes, c->capacity, sizeof *c->indexes);
+    xsmi_array_writer_clear(&c->arrays);
+    xsm_sampler_free(c->made);
     xsmi_container_close(c->file);
 }
 
@@ -122,6 +129,11 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     if (t->estimator->search.searcher) {
         XSMI_TRY(xsmi_searcher_copy(t->estimator->search.searcher, err));
     }
+    c->arrays.context = c->context;
+    if (t->estimator->sampling.follows) {
+        XSMI_TRY(xsmi_sampler_arrays(t->estimator->sampling.sampler, &c->arrays, err));
+        count += c->arrays.count;
+    }
     for (int of = 0; of < OWNERS; of++) {
         uint32_t index = 0;
         do {
@@ -149,7 +161,7 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     for (int of = 0; of < OWNERS; of++) {
         c->optimizer = of == OF_OPTIMIZER ? c->count : c->optimizer;
         c->search = of == OF_SEARCH ? c->count : c->search;
-        for (uint32_t index = 0; c->count < count; index++) {
+        for (uint32_t index = 0; c->count < count - c->arrays.count; index++) {
             XSMI_TRY(state_tensor(t, of, index, &s, &division, &found, err));
             if (!found) {
                 break;
@@ -175,6 +187,13 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
             c->divisions[c->count++] = division;
         }
     }
+    c->sampler = c->count;
+    for (size_t i = 0; i < c->arrays.count; i++) {
+        char *name = c->names[c->count];
+        snprintf(name, NAME_SIZE, XSMI_STATE_PREFIX "sampler.%s", c->arrays.tensors[i].name);
+        c->tensors[c->count] = c->arrays.tensors[i];
+        c->tensors[c->count++].name = name;
+    }
     return XSM_OK;
 }
 
@@ -188,7 +207,11 @@ static xsm_status fail_null(const char *function, xsm_error *err)
 /* Return how many numbers a line has, and how many this process has in all of its lines. */
 static uint64_t width_of(const xsmi_tensor *t)
 {
-    return t->rank > 1 ? t->shape[1] : 1;
+    uint64_t width = 1;
+    for (uint32_t i = 1; i < t->rank; i++) {
+        width *= t->shape[i];
+    }
+    return width;
 }
 
 static uint64_t numbers_of(const xsm_trainer *t, const contents *c, size_t index)
@@ -278,8 +301,8 @@ typedef struct chooser {
 
 static bool same_shape(const xsmi_tensor *t, const xsmi_tensor *expected)
 {
-    return t->dtype == expected->dtype && t->rank == expected->rank && t->shape[0] == expected->shape[0] &&
-           (t->rank < 2 || t->shape[1] == expected->shape[1]);
+    return t->dtype == expected->dtype && t->rank == expected->rank &&
+           memcmp(t->shape, expected->shape, t->rank * sizeof *t->shape) == 0;
 }
 
 static void choose(const void *state, const xsmi_tensor *t, xsmi_tensor_part *part)
@@ -451,6 +474,13 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
         XSMI_TRY(xsmi_searcher_restore(searcher, t->estimator->search.index, *loaded, c->found + c->search, c->indexes,
                                        err));
     }
+    for (size_t i = 0; i < c->arrays.count; i++) {
+        c->arrays.tensors[i].data = c->found[c->sampler + i];
+    }
+    if (t->estimator->sampling.follows) {
+        const xsm_array_reader reader = {c->arrays.tensors, c->arrays.count, c->path, NULL};
+        XSMI_TRY(xsmi_sampler_from_arrays(t->estimator->sampling.sampler, &reader, &c->made, err));
+    }
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     XSMI_TRY(xsmi_host_tensors_copy(t->model->context, &(*loaded)->host, host, err));
     XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));
@@ -459,6 +489,9 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
     *host = before; /* to be released */
     if (searcher) {
         xsmi_searcher_install(searcher, c->found + c->search, c->indexes);
+    }
+    if (c->made) {
+        xsmi_sampler_exchange(t->estimator->sampling.sampler, c->made);
     }
     for (size_t i = 2; i < c->search; i++) {
         stored = xsmi_container_tensor(c->file, c->tensors[i].name);

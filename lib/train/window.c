@@ -75,8 +75,9 @@ struct xsmi_window {
 
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
-    /* A search for a step depends on the steps before it. */
-    return !e->exact && !e->search.searcher && !m->layer && xsmi_model_weights(m)->w.layout == XSM_LAYOUT_CLASS_MAJOR;
+    /* A search for a step depends on the steps before it, and so do draws that follow the training. */
+    return !e->exact && !e->search.searcher && !e->sampling.follows && !m->layer &&
+           xsmi_model_weights(m)->w.layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)

@@ -147,6 +147,9 @@ TEST(the_same_bits_as_a_dataset)
         }
         if (ops->kind == XSM_ESTIMATOR_SAMPLED) {
             check_bits(ops->name, "sampler=frequency", 1, true, false);
+            if (!(ops->flags & XSM_ESTIMATOR_CORRECTED)) {
+                check_bits(ops->name, "sampler=recent", 7, true, true);
+            }
         }
     }
 }

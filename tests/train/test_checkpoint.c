@@ -311,6 +311,8 @@ TEST(settings_resume_to_the_same_bits)
     check_estimator("negative-sampling", "sampler=tree");
     check_estimator("nce", "sampler=frequency sampler.power=0.5");
     check_estimator("importance", "sampler=tree sampler.seed=4");
+    check_estimator("nce", "sampler=recent sampler.share=0.9");
+    check_estimator("sampled-softmax", "sampler=recent sampler.labels=20 shared=yes");
 }
 
 /* What the optimizer keeps, for every registered one. */

@@ -357,6 +357,11 @@ static void walk(uint32_t hidden, const char *optimizer, size_t first)
             plan.options[0][1] = "yes";
             try_batches(&w, table, &plan, first);
         }
+        if (table->kind == XSM_ESTIMATOR_SAMPLED) {
+            plan.options[0][0] = "sampler";
+            plan.options[0][1] = "recent";
+            expect_refusal(&w, "a sampler that follows the training needs all classes in one process");
+        }
         xsm_dataset_free((xsm_dataset *)(uintptr_t)w.rows);
     }
 }

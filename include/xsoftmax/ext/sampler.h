@@ -19,6 +19,7 @@
  * computes once for each row and that the other functions use. The library stores the codes of the training rows.
  *
  * **Threads.** After bind(), all functions are called from several threads at once while the state is constant.
+ * follow() is called by one thread, while no other function of the same state runs.
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *
@@ -64,6 +65,14 @@ typedef struct xsm_sampler_problem {
     const uint64_t *class_counts; /**< [K] number of rows with each class. */
     uint64_t seed;                /**< Seed for random choices of bind(). */
 } xsm_sampler_problem;
+
+/** What a sampler that follows the training is told of a batch; valid during the call only. */
+typedef struct xsm_sampler_step {
+    size_t size;            /**< sizeof(xsm_sampler_step). */
+    const uint32_t *labels; /**< [label_count] the labels of the batch's examples, one example after another. */
+    uint64_t label_count;   /**< Labels. */
+    uint64_t examples;      /**< Examples before the batch, since the estimator was bound. */
+} xsm_sampler_step;
 
 /** An array of a saved state. Start with #XSM_ARRAY_INIT. */
 typedef struct xsm_array {
@@ -142,6 +151,13 @@ struct xsm_sampler_ops {
      *  stream. For tables that can overlap the memory accesses of several rows. NULL = draw() for each row. */
     void (*draw_rows)(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
                       uint32_t count, uint32_t *const *classes, double *const *log_probabilities);
+    /** Lets the distribution follow the training: called once the gradient of a batch is computed, so that no draw
+     *  depends on the labels of its own batch. On failure the state must be as before. Needs save() and load(), by
+     *  which checkpoints have the state: after bind(), their arrays must never change names, types or shapes. Not with
+     *  code_length(). Such a sampler belongs to one estimator at a time, whose binding binds it anew; one that corrects
+     *  scores after training (#XSM_ESTIMATOR_CORRECTED) refuses it, as do classes that are divided among processes.
+     *  NULL = the distribution is constant. */
+    xsm_status (*follow)(void *state, const xsm_sampler_step *step, xsm_error *err);
 };
 
 /** Settings of xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the default. */
@@ -188,7 +204,8 @@ XSM_API xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_
  *  draw_rows() draws the same as draw(); that results do not depend on threads, other rows in the call, earlier draws,
  *  previous contents of memory, or an earlier bind(); if the table has save() and load(), that a loaded state draws the
  *  same, that load() refuses arrays that are missing or have another length, and that a tree of #XSM_SAMPLER_TREE gives
- *  the same log-probabilities; and that every allocation of the context may fail.
+ *  the same log-probabilities; that all this is so after calls of follow(), too, and that a loaded state follows to the
+ *  same draws; and that every allocation of the context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options settings, or NULL

@@ -1,0 +1,147 @@
+/*
+ * Tests of samplers that follow the training, by `recent`: its distribution against a queue of labels, batch by batch;
+ * draws do not depend on the labels of their own batch; who may use such a sampler; what the suite finds of wrong
+ * ones.
+ */
+#include "training.h"
+
+#include "estimator/estimator.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <xsoftmax/draw.h>
+
+enum { ROWS = 60, FEATURES = 3, CLASSES = 8, DRAWS = 6 };
+
+/* Whether the distribution is .4/R of each of the last R labels and .6/K of each class. */
+static void check_mixture(const xsm_sampler *s, const xsm_dataset *data, const uint32_t *labels, uint32_t count)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    float log_q[CLASSES];
+    const xsm_batch one = xsm_batch_range(data, 0, 1);
+    assert_ok(xsm_sampler_log_probabilities(s, &one, 0, CLASSES, log_q, &err), err);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        double q = count > 0 ? 0.6 / CLASSES : 1.0 / CLASSES;
+        for (uint32_t i = 0; i < count; i++) {
+            q += labels[i] == k ? 0.4 / count : 0;
+        }
+        assert_true(fabs(exp((double)log_q[k]) - q) < 1e-6);
+    }
+}
+
+TEST(it_is_a_mixture_of_the_last_labels_and_all_classes)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    xsm_estimator *e =
+        test_estimator(NULL, "sampled-softmax", "negatives=6 sampler=recent sampler.share=0.4 sampler.labels=11");
+    xsm_gradient *g = test_gradient(NULL);
+    for (int pass = 0; pass < 2; pass++) { /* binding begins anew */
+        uint32_t queue[ROWS], queued = 0;
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        for (uint64_t first = 0, count = 1; first + count <= ROWS; first += count++) {
+            const xsm_batch batch = xsm_batch_range(p.data, first, count);
+            const uint32_t kept = queued < 11 ? queued : 11;
+            static uint32_t drawn[ROWS][DRAWS];
+            check_mixture(e->sampling.sampler, p.data, queue + queued - kept, kept);
+            assert_ok(xsm_sampler_draw(e->sampling.sampler,
+                                       &(xsm_draw){.size = sizeof(xsm_draw),
+                                                   .batch = &batch,
+                                                   .seed = 1,
+                                                   .position = first,
+                                                   .count = DRAWS,
+                                                   .classes = drawn[0]},
+                                       &err),
+                      err);
+            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+            for (uint64_t i = 0; i < count; i++) { /* the lists are of these draws */
+                const xsmi_entries list = xsmi_gradient_list(g, i);
+                uint32_t listed = 0, wanted = 1u << p.labels[first + i];
+                for (uint32_t j = 0; j < list.count; j++) {
+                    listed |= 1u << list.classes[j];
+                }
+                for (uint32_t j = 0; j < DRAWS; j++) {
+                    wanted |= 1u << drawn[i][j];
+                }
+                assert_int_equal(listed, wanted);
+            }
+            for (uint64_t i = first; i < first + count; i++) {
+                queue[queued++] = p.labels[i];
+            }
+        }
+        assert_true(queued > 3 * 11);
+    }
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+TEST(who_may_use_it)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    xsm_estimator *one = test_estimator(NULL, "nce", ""), *other = test_estimator(NULL, "importance", "");
+    xsm_estimator *corrected = test_estimator(NULL, "negative-sampling", "sampler=recent");
+    xsm_sampler *s = NULL;
+    assert_fails(xsm_estimator_bind(corrected, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "follows the training"));
+    assert_ok(xsm_sampler_new(NULL, "recent", &s, &err), err);
+    assert_ok(xsm_estimator_set_sampler(one, s, &err), err);
+    assert_ok(xsm_estimator_set_sampler(other, s, &err), err);
+    assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
+    assert_fails(xsm_estimator_bind(other, m, p.data, &err), XSM_ERROR_STATE, err);
+    assert_non_null(strstr(err.message, "another estimator"));
+    assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
+    xsm_estimator_free(one);
+    assert_ok(xsm_estimator_bind(other, m, p.data, &err), err);
+    xsm_estimator_free(other);
+    xsm_sampler_ops ops = *xsm_sampler_find("recent");
+    xsm_sampler *bad = NULL;
+    ops.save = NULL;
+    ops.load = NULL;
+    assert_fails(xsm_sampler_new_from(NULL, &ops, &bad, &err), XSM_ERROR_ARGUMENT, err);
+    ops = *xsm_sampler_find("tree");
+    ops.follow = xsm_sampler_find("recent")->follow;
+    assert_fails(xsm_sampler_new_from(NULL, &ops, &bad, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_sampler_free(s);
+    xsm_estimator_free(corrected);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- what the suite finds ------------------------------------------------------------------------------------------ */
+
+static xsm_status follow_by_calls(void *state, const xsm_sampler_step *step, xsm_error *err)
+{
+    static uint32_t calls;
+    const xsm_sampler_step other = {sizeof other, &step->labels[++calls % step->label_count], 1, step->examples};
+    return xsm_sampler_find("recent")->follow(state, &other, err);
+}
+
+static xsm_status load_more(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader,
+                            xsm_error *err)
+{
+    const uint32_t label = 0;
+    const xsm_sampler_step step = {sizeof step, &label, 1, 0};
+    const xsm_status status = xsm_sampler_find("recent")->load(state, problem, reader, err);
+    return status == XSM_OK ? xsm_sampler_find("recent")->follow(state, &step, err) : status;
+}
+
+TEST(wrong_followers_are_found)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
+    xsm_sampler_ops ops = *xsm_sampler_find("recent");
+    o.set = (const char *const[]){"labels=3", NULL};
+    ops.follow = follow_by_calls;
+    assert_fails(xsm_sampler_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
+    assert_non_null(strstr(err.message, "bound anew"));
+    ops = *xsm_sampler_find("recent");
+    ops.load = load_more;
+    assert_fails(xsm_sampler_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
+    assert_non_null(strstr(err.message, "saved and loaded"));
+}
