@@ -375,26 +375,3 @@ xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xs
     }
     return a && is_cancelled(a) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
-
-typedef struct beside_job {
-    xsm_job job;
-    void *state;
-    const xsmi_aside *aside;
-} beside_job;
-
-static void run_beside(void *state, size_t index, uint32_t thread)
-{
-    const beside_job *b = state;
-    if (index == 0) {
-        b->aside->run(b->aside->state);
-    } else {
-        b->job(b->state, index - 1, thread);
-    }
-}
-
-xsm_status xsmi_run_beside(xsm_context *ctx, xsm_job job, void *state, size_t count, const xsmi_aside *aside,
-                           xsm_error *err)
-{
-    beside_job beside = {job, state, aside};
-    return aside ? xsmi_run(ctx, run_beside, &beside, count + 1, err) : xsmi_run(ctx, job, state, count, err);
-}

@@ -148,22 +148,37 @@ double xsmi_seconds(void);
  * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
  * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
-/* As xsmi_run(), but a host's runner that fails does not matter: the calling thread runs, as thread 0, the jobs that
- * have not run. The status is XSM_OK or XSM_CANCELLED. (run_surely.c, as the next two) */
-xsm_status xsmi_run_all(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
+
+/* Some of the elements that one of the following functions divides (run_ranges.c). */
+typedef struct xsmi_range {
+    size_t first, end; /* first < end */
+    size_t index;      /* of the range */
+    uint32_t thread;   /* that runs it */
+} xsmi_range;
+typedef void (*xsmi_range_job)(void *state, const xsmi_range *r);
+/* As xsmi_run(), with one job for `each` (> 0) of `count` elements; the last one may have fewer. */
+xsm_status xsmi_run_ranges(xsm_context *ctx, xsmi_range_job job, void *state, uint64_t count, size_t each,
+                           xsm_error *err);
+/* As xsmi_run_ranges(), on the calling thread, whether the call is cancelled or not. */
+void xsmi_run_here(xsmi_range_job job, void *state, uint64_t count, size_t each);
+/* As xsmi_run_ranges(), but a host's runner that fails does not matter: the calling thread runs, as thread 0, the jobs
+ * that have not run. The status is XSM_OK or XSM_CANCELLED. */
+xsm_status xsmi_run_all(xsm_context *ctx, xsmi_range_job job, void *state, uint64_t count, size_t each, xsm_error *err);
 /* As xsmi_run_all(), for jobs that must all run, for example in a process that others no longer wait for: it cannot be
  * cancelled, either. */
-void xsmi_run_surely(xsm_context *ctx, xsm_job job, void *state, size_t count);
-/* xsmi_run_surely() if `ranks`, where a process that failed alone would differ from the others; else xsmi_run(). */
-xsm_status xsmi_run_together(xsm_context *ctx, bool ranks, xsm_job job, void *state, size_t count, xsm_error *err);
+void xsmi_run_surely(xsm_context *ctx, xsmi_range_job job, void *state, uint64_t count, size_t each);
+/* xsmi_run_surely() if `ranks`, where a process that failed alone would differ from the others; else
+ * xsmi_run_ranges(). */
+xsm_status xsmi_run_together(xsm_context *ctx, bool ranks, xsmi_range_job job, void *state, uint64_t count, size_t each,
+                             xsm_error *err);
 /* Serial work that runs beside jobs: neither needs results of the other. */
 typedef struct xsmi_aside {
     void (*run)(void *state);
     void *state;
 } xsmi_aside;
-/* As xsmi_run(), with `aside` (NULL = none) as one more job, which begins first. */
-xsm_status xsmi_run_beside(xsm_context *ctx, xsm_job job, void *state, size_t count, const xsmi_aside *aside,
-                           xsm_error *err);
+/* As xsmi_run_ranges(), with `aside` (NULL = none) as one more job, which begins first. */
+xsm_status xsmi_run_beside(xsm_context *ctx, xsmi_range_job job, void *state, uint64_t count, size_t each,
+                           const xsmi_aside *aside, xsm_error *err);
 
 /* Refuses a context of several processes for `what`. NULL is accepted. (group.c) */
 xsm_status xsmi_context_need_alone(const xsm_context *ctx, const char *what, xsm_error *err);

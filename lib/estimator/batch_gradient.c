@@ -63,13 +63,12 @@ static bool propagate_back(const xsmi_pass *p, const xsmi_piece *piece)
                : !p->input || waits(p) || xsmi_pass_backward(p, piece->first, piece->count, piece->thread);
 }
 
-static void run_chunk(void *state, size_t index, uint32_t thread)
+static void run_chunk(void *state, const xsmi_range *r)
 {
     const xsmi_pass *p = state;
-    const uint64_t chunk = chunk_of(p->gradient), first = p->first + index * chunk, rest = p->end - first;
-    const uint64_t count = XSMI_MIN(rest, chunk);
-    const xsmi_piece piece = {first, count, p->batch->count, p->eta, thread};
-    xsmi_outcome *outcome = &p->gradient->work.outcomes[index];
+    const uint64_t first = p->first + r->first, count = r->end - r->first;
+    const xsmi_piece piece = {first, count, p->batch->count, p->eta, r->thread};
+    xsmi_outcome *outcome = &p->gradient->work.outcomes[r->index];
     *outcome = (xsmi_outcome){.finite = true};
     compute_coefficients(p, &piece, outcome);
     outcome->finite = outcome->finite && propagate_back(p, &piece);
@@ -134,12 +133,13 @@ static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
 {
     xsm_context *ctx = p->estimator->context;
     const bool divided = xsmi_model_is_divided(p->estimator->model), together = chunks == 1 || !in_order(p);
+    const size_t count = (size_t)(p->end - p->first), each = (size_t)chunk_of(p->gradient);
     if (together) {
-        return xsmi_run_together(ctx, divided, run_chunk, p, chunks, err);
+        return xsmi_run_together(ctx, divided, run_chunk, p, count, each, err);
     }
     for (size_t i = 0; i < chunks; i++) {
         XSMI_TRY(divided ? XSM_OK : xsmi_go_on(ctx, err));
-        run_chunk(p, i, 0);
+        run_chunk(p, &(xsmi_range){i * each, XSMI_MIN(i * each + each, count), i, 0});
     }
     return XSM_OK;
 }

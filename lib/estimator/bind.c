@@ -49,18 +49,15 @@ typedef struct norm_job {
     float *norms; /* [rows] */
 } norm_job;
 
-static void run_norms(void *state, size_t index, uint32_t thread)
+static void run_norms(void *state, const xsmi_range *r)
 {
     norm_job *job = state;
-    (void)thread;
-    uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
-    uint64_t count = XSMI_MIN(rest, NORM_ROWS);
-    for (uint64_t i = first; i < first + count; i++) {
+    for (size_t i = r->first; i < r->end; i++) {
         xsmi_features x = xsmi_dataset_features(job->train, i);
         job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
     }
-    xsmi_dataset_passed(job->train, first, count);
-    xsmi_advance(job->context, (size_t)count);
+    xsmi_dataset_passed(job->train, r->first, r->end - r->first);
+    xsmi_advance(job->context, r->end - r->first);
 }
 
 /* Computes the rows' squared lengths, and the largest of their lengths. */
@@ -73,8 +70,7 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
     }
     e->norm_count = (size_t)train->rows;
     norm_job job = {e->context, train, model->kernels, e->norms};
-    const xsm_status status =
-        xsmi_run(e->context, run_norms, &job, (size_t)((train->rows + NORM_ROWS - 1) / NORM_ROWS), err);
+    const xsm_status status = xsmi_run_ranges(e->context, run_norms, &job, train->rows, NORM_ROWS, err);
     if (status != XSM_OK) {
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->norms = NULL;

@@ -187,30 +187,29 @@ static bool known(void *state, uint32_t shard, uint32_t count, float *out, size_
 }
 
 /* Joins the sums of some examples, and propagates them through a first layer. */
-static void run_join(void *state, size_t index, uint32_t thread)
+static void run_join(void *state, const xsmi_range *r)
 {
     const back_pass *b = state;
     const xsmi_pass *p = b->pass;
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
-    const size_t first = index * XSMI_EXAMPLE_CHUNK, end = XSMI_MIN(first + XSMI_EXAMPLE_CHUNK, b->rows);
     const uint64_t together = xsmi_pass_rows_together(p, XSMI_EXAMPLE_CHUNK);
-    xsmi_outcome *outcome = &g->work.outcomes[index];
+    xsmi_outcome *outcome = &g->work.outcomes[r->index];
     *outcome = (xsmi_outcome){.finite = true};
-    for (size_t i = first, rows; i < end; i += rows) {
-        rows = (size_t)XSMI_MIN(end - i, together);
+    for (size_t i = r->first, rows; i < r->end; i += rows) {
+        rows = (size_t)XSMI_MIN(r->end - i, together);
         join j = {b, i, rows};
         const xsmi_shard_sums sums = {m->kernels, m->classes, rows, m->features, no_sum, known, &j};
         xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride,
-                       g->work.shards + thread * g->work.shards_each);
+                       g->work.shards + r->thread * g->work.shards_each);
     }
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = r->first; i < r->end; i++) {
         /* False for NaN, too. */
         outcome->finite &=
             m->kernels->row_scaled_max(p->input->values + i * p->input->stride, m->features, 1, 0) < INFINITY;
     }
     if (m->layer && outcome->finite) {
-        xsmi_pass_layer_backward(p, first, end - first, outcome);
+        xsmi_pass_layer_backward(p, r->first, r->end - r->first, outcome);
     }
 }
 
@@ -226,7 +225,7 @@ static xsm_status run(back_pass *b, xsmi_outcome *outcome, xsm_error *err)
     status = status == XSM_OK ? xsmi_run(ctx, run_node, b, b->jobs * b->nodes.own, err) : status;
     XSMI_TRY(xsmi_together(m, status, err));
     XSMI_TRY(xsmi_together_blocks(m, b->mine, b->all, b->sizes, err));
-    xsmi_run_surely(ctx, run_join, b, b->jobs);
+    xsmi_run_surely(ctx, run_join, b, b->rows, XSMI_EXAMPLE_CHUNK);
     for (size_t i = 0; i < b->jobs; i++) {
         xsmi_outcome_join(outcome, &g->work.outcomes[i]);
     }

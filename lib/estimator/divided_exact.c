@@ -6,7 +6,6 @@
  */
 #include "estimator/divided_lists.h"
 
-#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -120,15 +119,15 @@ static xsm_status reserve(sum_pass *s, xsm_error *err)
 }
 
 /* Returns the block of a chunk's examples, with sums over the process's class runs or over all classes. */
-static xsm_class_block block_of(const sum_pass *s, size_t chunk, double *sums, size_t each)
+static xsm_class_block block_of(const sum_pass *s, const xsmi_range *r, double *sums, size_t each)
 {
     const xsmi_pass *p = s->pass;
     xsm_gradient *g = p->gradient;
-    const size_t first = chunk * XSMI_EXAMPLE_CHUNK;
+    const size_t first = r->first;
     return (xsm_class_block){
         .size = sizeof(xsm_class_block),
         .examples = g->example + first,
-        .count = XSMI_MIN(s->rows - first, XSMI_EXAMPLE_CHUNK),
+        .count = r->end - first,
         .batch = p->batch->count,
         .width = g->width,
         .first = p->estimator->model->part.first,
@@ -149,11 +148,10 @@ static float comparable(float value)
     return value == value ? value : INFINITY;
 }
 
-static void run_most(void *state, size_t index, uint32_t thread)
+static void run_most(void *state, const xsmi_range *r)
 {
     const sum_pass *s = state;
-    const xsm_class_block block = block_of(s, index, s->mine, 0);
-    (void)thread;
+    const xsm_class_block block = block_of(s, r, s->mine, 0);
     for (uint64_t i = 0; i < block.count; i++) {
         float *scores = (float *)(uintptr_t)block.label_scores[i];
         for (uint64_t j = 0; j < block.examples[i].label_count; j++) {
@@ -169,12 +167,11 @@ static void run_most(void *state, size_t index, uint32_t thread)
     }
 }
 
-static void run_sums(void *state, size_t index, uint32_t thread)
+static void run_sums(void *state, const xsmi_range *r)
 {
     const sum_pass *s = state;
-    const size_t count = s->table->count, first = index * XSMI_EXAMPLE_CHUNK * s->runs * count;
-    const xsm_class_block block = block_of(s, index, s->mine, s->runs * count);
-    (void)thread;
+    const size_t count = s->table->count, first = r->first * s->runs * count;
+    const xsm_class_block block = block_of(s, r, s->mine, s->runs * count);
     s->table->sums(s->pass->estimator->state, &block);
     const size_t numbers = (size_t)block.count * s->runs * count;
     if (!s->table->single) {
@@ -206,14 +203,14 @@ static void add_runs(const sum_pass *s)
     }
 }
 
-static void run_gradient(void *state, size_t index, uint32_t thread)
+static void run_gradient(void *state, const xsmi_range *r)
 {
     const sum_pass *s = state;
     const xsmi_pass *p = s->pass;
     xsm_gradient *g = p->gradient;
-    const xsm_class_block block = block_of(s, index, s->totals, s->table->count);
-    const xsmi_piece piece = {index * XSMI_EXAMPLE_CHUNK, block.count, p->batch->count, p->eta, thread};
-    xsmi_outcome *outcome = &g->work.outcomes[index];
+    const xsm_class_block block = block_of(s, r, s->totals, s->table->count);
+    const xsmi_piece piece = {r->first, block.count, p->batch->count, p->eta, r->thread};
+    xsmi_outcome *outcome = &g->work.outcomes[r->index];
     *outcome = (xsmi_outcome){.finite = true};
     s->table->gradient(p->estimator->state, &block);
     const xsm_score_block entries = xsmi_estimator_block(p->estimator, g, &piece);
@@ -259,13 +256,13 @@ static xsm_status run_stages(sum_pass *s, xsmi_outcome *outcome, xsm_error *err)
     xsm_status status = reserve(s, err);
     status = status == XSM_OK ? xsmi_gradient_reserve_outcomes(g, chunks, err) : status;
     status = status == XSM_OK ? score_mine(p, g->coefficients, (size_t)g->width, err) : status;
-    status = status == XSM_OK ? xsmi_run(ctx, run_most, s, chunks, err) : status;
+    status = status == XSM_OK ? xsmi_run_ranges(ctx, run_most, s, s->rows, XSMI_EXAMPLE_CHUNK, err) : status;
     XSMI_TRY(xsmi_together(m, status, err));
     XSMI_TRY(xsmi_together_largest(m, s->values, s->limits + s->labels, err));
-    xsmi_run_surely(ctx, run_sums, s, chunks);
+    xsmi_run_surely(ctx, run_sums, s, s->rows, XSMI_EXAMPLE_CHUNK);
     XSMI_TRY(xsmi_together_blocks(m, s->sent, s->all, s->sizes, err));
     add_runs(s);
-    xsmi_run_surely(ctx, run_gradient, s, chunks);
+    xsmi_run_surely(ctx, run_gradient, s, s->rows, XSMI_EXAMPLE_CHUNK);
     return join_outcomes(s, chunks, outcome, err);
 }
 

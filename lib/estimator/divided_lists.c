@@ -70,29 +70,27 @@ typedef struct score_job {
     bool listed; /* the examples have their lists */
 } score_job;
 
-static void score_chunk(void *state, size_t index, uint32_t thread)
+static void score_chunk(void *state, const xsmi_range *r)
 {
     const score_job *job = state;
     const xsmi_pass *p = job->pass;
-    const uint64_t first = index * XSMI_EXAMPLE_CHUNK, rest = p->batch->count - first;
-    const uint64_t count = XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK);
-    (void)thread;
     if (!job->listed) {
-        xsmi_pass_list_examples(p, first, count);
-        xsmi_estimator_select(p->estimator, p->gradient, first, count);
+        xsmi_pass_list_examples(p, r->first, r->end - r->first);
+        xsmi_estimator_select(p->estimator, p->gradient, r->first, r->end - r->first);
     }
-    score_examples(p, first, count);
+    score_examples(p, r->first, r->end - r->first);
 }
 
 xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
-    const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     const size_t count = (size_t)(p->batch->count * g->width);
     score_job job = {p, listed};
     xsm_status status = xsmi_gradient_reserve_own(g, p->batch->count, err);
-    status = status == XSM_OK ? xsmi_run(p->estimator->context, score_chunk, &job, (size_t)chunks, err) : status;
+    status = status == XSM_OK
+                 ? xsmi_run_ranges(p->estimator->context, score_chunk, &job, p->batch->count, XSMI_EXAMPLE_CHUNK, err)
+                 : status;
     XSMI_TRY(xsmi_together(m, status, err));
     XSMI_TRY(xsmi_together_largest(m, g->work.scores, count, err));
     return m->part.own->w.bias ? xsmi_together_largest(m, g->work.linear, count, err) : XSM_OK;

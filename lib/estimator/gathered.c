@@ -249,15 +249,12 @@ static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsm
     w->used = true;
 }
 
-static void list_chunk(void *state, size_t index, uint32_t thread)
+static void list_chunk(void *state, const xsmi_range *r)
 {
     const xsmi_pass *p = state;
-    const uint64_t first = index * XSMI_EXAMPLE_CHUNK, rest = p->batch->count - first;
-    const uint64_t count = XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK);
-    (void)thread;
-    xsmi_pass_list_examples(p, first, count);
+    xsmi_pass_list_examples(p, r->first, r->end - r->first);
     if (!xsmi_gradient_is_shared(p->gradient)) {
-        xsmi_estimator_select(p->estimator, p->gradient, first, count);
+        xsmi_estimator_select(p->estimator, p->gradient, r->first, r->end - r->first);
     }
 }
 
@@ -270,8 +267,8 @@ static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *
                          "among %u processes: xsm_model_set_layout()",
                          p->estimator->ops.name, xsmi_processes(m));
     }
-    const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
-    XSMI_TRY(xsmi_run(p->estimator->context, list_chunk, (void *)(uintptr_t)p, (size_t)chunks, err));
+    XSMI_TRY(xsmi_run_ranges(p->estimator->context, list_chunk, (void *)(uintptr_t)p, p->batch->count,
+                             XSMI_EXAMPLE_CHUNK, err));
     XSMI_TRY(reserve_lists(p, l, err));
     list_classes(p, l);
     XSMI_TRY(reserve_lines(p, l, of, err));

@@ -4,7 +4,6 @@
  */
 #include "estimator/pass.h"
 #include "base/activity.h"
-#include "base/order.h"
 #include "estimator/divided_lists.h"
 #include "model/together.h"
 
@@ -19,19 +18,16 @@ typedef struct score_job {
     bool *finite; /* by job */
 } score_job;
 
-static void run_scores(void *state, size_t index, uint32_t thread)
+static void run_scores(void *state, const xsmi_range *r)
 {
     const score_job *job = state;
     const xsmi_pass *p = job->pass;
-    (void)thread;
-    job->finite[index] = true;
+    job->finite[r->index] = true;
     if (xsmi_would_stop(p->estimator->context)) {
         return;
     }
-    uint64_t first = index * SCORE_EXAMPLES, rest = p->batch->count - first;
-    uint64_t count = XSMI_MIN(rest, SCORE_EXAMPLES);
-    job->finite[index] =
-        xsmi_estimator_scores(p->estimator, p->gradient, first, count, p->estimator->model->w.alpha, NULL);
+    job->finite[r->index] = xsmi_estimator_scores(p->estimator, p->gradient, r->first, r->end - r->first,
+                                                  p->estimator->model->w.alpha, NULL);
 }
 
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err)
@@ -96,7 +92,7 @@ static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *
     }
     const size_t jobs = (size_t)((p->batch->count + SCORE_EXAMPLES - 1) / SCORE_EXAMPLES);
     score_job job = {p, flags};
-    XSMI_TRY(xsmi_run(p->estimator->context, run_scores, &job, jobs, err));
+    XSMI_TRY(xsmi_run_ranges(p->estimator->context, run_scores, &job, p->batch->count, SCORE_EXAMPLES, err));
     for (size_t i = 0; i < jobs; i++) {
         outcome->finite &= flags[i];
     }

@@ -103,13 +103,12 @@ xsm_status xsmi_shared_reserve_product(const xsmi_pass *p, xsm_error *err)
 /* -- scores -------------------------------------------------------------------------------------------------------- */
 
 /* Fills some examples and packs their rows. */
-static void pack_examples(void *state, size_t block, uint32_t thread)
+static void pack_examples(void *state, const xsmi_range *r)
 {
     const xsmi_pass *p = state;
     const xsm_model *m = p->estimator->model;
-    const uint64_t first = p->first + block * XSMI_LANES, count = XSMI_MIN(p->end - first, XSMI_LANES);
+    const uint64_t first = p->first + r->first, count = r->end - r->first;
     const float *x[XSMI_LANES] = {NULL};
-    (void)thread;
     xsmi_pass_list_examples(p, first, count);
     for (uint64_t i = 0; i < count; i++) {
         x[i] = xsmi_gradient_features(p->estimator, p->gradient, first + i).values;
@@ -170,19 +169,19 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
 
 /* Scores a block of the classes S for all examples: examples are the rows of this product, and it sums over features.
  * Meanwhile it prefetches the weights of the thread's next block. */
-static void score_classes(void *state, size_t block, uint32_t thread)
+static void score_classes(void *state, const xsmi_range *r)
 {
     const xsmi_pass *p = state;
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsmi_weights *w = d->scored;
-    const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
+    const size_t c = r->first, some = r->end - c;
     const float *next[XSMI_LANES];
-    const frame f = frame_of(p, thread);
-    xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
+    const frame f = frame_of(p, r->thread);
+    xsmi_prefetch_queue queue = weights_of(p, r->index + xsmi_context_threads(p->gradient->context), next);
     float *scores = d->scores + c;
     xsmi_prefetch_firsts(&queue);
-    pack_classes(p, block, &f);
+    pack_classes(p, r->index, &f);
     for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
         w->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
                                 d->packed + i * w->features, 1, XSMI_LANES, f.packed, 0, w->features, some, &queue);
@@ -195,12 +194,11 @@ static void score_classes(void *state, size_t block, uint32_t thread)
 xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 {
     xsm_context *ctx = p->gradient->context;
-    const size_t n = (size_t)(p->end - p->first), count = p->gradient->shared.count;
     const bool gathered = p->gradient->work.gathered.used; /* other processes no longer wait for this one */
     xsmi_pass *pass = (xsmi_pass *)(uintptr_t)p;
     XSMI_TRY(xsmi_shared_reserve_product(p, err));
-    XSMI_TRY(xsmi_run_together(ctx, gathered, pack_examples, pass, (n + XSMI_LANES - 1) / XSMI_LANES, err));
-    return xsmi_run_together(ctx, gathered, score_classes, pass, (count + XSMI_LANES - 1) / XSMI_LANES, err);
+    XSMI_TRY(xsmi_run_together(ctx, gathered, pack_examples, pass, p->end - p->first, XSMI_LANES, err));
+    return xsmi_run_together(ctx, gathered, score_classes, pass, p->gradient->shared.count, XSMI_LANES, err);
 }
 
 /* -- coefficients -------------------------------------------------------------------------------------------------- */

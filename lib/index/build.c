@@ -88,19 +88,17 @@ typedef struct check_job {
     const xsm_index_source *source;
     const xsmi_kernels *kernels;
     const uint32_t *rows; /* NULL = all */
-    uint32_t count;
     unsigned char *scratch;
     size_t stride;
     uint32_t *bad; /* for each job, the first row that is not finite, or UINT32_MAX */
 } check_job;
 
-static void run_check(void *state, size_t index, uint32_t thread)
+static void run_check(void *state, const xsmi_range *r)
 {
     check_job *job = state;
-    float *block = (float *)(void *)(job->scratch + thread * CHECK_ROWS * job->stride * sizeof(float));
-    uint32_t first = (uint32_t)index * CHECK_ROWS;
-    uint32_t count = job->count - first < CHECK_ROWS ? job->count - first : CHECK_ROWS;
-    job->bad[index] = UINT32_MAX;
+    float *block = (float *)(void *)(job->scratch + r->thread * CHECK_ROWS * job->stride * sizeof(float));
+    const uint32_t first = (uint32_t)r->first, count = (uint32_t)(r->end - r->first);
+    job->bad[r->index] = UINT32_MAX;
     job->source->read(job->source, job->rows ? job->rows + first : NULL, first, count, block, job->stride);
     for (uint32_t j = count; j-- > 0;) {
         const float *row = block + j * job->stride;
@@ -113,7 +111,7 @@ static void run_check(void *state, size_t index, uint32_t thread)
             most = size > most || size != size ? size : most;
         }
         if (!(most < INFINITY)) {
-            job->bad[index] = job->rows ? job->rows[first + j] : first + j;
+            job->bad[r->index] = job->rows ? job->rows[first + j] : first + j;
         }
     }
 }
@@ -123,11 +121,11 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
 {
     xsm_index_source source = source_of(x);
     size_t jobs = ((size_t)count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsmi_context_threads(x->context);
-    check_job job = {&source, xsmi_context_kernels(x->context), rows, count, NULL, xsmi_index_query_stride(x), NULL};
+    check_job job = {&source, xsmi_context_kernels(x->context), rows, NULL, xsmi_index_query_stride(x), NULL};
     size_t each = CHECK_ROWS * job.stride * sizeof(float);
     job.scratch = xsmi_allocate(x->context, threads, each);
     job.bad = xsmi_allocate(x->context, jobs, sizeof *job.bad);
-    xsm_status status = job.scratch && job.bad ? xsmi_run(x->context, run_check, &job, jobs, err)
+    xsm_status status = job.scratch && job.bad ? xsmi_run_ranges(x->context, run_check, &job, count, CHECK_ROWS, err)
                                                : xsmi_fail_memory(err, threads * each, "rows to be indexed");
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.bad[i] != UINT32_MAX) {
@@ -146,18 +144,18 @@ typedef struct hash_job {
     uint64_t *hashes; /* for each job */
 } hash_job;
 
-static void run_hash(void *state, size_t index, uint32_t thread)
+static void run_hash(void *state, const xsmi_range *r)
 {
     const hash_job *job = state;
     const xsm_index_source *source = job->source;
-    float *block = (float *)(void *)(job->scratch + thread * CHECK_ROWS * job->stride * sizeof(float));
-    const uint32_t first = (uint32_t)index * CHECK_ROWS, count = XSMI_MIN(source->count - first, CHECK_ROWS);
+    float *block = (float *)(void *)(job->scratch + r->thread * CHECK_ROWS * job->stride * sizeof(float));
+    const uint32_t first = (uint32_t)r->first, count = (uint32_t)(r->end - r->first);
     uint64_t hash = 0;
     source->read(source, NULL, first, count, block, job->stride);
     for (uint32_t j = 0; j < count; j++) {
         hash = xsmi_hash(block + j * job->stride, source->width * sizeof *block, hash);
     }
-    job->hashes[index] = hash;
+    job->hashes[r->index] = hash;
 }
 
 /* Hashes the hashes of blocks of rows, so that the result is the same for any number of threads. */
@@ -170,8 +168,9 @@ xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *
     const size_t each = CHECK_ROWS * job.stride * sizeof(float);
     job.scratch = xsmi_allocate(x->context, threads, each);
     job.hashes = xsmi_allocate(x->context, jobs, sizeof *job.hashes);
-    xsm_status status = job.scratch && job.hashes ? xsmi_run(x->context, run_hash, &job, jobs, err)
-                                                  : xsmi_fail_memory(err, threads * each, "the hash of rows");
+    xsm_status status = job.scratch && job.hashes
+                            ? xsmi_run_ranges(x->context, run_hash, &job, source.count, CHECK_ROWS, err)
+                            : xsmi_fail_memory(err, threads * each, "the hash of rows");
     if (status == XSM_OK) {
         *out = xsmi_hash(job.hashes, jobs * sizeof *job.hashes, 0);
     }

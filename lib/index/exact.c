@@ -28,13 +28,11 @@ typedef struct copy_job {
     const xsm_index_source *source;
 } copy_job;
 
-static void run_copy(void *state, size_t index, uint32_t thread)
+static void run_copy(void *state, const xsmi_range *r)
 {
     const copy_job *job = state;
-    uint32_t first = (uint32_t)index * COPY_ROWS, left = job->state->count - first;
-    const uint32_t count = XSMI_MIN(left, COPY_ROWS);
-    (void)thread;
-    job->source->read(job->source, NULL, first, count, job->state->rows + first * job->state->stride,
+    const uint32_t first = (uint32_t)r->first, count = (uint32_t)(r->end - r->first);
+    job->source->read(job->source, NULL, first, count, job->state->rows + r->first * job->state->stride,
                       job->state->stride);
     xsmi_advance(job->state->context, count);
 }
@@ -61,7 +59,7 @@ static xsm_status build(void *state, const xsm_index_source *source, xsm_error *
         return xsmi_fail_memory(err, s->count * s->stride * sizeof *s->rows, "the rows of an index");
     }
     copy_job job = {s, source};
-    return xsmi_run(s->context, run_copy, &job, ((size_t)s->count + COPY_ROWS - 1) / COPY_ROWS, err);
+    return xsmi_run_ranges(s->context, run_copy, &job, s->count, COPY_ROWS, err);
 }
 
 static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,

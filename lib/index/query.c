@@ -4,7 +4,6 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/entry.h"
-#include "base/order.h"
 #include "base/overlap.h"
 #include "data/batch.h"
 
@@ -80,14 +79,14 @@ typedef struct query_job {
     xsm_error *errors;  /* by job */
 } query_job;
 
-static void run_queries(void *state, size_t index, uint32_t thread)
+static void run_queries(void *state, const xsmi_range *r)
 {
     const query_job *job = state;
     const xsm_index *x = job->index;
     const xsm_index_search *s = job->search;
-    uint64_t first = (uint64_t)index * XSM_INDEX_QUERIES, left = s->count - first;
-    uint32_t count = (uint32_t)(XSMI_MIN(left, XSM_INDEX_QUERIES));
-    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    const size_t first = r->first;
+    const uint32_t count = (uint32_t)(r->end - first);
+    xsmi_arena arena = {job->scratch + r->thread * job->scratch_each, 0};
     size_t stride = xsmi_index_query_stride(x);
     float *queries = xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * stride, sizeof *queries);
     for (uint32_t i = 0; i < count; i++) {
@@ -108,8 +107,8 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         .scratch = arena.base + arena.used,
         .list_stride = s->top,
     };
-    job->errors[index] = (xsm_error)XSM_ERROR_INIT;
-    job->status[index] = xsmi_index_block(x, &block, &job->errors[index]);
+    job->errors[r->index] = (xsm_error)XSM_ERROR_INIT;
+    job->status[r->index] = xsmi_index_block(x, &block, &job->errors[r->index]);
     xsmi_advance(x->context, count);
 }
 
@@ -205,7 +204,8 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     } else {
         xsmi_activity activity;
         xsmi_begin(&activity, x->context, "searching", "queries", s.count);
-        status = xsmi_end(&activity, xsmi_run(x->context, run_queries, &job, jobs, err), err);
+        status = xsmi_run_ranges(x->context, run_queries, &job, s.count, XSM_INDEX_QUERIES, err);
+        status = xsmi_end(&activity, status, err);
     }
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.status[i] != XSM_OK) {

@@ -97,16 +97,15 @@ static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32
     return found == UINT32_MAX ? 0 : found;
 }
 
-static void run_assign(void *state, size_t index, uint32_t thread)
+static void run_assign(void *state, const xsmi_range *r)
 {
     const assign_job *job = state;
     const xsmi_sphere *s = job->sphere;
-    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    xsmi_arena arena = {job->scratch + r->thread * job->scratch_each, 0};
     assign_scratch p = divide_assign(s, &arena);
-    uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
     size_t all = xsmi_whole_blocks(s->clusters), width = (size_t)s->width + 1;
-    for (uint32_t at = first; at < end; at += ASSIGN_GROUP) {
-        uint32_t n = end - at < ASSIGN_GROUP ? end - at : ASSIGN_GROUP;
+    for (size_t at = r->first; at < r->end; at += ASSIGN_GROUP) {
+        uint32_t n = (uint32_t)(r->end - at < ASSIGN_GROUP ? r->end - at : ASSIGN_GROUP);
         if (xsmi_poll(s->context)) {
             return;
         }
@@ -137,7 +136,7 @@ xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t 
     if (!job.scratch) {
         return xsmi_fail_memory(err, threads * arena.used, "the search of clusters");
     }
-    xsm_status status = xsmi_run(s->context, run_assign, &job, ((size_t)count + PIECE - 1) / PIECE, err);
+    xsm_status status = xsmi_run_ranges(s->context, run_assign, &job, count, PIECE, err);
     xsmi_release(s->context, job.scratch, threads, job.scratch_each);
     return status;
 }
@@ -159,13 +158,11 @@ typedef struct read_job {
     double *longest; /* by job; NULL when the norm is known and rows get their extra coordinate */
 } read_job;
 
-static void run_read(void *state, size_t index, uint32_t thread)
+static void run_read(void *state, const xsmi_range *r)
 {
     const read_job *job = state;
     const xsmi_sphere *s = job->sphere;
-    uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
-    (void)thread;
-    for (uint32_t i = first; i < end; i++) {
+    for (size_t i = r->first; i < r->end; i++) {
         float *row = job->rows + i * s->stride;
         uint32_t k = (uint32_t)((uint64_t)i * s->count / job->count);
         job->source->read(job->source, NULL, k, 1, row, s->stride);
@@ -176,17 +173,16 @@ static void run_read(void *state, size_t index, uint32_t thread)
     }
 }
 
-static void run_lengths(void *state, size_t index, uint32_t thread)
+static void run_lengths(void *state, const xsmi_range *r)
 {
     const read_job *job = state;
     const xsmi_sphere *s = job->sphere;
-    float *row = job->rows + thread * s->stride;
-    uint32_t first = (uint32_t)index * PIECE, end = s->count - first < PIECE ? s->count : first + PIECE;
-    job->longest[index] = 0;
-    for (uint32_t k = first; k < end; k++) {
-        job->source->read(job->source, NULL, k, 1, row, s->stride);
+    float *row = job->rows + r->thread * s->stride;
+    job->longest[r->index] = 0;
+    for (size_t k = r->first; k < r->end; k++) {
+        job->source->read(job->source, NULL, (uint32_t)k, 1, row, s->stride);
         double square = xsmi_sphere_prepare(s, row);
-        job->longest[index] = XSMI_MAX(square, job->longest[index]);
+        job->longest[r->index] = XSMI_MAX(square, job->longest[r->index]);
     }
 }
 
@@ -197,16 +193,15 @@ typedef struct mean_of_all {
     double *sums; /* [jobs][width] */
 } mean_of_all;
 
-static void run_sums(void *state, size_t index, uint32_t thread)
+static void run_sums(void *state, const xsmi_range *r)
 {
     const mean_of_all *job = state;
     const xsmi_sphere *s = job->sphere;
-    float *row = job->rows + thread * s->stride;
-    double *sum = job->sums + index * s->width;
-    uint32_t first = (uint32_t)index * PIECE, end = s->count - first < PIECE ? s->count : first + PIECE;
+    float *row = job->rows + r->thread * s->stride;
+    double *sum = job->sums + r->index * s->width;
     memset(sum, 0, s->width * sizeof *sum);
-    for (uint32_t k = first; k < end; k++) {
-        job->source->read(job->source, NULL, k, 1, row, s->stride);
+    for (size_t k = r->first; k < r->end; k++) {
+        job->source->read(job->source, NULL, (uint32_t)k, 1, row, s->stride);
         for (uint32_t j = 0; j < s->width; j++) {
             sum[j] += (double)row[j];
         }
@@ -223,7 +218,7 @@ xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source,
     if (!job.rows || !job.sums || !sum) {
         status = xsmi_fail_memory(err, jobs * s->width * sizeof *job.sums, "the mean of the rows");
     } else {
-        status = xsmi_run(s->context, run_sums, &job, jobs, err);
+        status = xsmi_run_ranges(s->context, run_sums, &job, s->count, PIECE, err);
     }
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         for (uint32_t j = 0; j < s->width; j++) {
@@ -250,7 +245,7 @@ xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *sour
     if (!job.rows || !job.longest) {
         status = xsmi_fail_memory(err, jobs * sizeof *job.longest, "the lengths of rows");
     } else {
-        status = xsmi_run(s->context, run_lengths, &job, jobs, err);
+        status = xsmi_run_ranges(s->context, run_lengths, &job, s->count, PIECE, err);
     }
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         s->longest = XSMI_MAX(job.longest[i], s->longest);
@@ -270,13 +265,11 @@ typedef struct start_job {
     double *distance; /* [count] to the nearest centre so far: half its square */
 } start_job;
 
-static void run_distances(void *state, size_t index, uint32_t thread)
+static void run_distances(void *state, const xsmi_range *r)
 {
     const start_job *job = state;
     const xsmi_sphere *s = job->sphere;
-    uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
-    (void)thread;
-    for (uint32_t i = first; i < end; i++) {
+    for (size_t i = r->first; i < r->end; i++) {
         const float *row = job->sample->rows + (size_t)i * job->step * s->stride;
         double distance = 1 - (double)s->kernels->dot(row, job->centre, (size_t)s->width + 1);
         distance = distance > 1e-7 ? distance : 0; /* an equal row */
@@ -329,7 +322,7 @@ static xsm_status start_centres(xsmi_sphere *s, const row_sample *of, uint64_t s
         float *centre = s->centres + c * s->stride;
         memcpy(centre, of->rows + (size_t)chosen * job.step * s->stride, s->stride * sizeof *centre);
         job.centre = centre;
-        status = xsmi_run(s->context, run_distances, &job, ((size_t)job.count + PIECE - 1) / PIECE, err);
+        status = xsmi_run_ranges(s->context, run_distances, &job, job.count, PIECE, err);
         status = status == XSM_OK ? xsmi_go_on(s->context, err) : status;
         xsmi_advance(s->context, 1);
         chosen = status == XSM_OK ? draw(&job, &stream) : 0;
@@ -431,7 +424,7 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
     }
     if (status == XSM_OK) {
         read_job job = {s, source, sample.rows, sample.count, NULL};
-        status = xsmi_run(s->context, run_read, &job, ((size_t)sample.count + PIECE - 1) / PIECE, err);
+        status = xsmi_run_ranges(s->context, run_read, &job, sample.count, PIECE, err);
     }
     if (status == XSM_OK) {
         status = start_centres(s, &sample, settings->seed, err);

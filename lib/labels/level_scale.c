@@ -140,13 +140,11 @@ static softmax_loss row_loss(const softmax_job *job, size_t row)
     return loss_of(job->kept->score + start, job->kept->end[row] - start, job->scale);
 }
 
-static void run_rows(void *state, size_t index, uint32_t thread)
+static void run_rows(void *state, const xsmi_range *r)
 {
     const softmax_job *job = state;
-    const size_t end = XSMI_MIN((index + 1) * JOB_ROWS, job->kept->rows);
-    (void)thread;
-    for (size_t r = index * JOB_ROWS; r < end; r++) {
-        job->losses[r] = row_loss(job, r);
+    for (size_t i = r->first; i < r->end; i++) {
+        job->losses[i] = row_loss(job, i);
     }
 }
 
@@ -161,7 +159,7 @@ static softmax_sums sum_softmax(const xsmi_kept_scores *c, double scale, xsm_con
     softmax_job job = {c, scale, losses};
     softmax_sums s = {0};
     if (losses) {
-        xsmi_run_surely(ctx, run_rows, &job, (c->rows + JOB_ROWS - 1) / JOB_ROWS);
+        xsmi_run_surely(ctx, run_rows, &job, c->rows, JOB_ROWS);
     }
     for (size_t r = 0; r < c->rows; r++) {
         const softmax_loss row = losses ? losses[r] : row_loss(&job, r);

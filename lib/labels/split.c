@@ -153,25 +153,21 @@ static bool work_start(split_work *w, xsmi_split *split, bool wide)
 
 /* -- parts of an iteration, as jobs or one after the other --------------------------------------------------------- */
 
-static void run_parts(split_work *w, xsm_job job, size_t count)
+static void run_parts(split_work *w, xsmi_range_job job, size_t count, size_t each)
 {
     if (w->wide) {
-        (void)xsmi_run(w->v->context, job, w, count, NULL);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        job(w, i, 0);
+        (void)xsmi_run_ranges(w->v->context, job, w, count, each, NULL);
+    } else {
+        xsmi_run_here(job, w, count, each);
     }
 }
 
-static void score_halves(void *state, size_t index, uint32_t thread)
+static void score_halves(void *state, const xsmi_range *r)
 {
     split_work *w = state;
-    (void)thread;
-    const uint32_t from = (uint32_t)index * SCORE_LABELS, end = XSMI_MIN(from + SCORE_LABELS, w->split->count);
     static const uint32_t only[1] = {0};
-    for (uint32_t i = from; i < end; i++) {
-        const xsmi_features x = row_of(w, i);
+    for (size_t i = r->first; i < r->end; i++) {
+        const xsmi_features x = row_of(w, (uint32_t)i);
         w->kernels->sparse_gather_scores(w->centre, 0, only, 1, x.index, x.values, x.count, &w->score[i]);
     }
 }
@@ -186,16 +182,15 @@ static double norm_of(const float *sum, size_t width)
 }
 
 /* Sums the vectors of one half, or adds and subtracts those that have moved. */
-static void sum_half(void *state, size_t index, uint32_t thread)
+static void sum_half(void *state, const xsmi_range *r)
 {
     split_work *w = state;
-    (void)thread;
-    float *sum = w->sum + index * w->width;
+    float *sum = w->sum + r->index * w->width;
     if (w->fresh) {
         memset(sum, 0, w->width * sizeof *sum);
     }
     for (uint32_t i = 0; i < w->split->count; i++) {
-        const bool in = w->part[i] == index, was = !w->fresh && w->last[i] == index;
+        const bool in = w->part[i] == r->index, was = !w->fresh && w->last[i] == r->index;
         if (in == was) {
             continue;
         }
@@ -205,17 +200,15 @@ static void sum_half(void *state, size_t index, uint32_t thread)
             sum[x.index[k]] += sign * x.values[k];
         }
     }
-    w->norm[index] = norm_of(sum, w->width);
+    w->norm[r->index] = norm_of(sum, w->width);
 }
 
-static void nearest_clusters(void *state, size_t index, uint32_t thread)
+static void nearest_clusters(void *state, const xsmi_range *r)
 {
     split_work *w = state;
-    (void)thread;
-    const uint32_t from = (uint32_t)index * SCORE_LABELS, end = XSMI_MIN(from + SCORE_LABELS, w->split->count);
     float z[XSMI_LANES];
-    for (uint32_t i = from; i < end && !xsmi_poll(w->v->context); i++) {
-        const xsmi_features x = row_of(w, i);
+    for (size_t i = r->first; i < r->end && !xsmi_poll(w->v->context); i++) {
+        const xsmi_features x = row_of(w, (uint32_t)i);
         float best = -INFINITY;
         for (uint32_t c = 0; c < w->split->parts; c += XSMI_LANES) {
             const uint32_t n = XSMI_MIN(XSMI_LANES, w->split->parts - c);
@@ -232,11 +225,10 @@ static void nearest_clusters(void *state, size_t index, uint32_t thread)
 }
 
 /* Sums the vectors of some of the clusters. */
-static void sum_clusters(void *state, size_t index, uint32_t thread)
+static void sum_clusters(void *state, const xsmi_range *r)
 {
     split_work *w = state;
-    (void)thread;
-    for (uint32_t c = (uint32_t)index; c < w->split->parts; c += SUM_JOBS) {
+    for (size_t c = r->index; c < w->split->parts; c += SUM_JOBS) {
         w->norm[c] = 0;
         for (size_t f = 0; f < w->width; f++) {
             w->sum[f * w->stride + c] = 0.0f;
@@ -247,7 +239,7 @@ static void sum_clusters(void *state, size_t index, uint32_t thread)
     }
     for (uint32_t i = 0; i < w->split->count; i++) {
         const uint32_t c = w->part[i];
-        if (c % SUM_JOBS != index) {
+        if (c % SUM_JOBS != r->index) {
             continue;
         }
         const xsmi_features x = row_of(w, i);
@@ -255,7 +247,7 @@ static void sum_clusters(void *state, size_t index, uint32_t thread)
             w->sum[x.index[k] * w->stride + c] += x.values[k];
         }
     }
-    for (uint32_t c = (uint32_t)index; c < w->split->parts; c += SUM_JOBS) {
+    for (size_t c = r->index; c < w->split->parts; c += SUM_JOBS) {
         double square = 0;
         for (size_t f = 0; f < w->width; f++) {
             square += (double)w->sum[f * w->stride + c] * (double)w->sum[f * w->stride + c];
@@ -312,11 +304,11 @@ static void bisect(split_work *w, const xsmi_split_settings *settings, xsmi_stre
     start_halves(w, stream);
     w->fresh = true;
     for (uint32_t iteration = 0; iteration < settings->iterations && !xsmi_poll(w->v->context); iteration++) {
-        run_parts(w, score_halves, (split->count + SCORE_LABELS - 1) / SCORE_LABELS);
+        run_parts(w, score_halves, split->count, SCORE_LABELS);
         if (choose_halves(w) == 0) {
             break;
         }
-        run_parts(w, sum_half, 2);
+        run_parts(w, sum_half, 2, 1);
         w->fresh = false;
         const float a = (float)(w->norm[0] > 0 ? 1 / w->norm[0] : 0), b = (float)(w->norm[1] > 0 ? 1 / w->norm[1] : 0);
         const float *second = w->sum + w->width;
@@ -356,12 +348,12 @@ static void cluster(split_work *w, const xsmi_split_settings *settings, xsmi_str
     const xsmi_split *split = w->split;
     start_clusters(w, stream);
     for (uint32_t iteration = 0; iteration < settings->iterations && !xsmi_poll(w->v->context); iteration++) {
-        run_parts(w, nearest_clusters, (split->count + SCORE_LABELS - 1) / SCORE_LABELS);
+        run_parts(w, nearest_clusters, split->count, SCORE_LABELS);
         if (memcmp(w->part, w->last, split->count * sizeof *w->part) == 0) {
             break;
         }
         memcpy(w->last, w->part, split->count * sizeof *w->part);
-        run_parts(w, sum_clusters, SUM_JOBS);
+        run_parts(w, sum_clusters, SUM_JOBS, 1);
     }
 }
 

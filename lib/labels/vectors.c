@@ -2,7 +2,6 @@
 
 #include "base/activity.h"
 #include "base/grow.h"
-#include "base/order.h"
 #include "labels/marks.h"
 
 #include <math.h>
@@ -77,24 +76,22 @@ static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, 
     return enough;
 }
 
-static void make_block(void *state, size_t index, uint32_t thread)
+static void make_block(void *state, const xsmi_range *r)
 {
     vector_job *job = state;
     xsmi_label_vectors *v = job->v;
-    vector_scratch *s = &job->scratch[thread];
-    const uint32_t from = (uint32_t)index * XSMI_VECTOR_BLOCK;
-    const uint32_t end = XSMI_MIN(from + XSMI_VECTOR_BLOCK, v->count);
-    for (uint32_t l = from; l < end && !xsmi_poll(v->context); l++) {
-        for (uint64_t r = job->first[l]; r < job->first[l + 1]; r++) {
-            add_row(s, job->data, job->rows[r]);
+    vector_scratch *s = &job->scratch[r->thread];
+    for (size_t l = r->first; l < r->end && !xsmi_poll(v->context); l++) {
+        for (uint64_t i = job->first[l]; i < job->first[l + 1]; i++) {
+            add_row(s, job->data, job->rows[i]);
         }
-        v->start[l] = v->block[index].count;
-        if (!take_sum(s, v->context, &v->block[index], &v->length[l])) {
+        v->start[l] = v->block[r->index].count;
+        if (!take_sum(s, v->context, &v->block[r->index], &v->length[l])) {
             atomic_store(&job->failed, true);
             return;
         }
     }
-    xsmi_advance(v->context, end - from);
+    xsmi_advance(v->context, r->end - r->first);
 }
 
 static bool new_scratch(vector_scratch *s, xsm_context *ctx, uint32_t features)
@@ -175,7 +172,8 @@ static xsm_status sum_up(xsmi_label_vectors *v, const xsm_dataset *data, const u
     for (uint32_t t = 0; enough && t < threads; t++) {
         enough = new_scratch(&job.scratch[t], v->context, data->features);
     }
-    xsm_status status = enough ? xsmi_run(v->context, make_block, &job, v->blocks, err) : XSM_OK;
+    xsm_status status =
+        enough ? xsmi_run_ranges(v->context, make_block, &job, v->count, XSMI_VECTOR_BLOCK, err) : XSM_OK;
     if (status == XSM_OK && (!enough || atomic_load(&job.failed))) {
         status = xsmi_fail_memory(err, (uint64_t)data->features * 8, "label vectors");
     }

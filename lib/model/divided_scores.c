@@ -98,19 +98,19 @@ typedef struct score_job {
     size_t scratch_each;
 } score_job;
 
-static void score_some(void *state, size_t index, uint32_t thread)
+static void score_some(void *state, const xsmi_range *r)
 {
     const score_job *job = state;
     const xsm_model *m = job->model;
     const xsmi_score_all *all = job->all;
-    const size_t first = index * job->each, rows = XSMI_MIN(all->rows - first, job->each), runs = job->mine->runs;
-    uint32_t *targets = job->targets + thread * job->each;
-    xsmi_log_sum *sums = job->runs + thread * job->each * runs;
+    const size_t first = r->first, rows = r->end - first, runs = job->mine->runs;
+    uint32_t *targets = job->targets + r->thread * job->each;
+    xsmi_log_sum *sums = job->runs + r->thread * job->each * runs;
     for (size_t i = 0; i < rows; i++) {
         const uint32_t target = all->target ? all->target[first + i] : XSMI_NO_CLASS;
         targets[i] = target >= m->part.first && target < m->part.end ? target - m->part.first : XSMI_NO_CLASS;
     }
-    xsmi_row_filter *filters = job->filters ? job->filters + thread * job->each : NULL;
+    xsmi_row_filter *filters = job->filters ? job->filters + r->thread * job->each : NULL;
     for (size_t i = 0; i < rows && filters; i++) {
         filters[i] = all->filters[first + i];
         filters[i].first = m->part.first;
@@ -122,13 +122,13 @@ static void score_some(void *state, size_t index, uint32_t thread)
                                    .target = targets,
                                    .top = all->top,
                                    .filters = filters,
-                                   .log_sum_exp = job->sums + thread * job->each,
+                                   .log_sum_exp = job->sums + r->thread * job->each,
                                    .runs = sums,
                                    .run_count = runs,
                                    .target_score = b->target + first,
                                    .top_score = b->top_score + first * all->top,
                                    .top_class = b->top_class + first * all->top};
-    xsmi_model_score_rows(m->part.own, &wanted, job->scratch + thread * job->scratch_each, job->context);
+    xsmi_model_score_rows(m->part.own, &wanted, job->scratch + r->thread * job->scratch_each, job->context);
     for (size_t i = 0; i < rows * runs; i++) {
         b->sum[first * runs + i] = sums[i].sum;
         b->max[first * runs + i] = sums[i].max;
@@ -155,7 +155,7 @@ static xsm_status score_mine(score_job *job, xsm_error *err)
     job->filters = all->filters ? xsmi_allocate(ctx, rows, sizeof *job->filters) : NULL;
     xsm_status status;
     if (job->scratch && job->runs && job->targets && job->sums && !job->filters == !all->filters) {
-        status = xsmi_run(ctx, score_some, job, (all->rows + job->each - 1) / job->each, err);
+        status = xsmi_run_ranges(ctx, score_some, job, all->rows, job->each, err);
         status = status == XSM_OK && xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status;
     } else {
         status = xsmi_fail_memory(err, threads * job->scratch_each, "scratch of scoring, for each thread");

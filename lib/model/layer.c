@@ -66,15 +66,13 @@ typedef struct start_job {
 } start_job;
 
 /* Each vector is initialised from its own random stream, whatever other vectors there are. */
-static void start_vectors(void *state, size_t index, uint32_t thread)
+static void start_vectors(void *state, const xsmi_range *r)
 {
     const start_job *job = state;
     xsm_model *m = job->model;
     const xsmi_layer *l = m->layer;
     const xsmi_weights *w = xsmi_model_vectors(m);
-    size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
-    (void)thread;
-    for (size_t j = first; j < first + XSMI_MIN(rest, PASS_VECTORS); j++) {
+    for (size_t j = job->first + r->first; j < job->first + r->end; j++) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
@@ -87,8 +85,7 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
 static xsm_status start_from(xsm_model *m, size_t first, xsm_error *err)
 {
     start_job job = {m, first};
-    size_t jobs = (m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
-    return xsmi_run_all(m->context, start_vectors, &job, jobs, err);
+    return xsmi_run_all(m->context, start_vectors, &job, m->layer->features - first, PASS_VECTORS, err);
 }
 
 xsm_status xsmi_layer_start(xsm_model *m, xsm_error *err)
@@ -364,11 +361,10 @@ XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x
     }
 }
 
-static void run_hidden(void *state, size_t index, uint32_t thread)
+static void run_hidden(void *state, const xsmi_range *r)
 {
     const hidden_job *job = state;
-    const size_t first = job->first + index * JOB_ROWS, end = first + XSMI_MIN(job->end - first, JOB_ROWS);
-    (void)thread;
+    const size_t first = job->first + r->first, end = job->first + r->end;
     for (size_t i = first; i < end; i++) {
         const xsmi_features x = xsmi_batch_features(job->batch, i);
         prefetch_vectors(job->model, &x, false);
@@ -387,5 +383,5 @@ xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, size_t 
                              size_t stride, const xsmi_aside *aside, xsm_error *err)
 {
     hidden_job job = {m, batch, first, end, out, stride};
-    return xsmi_run_beside(m->context, run_hidden, &job, (end - first + JOB_ROWS - 1) / JOB_ROWS, aside, err);
+    return xsmi_run_beside(m->context, run_hidden, &job, end - first, JOB_ROWS, aside, err);
 }

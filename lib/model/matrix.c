@@ -108,37 +108,31 @@ typedef struct copy_job {
     const xsm_context *context;
     const xsmi_weights *from, *to;
     size_t rows, columns; /* of the source in memory */
-    size_t each;          /* rows of the source that one job copies, or rows of the target if it transposes */
 } copy_job;
 
-static void copy_rows(void *state, size_t index, uint32_t thread)
+static void copy_rows(void *state, const xsmi_range *r)
 {
     const copy_job *job = state;
-    size_t end = job->rows - index * job->each < job->each ? job->rows : (index + 1) * job->each;
-    (void)thread;
-    for (size_t r = index * job->each; r < end; r++) {
-        memcpy(job->to->weight + r * job->to->stride, job->from->weight + r * job->from->stride,
+    for (size_t i = r->first; i < r->end; i++) {
+        memcpy(job->to->weight + i * job->to->stride, job->from->weight + i * job->from->stride,
                job->columns * sizeof *job->to->weight);
     }
 }
 
-static void transpose_rows(void *state, size_t index, uint32_t thread)
+static void transpose_rows(void *state, const xsmi_range *r)
 {
     const copy_job *job = state;
     const xsmi_weights *from = job->from, *to = job->to;
-    size_t first = index * job->each;
-    size_t last = job->columns - first < job->each ? job->columns : first + job->each;
-    (void)thread;
-    for (size_t column = first; column < last; column += TRANSPOSE_SIDE) {
-        size_t column_end = last - column < TRANSPOSE_SIDE ? last : column + TRANSPOSE_SIDE;
+    for (size_t column = r->first; column < r->end; column += TRANSPOSE_SIDE) {
+        size_t column_end = r->end - column < TRANSPOSE_SIDE ? r->end : column + TRANSPOSE_SIDE;
         for (size_t row = 0; row < job->rows; row += TRANSPOSE_SIDE) {
             if (row % TRANSPOSE_POLL == 0 && xsmi_poll(job->context)) {
                 return;
             }
             size_t row_end = job->rows - row < TRANSPOSE_SIDE ? job->rows : row + TRANSPOSE_SIDE;
             for (size_t c = column; c < column_end; c++) {
-                for (size_t r = row; r < row_end; r++) {
-                    to->weight[c * to->stride + r] = from->weight[r * from->stride + c];
+                for (size_t i = row; i < row_end; i++) {
+                    to->weight[c * to->stride + i] = from->weight[i * from->stride + c];
                 }
             }
         }
@@ -159,11 +153,10 @@ static xsm_status copy_numbers(xsm_context *ctx, const xsmi_weights *from, const
         return xsmi_sparse_spread(from->sparse, to->weight, rows ? to->stride : 1, rows ? 1 : to->stride, err);
     }
     if (to->layout == from->layout) {
-        job.each = job.columns < COPY_FLOATS ? COPY_FLOATS / XSMI_MAX(job.columns, 1) : 1;
-        return xsmi_run(ctx, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
+        const size_t each = job.columns < COPY_FLOATS ? COPY_FLOATS / XSMI_MAX(job.columns, 1) : 1;
+        return xsmi_run_ranges(ctx, copy_rows, &job, job.rows, each, err);
     }
-    job.each = TRANSPOSE_ROWS;
-    return xsmi_run(ctx, transpose_rows, &job, (job.columns + job.each - 1) / job.each, err);
+    return xsmi_run_ranges(ctx, transpose_rows, &job, job.columns, TRANSPOSE_ROWS, err);
 }
 
 xsm_status xsmi_weights_copy_as(xsm_context *ctx, const xsmi_weights *from, int32_t layout, const char *what,

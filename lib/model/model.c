@@ -304,24 +304,21 @@ void xsmi_model_drop_row_lengths(xsm_model *m)
 typedef struct row_pass {
     xsm_model *model;
     void (*row)(xsm_model *m, uint32_t k);
-    size_t each;
 } row_pass;
 
-static void pass_rows(void *state, size_t index, uint32_t thread)
+static void pass_rows(void *state, const xsmi_range *r)
 {
     const row_pass *pass = state;
-    const size_t first = index * pass->each, left = pass->model->classes - first;
-    (void)thread;
-    for (size_t k = first; k < first + XSMI_MIN(left, pass->each); k++) {
+    for (size_t k = r->first; k < r->end; k++) {
         pass->row(pass->model, (uint32_t)k);
     }
 }
 
 xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err)
 {
-    row_pass pass = {m, row, m->features < PASS_FLOATS ? PASS_FLOATS / XSMI_MAX(m->features, 1) : 1};
-    return xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, pass_rows, &pass,
-                             (m->classes + pass.each - 1) / pass.each, err);
+    row_pass pass = {m, row};
+    return xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, pass_rows, &pass, m->classes,
+                             m->features < PASS_FLOATS ? PASS_FLOATS / XSMI_MAX(m->features, 1) : 1, err);
 }
 
 void xsmi_model_fold_row(xsm_model *m, uint32_t k)

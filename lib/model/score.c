@@ -59,16 +59,14 @@ typedef struct scores_job {
     size_t code, each;
 } scores_job;
 
-static void score_rows(void *state, size_t index, uint32_t thread)
+static void score_rows(void *state, const xsmi_range *r)
 {
     const scores_job *job = state;
     const xsm_model *m = job->model;
-    uint64_t first = (uint64_t)index * JOB_ROWS;
-    uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
-    float *code = job->scratch ? job->scratch + thread * job->each : NULL;
+    float *code = job->scratch ? job->scratch + r->thread * job->each : NULL;
     float *hidden = job->scratch ? code + job->code : NULL;
-    for (uint64_t i = first; i < end; i++) {
-        const xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
+    for (size_t i = r->first; i < r->end; i++) {
+        const xsmi_features x = xsmi_batch_features(job->batch, i);
         const xsmi_model_row row = {x, xsmi_model_forward(m, &x, hidden)};
         const uint32_t *classes = job->classes + i * job->count;
         float *scores = job->scores + i * job->count;
@@ -94,7 +92,7 @@ xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, c
             return xsmi_fail_memory(err, threads * each * sizeof *job.scratch, "scratch of scoring");
         }
     }
-    xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+    xsm_status status = xsmi_run_ranges(m->context, score_rows, &job, batch->count, JOB_ROWS, err);
     xsmi_release(m->context, job.scratch, threads, each * sizeof *job.scratch);
     return status;
 }
@@ -123,7 +121,7 @@ typedef struct columns_job {
     const uint32_t *list; /* [listed] features of the batch, rising */
     size_t listed;
     const uint32_t *columns; /* [entries] of the rows' features in `list`, row after row */
-    uint32_t each, tile;     /* classes of a job, and of a tile */
+    uint32_t tile;           /* classes of a tile */
     float *compact;          /* [threads][listed][tile] */
 } columns_job;
 
@@ -141,14 +139,13 @@ static void copy_columns(const columns_job *job, uint32_t first, uint32_t count,
     }
 }
 
-static void run_columns(void *state, size_t index, uint32_t thread)
+static void run_columns(void *state, const xsmi_range *r)
 {
     const columns_job *job = state;
     const xsm_model *m = job->model;
     const xsmi_score_range *range = job->range;
-    const uint32_t start = range->first + (uint32_t)index * job->each, left = range->first + range->count - start;
-    const uint32_t end = start + XSMI_MIN(left, job->each);
-    float *compact = job->compact + thread * job->listed * job->tile;
+    const uint32_t start = range->first + (uint32_t)r->first, end = range->first + (uint32_t)r->end;
+    float *compact = job->compact + r->thread * job->listed * job->tile;
     for (uint32_t tile = start, count; tile < end; tile += count) {
         count = XSMI_MIN(end - tile, job->tile);
         copy_columns(job, tile, count, compact);
@@ -248,9 +245,8 @@ static xsm_status score_columns(const xsm_model *m, const xsmi_score_range *rang
     if (!xsmi_reserve(ctx, &scratch->compact, &scratch->compact_capacity, floats, sizeof *scratch->compact)) {
         return xsmi_fail_memory(err, floats * sizeof *scratch->compact, "weights of a batch");
     }
-    job.each = (tiles + jobs - 1) / jobs * job.tile;
     job.compact = scratch->compact;
-    XSMI_TRY(xsmi_run(m->context, run_columns, &job, (count + job.each - 1) / job.each, err));
+    XSMI_TRY(xsmi_run_ranges(m->context, run_columns, &job, count, (tiles + jobs - 1) / jobs * job.tile, err));
     *done = true;
     return XSM_OK;
 }

@@ -62,12 +62,10 @@ bool xsmi_model_is_zero(const xsm_model *m)
     return !m->w.bias || all_zero(m->w.bias, m->classes);
 }
 
-static void zero_part(void *state, size_t index, uint32_t thread)
+static void zero_part(void *state, const xsmi_range *r)
 {
     xsm_model *m = state;
-    size_t first = index * PASS_FLOATS, rest = m->w.weight_count - first;
-    (void)thread;
-    memset(m->w.weight + first, 0, XSMI_MIN(rest, PASS_FLOATS) * sizeof *m->w.weight);
+    memset(m->w.weight + r->first, 0, (r->end - r->first) * sizeof *m->w.weight);
 }
 
 /* Zeroes the bias, and sets the scales to one. */
@@ -89,10 +87,9 @@ static void zero_rest(xsm_model *m)
 void xsmi_model_zero(xsm_model *m)
 {
     xsm_model *own = xsmi_model_changed(m);
-    size_t jobs = (own->w.weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
     xsmi_activity shield;
     xsmi_shield(&shield, own->context);
-    xsmi_run_surely(own->context, zero_part, own, jobs);
+    xsmi_run_surely(own->context, zero_part, own, own->w.weight_count, PASS_FLOATS);
     zero_rest(own);
     xsmi_model_drop_calibration(m);
     xsmi_unshield(&shield);

@@ -107,7 +107,6 @@ typedef struct class_job {
     const xsmi_step *step;
     const uint64_t *entries;
     const size_t *starts;
-    size_t groups, each;
 } class_job;
 
 /* How many classes ahead of its step a row is prefetched: memory takes longer than the step on a row. */
@@ -140,20 +139,19 @@ static void step_class(const class_job *job, size_t group, uint32_t thread)
     }
 }
 
-static void run_classes(void *state, size_t index, uint32_t thread)
+static void run_classes(void *state, const xsmi_range *r)
 {
     const class_job *job = state;
-    const size_t end = XSMI_MIN((index + 1) * job->each, job->groups);
-    for (size_t first = index * job->each, some; first < end; first += some) {
-        some = XSMI_MIN(end - first, XSMI_ROWS_TOGETHER);
+    for (size_t first = r->first, some; first < r->end; first += some) {
+        some = XSMI_MIN(r->end - first, XSMI_ROWS_TOGETHER);
         for (size_t i = first; i < first + some; i++) {
             prefetch_class(job->step, class_of(job, i), 1);
         }
         for (size_t i = first; i < first + some; i++) {
-            if (i + CLASSES_AHEAD < end) {
+            if (i + CLASSES_AHEAD < r->end) {
                 prefetch_class(job->step, class_of(job, i + CLASSES_AHEAD), job->step->optimizer->model->features);
             }
-            step_class(job, i, thread);
+            step_class(job, i, r->thread);
         }
     }
 }
@@ -188,8 +186,8 @@ static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
     o->starts[groups] = n;
     /* Classes are independent, so a job can be long enough to be worth waking a thread. */
     size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_batch_row_work(s->batch) * (double)n / (double)groups)) + 1;
-    class_job job = {s, entries, o->starts, groups, each};
-    return xsmi_run_step(s, run_classes, &job, (groups + job.each - 1) / job.each, err);
+    class_job job = {s, entries, o->starts};
+    return xsmi_run_step(s, run_classes, &job, groups, each, err);
 }
 
 /* -- every class --------------------------------------------------------------------------------------------------- */
@@ -197,26 +195,19 @@ static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
 /* Classes between two polls. */
 #define POLL_CLASSES 64
 
-typedef struct range_job {
-    const xsmi_step *step;
-    uint32_t each;
-} range_job;
-
-static void run_range(void *state, size_t index, uint32_t thread)
+static void run_range(void *state, const xsmi_range *r)
 {
-    const range_job *job = state;
-    const xsmi_step *s = job->step;
-    uint32_t first = (uint32_t)index * job->each, left = s->optimizer->model->classes - first;
-    const uint32_t count = XSMI_MIN(left, job->each);
+    const xsmi_step *s = state;
+    const uint32_t first = (uint32_t)r->first, end = (uint32_t)r->end;
     if (s->optimizer->linear) {
-        xsmi_linear_range(s, first, count, thread);
+        xsmi_linear_range(s, first, end - first, r->thread);
         return;
     }
-    for (uint32_t k = first; k < first + count; k++) {
+    for (uint32_t k = first; k < end; k++) {
         if ((k - first) % POLL_CLASSES == POLL_CLASSES - 1) {
             (void)xsmi_poll(s->optimizer->context); /* for the hook alone: a step must be completed */
         }
-        xsmi_rule_class(s, k, NULL, (size_t)s->batch->count, thread);
+        xsmi_rule_class(s, k, NULL, (size_t)s->batch->count, r->thread);
     }
 }
 
@@ -244,8 +235,7 @@ static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
     double work = (double)classes * (double)s->batch->count * xsmi_batch_row_work(s->batch);
     uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
-    range_job job = {s, pieces == 1 ? classes : each};
-    return xsmi_run_step(s, run_range, &job, (classes + job.each - 1) / job.each, err);
+    return xsmi_run_step(s, run_range, (void *)(uintptr_t)s, classes, pieces == 1 ? classes : each, err);
 }
 
 /* -- a step -------------------------------------------------------------------------------------------------------- */

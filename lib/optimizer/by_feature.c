@@ -35,15 +35,14 @@ typedef struct tile_job {
     size_t width; /* of a tile */
 } tile_job;
 
-static void run_tile(void *state, size_t index, uint32_t thread)
+static void run_tile(void *state, const xsmi_range *r)
 {
     const tile_job *job = state;
     const xsmi_step *s = job->step;
     const xsm_optimizer *o = s->optimizer;
     const xsm_gradient *g = s->g;
-    float *packed = o->tiles + thread * (size_t)g->examples * job->width;
-    uint32_t first = (uint32_t)(index * job->width), left = o->model->classes - first;
-    const uint32_t count = left < job->width ? left : (uint32_t)job->width;
+    float *packed = o->tiles + r->thread * (size_t)g->examples * job->width;
+    const uint32_t first = (uint32_t)r->first, count = (uint32_t)(r->end - r->first);
     const xsmi_class_tile tile = {&o->features, g->examples, first, count, packed, job->width};
     for (uint64_t i = 0; i < g->examples; i++) {
         memcpy(packed + i * job->width, xsmi_gradient_row(g, i) + first, count * sizeof *packed);
@@ -51,7 +50,7 @@ static void run_tile(void *state, size_t index, uint32_t thread)
     if (o->linear) {
         xsmi_linear_tile(s, &tile);
     } else {
-        xsmi_rule_tile(s, &tile, thread);
+        xsmi_rule_tile(s, &tile, r->thread);
     }
 }
 
@@ -99,5 +98,5 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
         return xsmi_fail_memory(err, count * sizeof *o->tiles, "coefficients of a batch");
     }
     const double work = (double)classes * (double)o->features.starts[o->features.founds];
-    return xsmi_run_work(s, run_tile, &job, (classes + job.width - 1) / job.width, work, err);
+    return xsmi_run_work(s, run_tile, &job, classes, job.width, work, err);
 }

@@ -73,16 +73,16 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
     }
 }
 
-static void run_piece(void *state, size_t piece, uint32_t thread)
+static void run_piece(void *state, const xsmi_range *r)
 {
     const layer_job *job = state;
     const xsmi_step *s = job->step;
     const xsm_optimizer *o = s->optimizer;
     if (!o->linear) {
-        run_rule(job, piece, o->sums + thread * o->sums_each);
+        run_rule(job, r->index, o->sums + r->thread * o->sums_each);
         return;
     }
-    const xsmi_layer_change change = {s->step.eta, job->alpha, piece, job->pieces};
+    const xsmi_layer_change change = {s->step.eta, job->alpha, r->index, job->pieces};
     for (size_t i = 0; i < job->rows->count; i++) {
         xsmi_features x = xsmi_batch_features(job->rows, i);
         xsmi_layer_step(o->model, &x, s->layer->gradient + i * s->layer->stride, &change);
@@ -121,7 +121,7 @@ xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
     double work = xsmi_batch_row_work(rows) * (double)rows->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsmi_context_threads(s->optimizer->context) : 1;
-    XSMI_TRY(xsmi_run_step(s, run_piece, &job, job.pieces, err));
+    XSMI_TRY(xsmi_run_step(s, run_piece, &job, job.pieces, 1, err));
     if (!m->layer->tied) {
         m->layer->w.alpha = job.alpha * s->layer->decay;
     }

@@ -14,7 +14,7 @@ enum {
 typedef struct group_job {
     const xsmi_step *step;
     const xsmi_class_matrix *matrix;
-    size_t stride, each; /* floats of a class's gradient; groups of a job */
+    size_t stride; /* floats of a class's gradient */
 } group_job;
 
 size_t xsmi_group_sums(const xsm_model *m)
@@ -111,12 +111,11 @@ static void run_one(const group_job *job, size_t first, size_t end)
     }
 }
 
-static void run_groups(void *state, size_t index, uint32_t thread)
+static void run_groups(void *state, const xsmi_range *r)
 {
     const group_job *job = state;
     const xsm_optimizer *o = job->step->optimizer;
-    const size_t start = index * job->each * CLASSES;
-    const size_t end = XSMI_MIN(job->matrix->count, start + job->each * CLASSES);
+    const size_t start = r->first * CLASSES, end = XSMI_MIN(job->matrix->count, r->end * CLASSES);
     if (!o->linear && job->step->g->examples == 1 && !job->matrix->classes) {
         run_one(job, start, end);
         return;
@@ -126,7 +125,7 @@ static void run_groups(void *state, size_t index, uint32_t thread)
         if (job->step->undoes && !xsmi_undo_save(job->step, (uint32_t)first, XSMI_MIN(left, (size_t)CLASSES))) {
             return;
         }
-        run_group(job, first, o->sums + thread * o->sums_each + xsmi_rule_zeros(o->model));
+        run_group(job, first, o->sums + r->thread * o->sums_each + xsmi_rule_zeros(o->model));
     }
 }
 
@@ -136,6 +135,7 @@ xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix,
     const double work = (double)s->g->examples * xsmi_batch_row_work(s->batch);
     const size_t groups = (matrix->count + (size_t)CLASSES - 1) / CLASSES;
     XSMI_TRY(xsmi_pack_batch(s, err));
-    group_job job = {s, matrix, xsmi_row_stride(m->features), (size_t)(XSMI_JOB_WORK / (work * CLASSES)) + 1};
-    return xsmi_run_work(s, run_groups, &job, (groups + job.each - 1) / job.each, work * (double)matrix->count, err);
+    group_job job = {s, matrix, xsmi_row_stride(m->features)};
+    return xsmi_run_work(s, run_groups, &job, groups, (size_t)(XSMI_JOB_WORK / (work * CLASSES)) + 1,
+                         work * (double)matrix->count, err);
 }

@@ -2,36 +2,34 @@
 #include "base/order.h"
 #include "optimizer/step.h"
 
-xsm_status xsmi_run_step(const xsmi_step *s, xsm_job job, void *state, size_t count, xsm_error *err)
+xsm_status xsmi_run_step(const xsmi_step *s, xsmi_range_job job, void *state, size_t count, size_t each, xsm_error *err)
 {
-    return xsmi_run_together(s->optimizer->context, s->optimizer->whole != NULL, job, state, count, err);
+    return xsmi_run_together(s->optimizer->context, s->optimizer->whole != NULL, job, state, count, each, err);
 }
 
-xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err)
+xsm_status xsmi_run_work(const xsmi_step *s, xsmi_range_job job, void *state, size_t count, size_t each, double work,
+                         xsm_error *err)
 {
     if (work > 10 * XSMI_JOB_WORK) {
-        return xsmi_run_step(s, job, state, count, err);
+        return xsmi_run_step(s, job, state, count, each, err);
     }
-    for (size_t i = 0; i < count; i++) {
-        job(state, i, 0);
-    }
+    xsmi_run_here(job, state, count, each);
     return XSM_OK;
 }
 
 /* Rows that one job packs. */
 enum { PACK_ROWS = 32 };
 
-static void run_pack(void *state, size_t index, uint32_t thread)
+static void run_pack(void *state, const xsmi_range *r)
 {
     const xsmi_step *s = state;
     const xsm_optimizer *o = s->optimizer;
-    const size_t first = index * PACK_ROWS, count = XSMI_MIN((size_t)s->batch->count - first, (size_t)PACK_ROWS);
     const float *x[PACK_ROWS];
-    (void)thread;
-    for (size_t i = 0; i < count; i++) {
-        x[i] = xsmi_batch_features(s->batch, first + i).values;
+    for (size_t i = r->first; i < r->end; i++) {
+        x[i - r->first] = xsmi_batch_features(s->batch, i).values;
     }
-    o->model->kernels->pack_rows(x, count, o->model->features, o->packed + first * XSMI_LANES, xsmi_pitch(s));
+    o->model->kernels->pack_rows(x, r->end - r->first, o->model->features, o->packed + r->first * XSMI_LANES,
+                                 xsmi_pitch(s));
 }
 
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err)
@@ -44,7 +42,7 @@ xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err)
         !xsmi_reserve(o->context, &o->packed, &o->packed_capacity, count, sizeof *o->packed)) {
         return xsmi_fail_memory(err, rows * o->model->features * sizeof *o->packed, "the rows of a batch");
     }
-    return xsmi_run_work(s, run_pack, (void *)(uintptr_t)s, (rows + PACK_ROWS - 1) / PACK_ROWS, (double)count, err);
+    return xsmi_run_work(s, run_pack, (void *)(uintptr_t)s, rows, PACK_ROWS, (double)count, err);
 }
 
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err)

@@ -31,9 +31,11 @@ static inline bool xsmi_step_is_product(const xsmi_step *s)
 #define XSMI_JOB_WORK 2e4
 /* Runs the jobs of a step. On a divided model a host's runner cannot make it fail, because the other processes have
  * taken their part. */
-xsm_status xsmi_run_step(const xsmi_step *s, xsm_job job, void *state, size_t count, xsm_error *err);
+xsm_status xsmi_run_step(const xsmi_step *s, xsmi_range_job job, void *state, size_t count, size_t each,
+                         xsm_error *err);
 /* As xsmi_run_step(), for jobs of `work` multiplications in all: uses no other threads if that is little. */
-xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err);
+xsm_status xsmi_run_work(const xsmi_step *s, xsmi_range_job job, void *state, size_t count, size_t each, double work,
+                         xsm_error *err);
 /* Packs the batch's dense rows for the kernel of products; pieces are xsmi_pitch() floats apart. */
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err);
 static inline size_t xsmi_pitch(const xsmi_step *s)

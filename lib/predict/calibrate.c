@@ -29,7 +29,7 @@ enum { NEWTON_PASSES = 60 };
 /* Scores all rows at the job's points and sets *out to the means over the rows. */
 static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_error *err)
 {
-    XSMI_TRY(xsmi_run(job->context, job->way->run, job, job->jobs, err));
+    XSMI_TRY(xsmi_run_ranges(job->context, job->way->run, job, job->rows, XSMI_CALIBRATE_ROWS, err));
     *out = (xsmi_calibrate_sums){.failed = UINT64_MAX};
     for (size_t i = 0; i < job->jobs; i++) {
         const xsmi_calibrate_sums *p = &job->partials[i];

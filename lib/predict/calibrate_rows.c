@@ -223,18 +223,17 @@ static void add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_
     p->rows++;
 }
 
-static void run(void *state, size_t index, uint32_t thread)
+static void run(void *state, const xsmi_range *r)
 {
     const xsmi_calibrate_job *job = state;
-    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    xsmi_arena arena = {job->scratch + r->thread * job->scratch_each, 0};
     job_sums s = divide_scratch(job, &arena);
-    const uint64_t first = (uint64_t)index * XSMI_CALIBRATE_ROWS;
-    const size_t rows = (size_t)XSMI_MIN(job->rows - first, XSMI_CALIBRATE_ROWS);
+    const size_t first = r->first, rows = r->end - first;
     score_rows(&s, first, rows);
     if (xsmi_is_cancelled(job->context)) {
         return;
     }
-    xsmi_calibrate_sums *p = &job->partials[index];
+    xsmi_calibrate_sums *p = &job->partials[r->index];
     *p = (xsmi_calibrate_sums){.failed = UINT64_MAX};
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = xsmi_calibrate_row(job, first + i);

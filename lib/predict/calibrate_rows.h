@@ -44,9 +44,9 @@ typedef struct xsmi_calibrate_job xsmi_calibrate_job;
 
 /* How a pass gets at scores. */
 typedef struct xsmi_calibrate_way {
-    void (*run)(void *job, size_t index, uint32_t thread); /* the rows of a job, for xsmi_run() */
-    size_t (*scratch)(const xsmi_calibrate_job *job);      /* bytes of a thread */
-    bool (*judges)(const xsmi_calibrate_job *job);         /* whether XSMI_PASS_JUDGE ends the fit; NULL: never */
+    xsmi_range_job run;                               /* of up to XSMI_CALIBRATE_ROWS rows */
+    size_t (*scratch)(const xsmi_calibrate_job *job); /* bytes of a thread */
+    bool (*judges)(const xsmi_calibrate_job *job);    /* whether XSMI_PASS_JUDGE ends the fit; NULL: never */
 } xsmi_calibrate_way;
 extern const xsmi_calibrate_way xsmi_calibrate_all;      /* of all classes */
 extern const xsmi_calibrate_way xsmi_calibrate_searched; /* of those found in label trees (calibrate_trees.c) */

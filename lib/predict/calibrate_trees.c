@@ -77,17 +77,15 @@ static void add_row(const xsmi_calibrate_job *job, const xsmi_label_scores *s, u
     }
 }
 
-static void run(void *state, size_t index, uint32_t thread)
+static void run(void *state, const xsmi_range *r)
 {
     const xsmi_calibrate_job *job = state;
-    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    xsmi_arena arena = {job->scratch + r->thread * job->scratch_each, 0};
     const xsmi_label_scores s = divide_scratch(job, &arena);
-    const uint64_t first = (uint64_t)index * XSMI_CALIBRATE_ROWS;
-    const uint64_t end = XSMI_MIN(job->rows, first + XSMI_CALIBRATE_ROWS);
-    xsmi_calibrate_sums *p = &job->partials[index];
+    xsmi_calibrate_sums *p = &job->partials[r->index];
     *p = (xsmi_calibrate_sums){.failed = UINT64_MAX};
     xsmi_label_beam_start(&s.beam, job->model->classes);
-    for (uint64_t i = first; i < end && !xsmi_poll(job->context); i++) {
+    for (size_t i = r->first; i < r->end && !xsmi_poll(job->context); i++) {
         const uint64_t row = xsmi_calibrate_row(job, i);
         const xsmi_features x = xsmi_dataset_features(job->dataset, row);
         float best;
@@ -99,7 +97,7 @@ static void run(void *state, size_t index, uint32_t thread)
             p->failed = XSMI_MIN(row, p->failed);
         }
     }
-    xsmi_advance(job->context, end - first);
+    xsmi_advance(job->context, r->end - r->first);
 }
 
 /* Scores that rank only are no probabilities before: there is nothing to compare with. */

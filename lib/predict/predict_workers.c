@@ -36,21 +36,19 @@ static xsm_prediction slice_of(const xsm_prediction *to, size_t first, size_t co
 typedef struct share_job {
     const xsm_predictor *predictor;
     const xsm_prediction *to;
-    size_t each; /* rows of a job */
 } share_job;
 
-static void run_some(void *state, size_t index, uint32_t thread)
+static void run_some(void *state, const xsmi_range *r)
 {
     const share_job *job = state;
     const xsm_predictor *p = job->predictor;
-    xsmi_worker *w = &p->workers[thread];
-    const size_t first = index * job->each, rest = (size_t)job->to->batch->count - first;
+    xsmi_worker *w = &p->workers[r->thread];
     xsm_batch batch;
-    const xsm_prediction some = slice_of(job->to, first, XSMI_MIN(rest, job->each), p->top, &batch);
+    const xsm_prediction some = slice_of(job->to, r->first, r->end - r->first, p->top, &batch);
     xsm_error err = XSM_ERROR_INIT;
     const xsm_status status = xsmi_predictor_go(w->predictor, &some, &err);
-    if (status != XSM_OK && index < w->failed) {
-        w->failed = index;
+    if (status != XSM_OK && r->index < w->failed) {
+        w->failed = r->index;
         w->status = status;
         w->err = err;
     }
@@ -62,13 +60,13 @@ xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xs
     if (rows == 0) {
         return XSM_OK;
     }
-    share_job job = {p, to, XSMI_CLAMP(wanted, (size_t)1, (size_t)XSMI_PIECE)};
+    share_job job = {p, to};
     for (uint32_t i = 0; i < p->worker_count; i++) {
         xsmi_worker *w = &p->workers[i];
         w->failed = SIZE_MAX;
         XSMI_TRY(xsmi_predictor_prepare(w->predictor, to, err));
     }
-    XSMI_TRY(xsmi_run(p->context, run_some, &job, (rows + job.each - 1) / job.each, err));
+    XSMI_TRY(xsmi_run_ranges(p->context, run_some, &job, rows, XSMI_CLAMP(wanted, (size_t)1, (size_t)XSMI_PIECE), err));
     const xsmi_worker *first = &p->workers[0];
     for (uint32_t i = 0; i < p->worker_count; i++) {
         const xsmi_worker *w = &p->workers[i];

@@ -11,7 +11,6 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/heap_sort.h"
-#include "base/order.h"
 #include "base/settings.h"
 #include "model/tiles.h"
 #include "predict/rounds.h"
@@ -279,22 +278,15 @@ static void add_ranks(const ranks_job *job, const list *l, size_t row, double ti
     }
 }
 
-static size_t rows_of(const ranks_job *job, size_t index, uint64_t *first)
-{
-    *first = (uint64_t)index * JOB_ROWS;
-    return (size_t)XSMI_MIN(job->data->rows - *first, JOB_ROWS);
-}
-
-/* Lists the classes of the rows of job `index`; false without memory. */
-static bool list_rows(ranks_job *job, size_t index, double *numbers, list *l)
+/* Lists the classes of a job's rows; false without memory. */
+static bool list_rows(ranks_job *job, const xsmi_range *r, double *numbers, list *l)
 {
     const xsm_dataset *data = job->data;
-    partial *result = &job->partials[index];
-    uint64_t first;
-    const size_t rows = rows_of(job, index, &first);
+    partial *result = &job->partials[r->index];
+    const size_t first = r->first, rows = r->end - first;
     memset(result, 0, sizeof *result);
     result->failed = UINT64_MAX;
-    job->short_of_memory[index] = false;
+    job->short_of_memory[r->index] = false;
     l->context = job->context;
     l->classes = job->model->classes;
     l->count = 0;
@@ -303,7 +295,7 @@ static bool list_rows(ranks_job *job, size_t index, double *numbers, list *l)
         const uint32_t *of = xsmi_dataset_labels(data, first + i, &labels);
         l->starts[i] = l->count;
         if (list_row(l, job->known, data, first + i, NULL) != XSM_OK) {
-            job->short_of_memory[index] = true;
+            job->short_of_memory[r->index] = true;
             return false;
         }
         for (size_t j = 0; j < labels; j++) {
@@ -320,60 +312,50 @@ static bool list_rows(ranks_job *job, size_t index, double *numbers, list *l)
 }
 
 /* One pass over the scores of a job's rows. Returns whether they are finite. */
-static bool score_rows(const ranks_job *job, size_t index, uint32_t thread, list *l, bool counting)
+static bool score_rows(const ranks_job *job, const xsmi_range *r, list *l, bool counting)
 {
-    uint64_t first;
-    pass p = {.list = l, .counting = counting, .finite = true};
-    p.rows = rows_of(job, index, &first);
+    pass p = {.list = l, .rows = r->end - r->first, .counting = counting, .finite = true};
     xsmi_features features[JOB_ROWS];
     size_t counts[XSMI_TILE_BLOCKS] = {0};
     for (size_t i = 0; i < p.rows; i++) {
-        features[i] = xsmi_dataset_features(job->data, first + i);
+        features[i] = xsmi_dataset_features(job->data, r->first + i);
         counts[i / XSMI_LANES]++;
         p.cursors[i] = l->starts[i];
     }
     const xsmi_tile_rows rows = {features, counts, (p.rows + XSMI_LANES - 1) / XSMI_LANES, job->data->sparse};
     const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p, job->context, false};
-    xsmi_tiles_score(&call, job->scratch + thread * job->scratch_each);
+    xsmi_tiles_score(&call, job->scratch + r->thread * job->scratch_each);
     return p.finite;
 }
 
 /* Adds the ranks of a job's rows, all of whose scores are finite. */
-static void add_rows(const ranks_job *job, size_t index, const list *l, double *numbers)
+static void add_rows(const ranks_job *job, const xsmi_range *r, const list *l, double *numbers)
 {
-    uint64_t first;
-    const size_t rows = rows_of(job, index, &first);
-    for (size_t i = 0; i < rows; i++) {
-        add_ranks(job, l, i, xsmi_dataset_weight(job->data, first + i), &job->partials[index], numbers);
+    for (size_t i = r->first; i < r->end; i++) {
+        add_ranks(job, l, i - r->first, xsmi_dataset_weight(job->data, i), &job->partials[r->index], numbers);
     }
-    xsmi_advance(job->context, rows);
+    xsmi_advance(job->context, r->end - r->first);
 }
 
-static double *numbers_of(const ranks_job *job, size_t index)
-{
-    return job->rounds.numbers + (index - job->rounds.first) * job->rounds.each;
-}
-
-static void run_rows(void *state, size_t index, uint32_t thread)
+static void run_rows(void *state, const xsmi_range *r)
 {
     ranks_job *job = state;
-    list *l = &job->lists[thread];
-    index += job->rounds.first;
-    double *numbers = numbers_of(job, index);
-    if (!list_rows(job, index, numbers, l)) {
+    list *l = &job->lists[r->thread];
+    double *numbers = xsmi_rounds_numbers(&job->rounds, r->index);
+    if (!list_rows(job, r, numbers, l)) {
         return;
     }
     bool finite = true;
     for (int n = 0; n < 2 && l->count > 0 && finite; n++) {
-        finite = score_rows(job, index, thread, l, n == 1);
+        finite = score_rows(job, r, l, n == 1);
     }
     if (xsmi_is_cancelled(job->context)) {
         return;
     }
     if (finite) {
-        add_rows(job, index, l, numbers);
+        add_rows(job, r, l, numbers);
     } else {
-        job->partials[index].failed = (uint64_t)index * JOB_ROWS;
+        job->partials[r->index].failed = r->first;
     }
 }
 
@@ -456,7 +438,8 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
     job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
     job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
     job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
-    job.rounds.jobs = jobs;
+    job.rounds.rows = dataset->rows;
+    job.rounds.job_rows = JOB_ROWS;
     job.rounds.each = HITS + (size_t)job.top;
     xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
     if (status == XSM_OK && (!job.partials || !job.short_of_memory || !job.lists || !job.scratch)) {

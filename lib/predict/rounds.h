@@ -13,8 +13,10 @@
 #define XSMI_ROUND_JOBS ((size_t)16)
 
 typedef struct xsmi_rounds {
-    size_t jobs;     /* all; set by the caller */
-    size_t each;     /* numbers of a job; likewise */
+    uint64_t rows;   /* all; the caller sets it and the next two */
+    size_t job_rows; /* of a job */
+    size_t each;     /* numbers of a job */
+    size_t jobs;     /* all */
     size_t round;    /* the most jobs in a round */
     size_t first;    /* first job of the present round */
     double *numbers; /* [round][each] set to zero when a round begins */
@@ -24,7 +26,12 @@ typedef struct xsmi_rounds {
 /* Allocates; releases what xsmi_rounds_start() allocated, even where it failed. */
 xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err);
 void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r);
-/* Runs all jobs. The index that a job gets is that within the round: it is job r->first + index. */
-xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err);
+/* Runs all jobs, with indices and rows of all rounds. */
+xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsmi_range_job job, void *state, xsm_error *err);
+/* Returns the numbers of a job. */
+static inline double *xsmi_rounds_numbers(const xsmi_rounds *r, size_t index)
+{
+    return r->numbers + (index - r->first) * r->each;
+}
 
 #endif

@@ -56,14 +56,13 @@ static bool compare_row(const search_job *job, double *numbers, const pair *p, u
     return count > 0;
 }
 
-static void run_rows(void *state, size_t index, uint32_t thread)
+static void run_rows(void *state, const xsmi_range *r)
 {
     const search_job *job = state;
-    const pair *p = &job->pairs[thread];
-    double *numbers = job->rounds.numbers + index * job->rounds.each;
-    index += job->rounds.first;
-    uint64_t first = (uint64_t)index * JOB_ROWS, left = job->dataset->rows - first;
-    xsm_batch batch = xsm_batch_range(job->dataset, first, XSMI_MIN(left, JOB_ROWS));
+    const pair *p = &job->pairs[r->thread];
+    const size_t index = r->index, first = r->first;
+    double *numbers = xsmi_rounds_numbers(&job->rounds, index);
+    xsm_batch batch = xsm_batch_range(job->dataset, first, r->end - first);
     xsm_error *err = &job->errors[index];
     *err = (xsm_error)XSM_ERROR_INIT;
     job->labelled[index] = 0;
@@ -142,7 +141,8 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     job.probed = xsmi_allocate(ctx, jobs, sizeof *job.probed);
     job.errors = xsmi_allocate(ctx, jobs, sizeof *job.errors);
     job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
-    job.rounds.jobs = jobs;
+    job.rounds.rows = job.dataset->rows;
+    job.rounds.job_rows = JOB_ROWS;
     job.rounds.each = MEASURES + 2 * (size_t)top;
     xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
     if (status == XSM_OK && (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses)) {

@@ -285,7 +285,6 @@ typedef struct draw_job {
     const xsm_batch *batch;
     uint64_t seed, position;
     uint32_t count, first;
-    size_t each; /* rows of a job */
     uint32_t *classes;
     double *log_probabilities;     /* [n][count] */
     float *many_log_probabilities; /* [n][count] from `first` on, instead of draws */
@@ -359,26 +358,23 @@ static void run_row(const draw_job *job, size_t i, uint32_t thread)
     }
 }
 
-static void run_rows(void *state, size_t index, uint32_t thread)
+static void run_rows(void *state, const xsmi_range *r)
 {
     const draw_job *job = state;
-    const size_t n = (size_t)job->batch->count, first = index * job->each;
-    const size_t end = n - first < job->each ? n : first + job->each;
-    for (size_t i = first; i < end; i++) {
-        run_row(job, i, thread);
+    for (size_t i = r->first; i < r->end; i++) {
+        run_row(job, i, r->thread);
     }
 }
 
 /* 32 rows at once, transposed: a job's rows are lanes of the table's sweep. */
-static void run_sweep(void *state, size_t index, uint32_t thread)
+static void run_sweep(void *state, const xsmi_range *r)
 {
     const draw_job *job = state;
     const xsm_sampler *s = job->sampler;
-    unsigned char *scratch = job->sweep + thread * job->sweep_each;
+    unsigned char *scratch = job->sweep + r->thread * job->sweep_each;
     float *all = (float *)(void *)scratch, *codes = all + (size_t)s->classes * XSM_SAMPLER_ROWS;
     const float *list[XSM_SAMPLER_ROWS] = {NULL};
-    size_t first = index * XSM_SAMPLER_ROWS, left = (size_t)job->batch->count - first;
-    size_t rows = XSMI_MIN(left, XSM_SAMPLER_ROWS);
+    const size_t first = r->first, rows = r->end - first;
     for (size_t i = 0; i < rows; i++) {
         float *code = codes + i * s->code_length;
         xsmi_sampler_encode_batch(s, job->batch, first + i, code);
@@ -409,8 +405,7 @@ static xsm_status run_sweeps(draw_job *job, xsm_error *err)
     if (!job->sweep) {
         return xsmi_fail_memory(err, threads * job->sweep_each, "log-probabilities of all classes");
     }
-    size_t jobs = (size_t)((job->batch->count + XSM_SAMPLER_ROWS - 1) / XSM_SAMPLER_ROWS);
-    xsm_status status = xsmi_run(s->context, run_sweep, job, jobs, err);
+    xsm_status status = xsmi_run_ranges(s->context, run_sweep, job, job->batch->count, XSM_SAMPLER_ROWS, err);
     xsmi_release(s->context, job->sweep, threads, job->sweep_each);
     return status;
 }
@@ -435,9 +430,9 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
     if ((entries && !values) || !job->codes || (distinct && (!job->keys || !job->support))) {
         status = xsmi_fail_memory(err, threads * s->classes * sizeof *job->keys, "drawing classes");
     } else {
-        job->each = JOB_DRAWS / (distinct ? s->classes : job->count) + 1;
         job->fault = &fault;
-        status = xsmi_run(s->context, run_rows, job, (n + job->each - 1) / job->each, err);
+        status =
+            xsmi_run_ranges(s->context, run_rows, job, n, JOB_DRAWS / (distinct ? s->classes : job->count) + 1, err);
         status = status == XSM_OK ? xsmi_draw_check(s, &fault, err) : status;
     }
     for (size_t i = 0; distinct && status == XSM_OK && i < n; i++) {

@@ -5,7 +5,6 @@
 #include "sampler/sampler.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "base/order.h"
 
 #include <string.h>
 
@@ -226,14 +225,12 @@ typedef struct encode_job {
     float *codes;
 } encode_job;
 
-static void run_encode(void *state, size_t index, uint32_t thread)
+static void run_encode(void *state, const xsmi_range *r)
 {
     const encode_job *job = state;
-    (void)thread;
-    uint64_t first = (uint64_t)index * ENCODE_ROWS, left = job->data->rows - first;
-    xsm_batch batch = xsm_batch_range(job->data, first, XSMI_MIN(left, ENCODE_ROWS));
+    xsm_batch batch = xsm_batch_range(job->data, r->first, r->end - r->first);
     for (size_t i = 0; i < batch.count; i++) {
-        xsmi_sampler_encode_batch(job->sampler, &batch, i, job->codes + (first + i) * job->sampler->code_length);
+        xsmi_sampler_encode_batch(job->sampler, &batch, i, job->codes + (r->first + i) * job->sampler->code_length);
     }
 }
 
@@ -241,7 +238,7 @@ xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const
                                    xsm_error *err)
 {
     encode_job job = {s, data, codes};
-    return xsmi_run(ctx, run_encode, &job, (size_t)((data->rows + ENCODE_ROWS - 1) / ENCODE_ROWS), err);
+    return xsmi_run_ranges(ctx, run_encode, &job, data->rows, ENCODE_ROWS, err);
 }
 
 /* -- random numbers for the host's tables -------------------------------------------------------------------------- */

@@ -55,12 +55,10 @@ typedef struct fit_rows {
     uint64_t *row_of;    /* [row_labels] by label */
 } fit_rows;
 
-static void run_codes(void *state, size_t index, uint32_t thread)
+static void run_codes(void *state, const xsmi_range *r)
 {
     const fit_rows *f = state;
-    (void)thread;
-    uint64_t first = (uint64_t)index * 256, end = first + 256 < f->row_labels ? first + 256 : f->row_labels;
-    for (uint64_t i = first; i < end; i++) {
+    for (size_t i = r->first; i < r->end; i++) {
         xsmi_features x = xsmi_dataset_features(f->train, f->row_of[i]);
         xsmi_tree_encode(f->tree, &x, f->codes + i * f->tree->dims);
     }
@@ -106,7 +104,7 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held_back
 static xsm_status fit_once(fit_rows *f, xsmi_tree *t, double ridge, xsmi_tree_report *report, xsm_error *err)
 {
     XSMI_TRY(xsmi_go_on(f->context, err));
-    XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->row_labels + 255) / 256), err));
+    XSMI_TRY(xsmi_run_ranges(f->context, run_codes, f, f->row_labels, 256, err));
     xsmi_tree_rows rows = {f->codes, f->starts};
     return xsmi_tree_fit(t, &rows, ridge, report, err);
 }
@@ -144,7 +142,7 @@ static xsm_status choose_ridge(tree_state *s, fit_rows *f, double *ridge, xsm_er
             XSMI_TRY(fit_once(f, &s->tree, candidates[c], &report, err));
             list_rows(f, (uint64_t)s->folds, (uint64_t)fold, true);
             XSMI_TRY(xsmi_go_on(f->context, err));
-            XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->row_labels + 255) / 256), err));
+            XSMI_TRY(xsmi_run_ranges(f->context, run_codes, f, f->row_labels, 256, err));
             total += held_back_log_likelihood(f);
             XSMI_TRY(xsmi_go_on(f->context, err));
         }

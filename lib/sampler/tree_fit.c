@@ -99,12 +99,9 @@ static void compute_keys(const xsmi_tree_node *f, uint32_t from, uint32_t to)
     }
 }
 
-static void run_keys(void *state, size_t index, uint32_t thread)
+static void run_keys(void *state, const xsmi_range *r)
 {
-    const xsmi_tree_node *f = state;
-    const uint32_t from = (uint32_t)index * LABEL_CHUNK;
-    (void)thread;
-    compute_keys(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
+    compute_keys(state, (uint32_t)r->first, (uint32_t)r->end);
 }
 
 /* Moves the labels with the largest Delta to the right side and updates the sums for labels that change sides. *moved
@@ -117,7 +114,7 @@ static xsm_status split(xsmi_tree_node *f, bool *moved, xsm_error *err)
     double *gradient = f->sums + (c + 1) * c, *rest = f->sums + xsmi_tree_total_of_v(c);
     xsmi_tree_key *keys = k->keys + f->first;
     if (f->spread) {
-        XSMI_TRY(xsmi_run(k->tree->context, run_keys, f, (f->count + LABEL_CHUNK - 1) / LABEL_CHUNK, err));
+        XSMI_TRY(xsmi_run_ranges(k->tree->context, run_keys, f, f->count, LABEL_CHUNK, err));
     } else {
         compute_keys(f, 0, f->count);
     }
@@ -237,12 +234,9 @@ static void gather_labels(const xsmi_tree_node *f, uint32_t from, uint32_t to)
     }
 }
 
-static void run_gather(void *state, size_t index, uint32_t thread)
+static void run_gather(void *state, const xsmi_range *r)
 {
-    const xsmi_tree_node *f = state;
-    const uint32_t from = (uint32_t)index * LABEL_CHUNK;
-    (void)thread;
-    gather_labels(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
+    gather_labels(state, (uint32_t)r->first, (uint32_t)r->end);
 }
 
 /* Moves the labels of the left side to the front, keeping the order on each side. */
@@ -265,7 +259,7 @@ static xsm_status fit_node(xsmi_tree_node *f, xsmi_tree_outcome *o, xsm_error *e
     const double enough = 1e-9 * (1 + (double)rows);
     bool moved, stuck = false;
     if (f->spread) {
-        XSMI_TRY(xsmi_run(k->tree->context, run_gather, f, (f->count + LABEL_CHUNK - 1) / LABEL_CHUNK, err));
+        XSMI_TRY(xsmi_run_ranges(k->tree->context, run_gather, f, f->count, LABEL_CHUNK, err));
     } else {
         gather_labels(f, 0, f->count);
     }

@@ -186,23 +186,22 @@ static void finish_class(means *t, uint32_t class, double *sums)
     t->to.bias[class] = (float)bias_of(t, class);
 }
 
-static void for_classes(means *t, size_t index, uint32_t thread, void (*of)(means *t, uint32_t class, double *sums))
+static void for_classes(means *t, const xsmi_range *r, void (*of)(means *t, uint32_t class, double *sums))
 {
-    const uint32_t first = (uint32_t)index * t->each, count = XSMI_MIN(t->to.classes - first, t->each);
-    for (uint32_t k = first; k < first + count; k++) {
-        of(t, k, t->sums + (size_t)thread * t->to.features);
+    for (size_t k = r->first; k < r->end; k++) {
+        of(t, (uint32_t)k, t->sums + (size_t)r->thread * t->to.features);
     }
-    xsmi_advance(t->context, count);
+    xsmi_advance(t->context, r->end - r->first);
 }
 
-static void average(void *state, size_t index, uint32_t thread)
+static void average(void *state, const xsmi_range *r)
 {
-    for_classes(state, index, thread, average_class);
+    for_classes(state, r, average_class);
 }
 
-static void finish(void *state, size_t index, uint32_t thread)
+static void finish(void *state, const xsmi_range *r)
 {
-    for_classes(state, index, thread, finish_class);
+    for_classes(state, r, finish_class);
 }
 
 /* -- the variance -------------------------------------------------------------------------------------------------- */
@@ -446,12 +445,11 @@ static xsm_status check_biases(means *t, xsm_error *err)
 static xsm_status fit(means *t, xsm_error *err)
 {
     xsmi_activity activity;
-    const size_t jobs = (t->to.classes + t->each - 1) / t->each;
     xsmi_begin(&activity, t->context, "averaging classes", "classes", t->to.classes);
     xsm_status status = find_mean(t, err);
     if (status == XSM_OK) {
         list_rows(t);
-        status = xsmi_run(t->context, average, t, jobs, err);
+        status = xsmi_run_ranges(t->context, average, t, t->to.classes, t->each, err);
     }
     XSMI_TRY(xsmi_end(&activity, status, err));
     choose_samples(t);
@@ -459,7 +457,7 @@ static xsm_status fit(means *t, xsm_error *err)
     status = xsmi_run(t->context, score, t, t->sample_count, err);
     status = status == XSM_OK ? choose_precision(t, err) : status;
     status = status == XSM_OK ? check_biases(t, err) : status;
-    status = status == XSM_OK ? xsmi_run(t->context, finish, t, jobs, err) : status;
+    status = status == XSM_OK ? xsmi_run_ranges(t->context, finish, t, t->to.classes, t->each, err) : status;
     return xsmi_end(&activity, status, err);
 }
 

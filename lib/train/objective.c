@@ -133,26 +133,17 @@ static size_t pass_rows(const xsmi_objective *o)
     return o->columns < PASS ? PASS / (o->columns ? o->columns : 1) : 1;
 }
 
-static xsm_status pass(xsmi_objective *o, xsm_job job, xsm_error *err)
+static xsm_status pass(xsmi_objective *o, xsmi_range_job job, xsm_error *err)
 {
-    return xsmi_run(o->context, job, o, (o->rows + pass_rows(o) - 1) / pass_rows(o), err);
+    return xsmi_run_ranges(o->context, job, o, o->rows, pass_rows(o), err);
 }
 
-static void pass_range(const xsmi_objective *o, size_t index, size_t *first, size_t *end)
-{
-    *first = index * pass_rows(o);
-    *end = o->rows - *first < pass_rows(o) ? o->rows : *first + pass_rows(o);
-}
-
-static void read_rows(void *state, size_t index, uint32_t thread)
+static void read_rows(void *state, const xsmi_range *r)
 {
     xsmi_objective *o = state;
-    size_t first, end;
-    (void)thread;
-    pass_range(o, index, &first, &end);
-    for (size_t r = first; r < end; r++) {
+    for (size_t i = r->first; i < r->end; i++) {
         for (size_t c = 0; c < o->columns; c++) {
-            o->out[r * o->columns + c] = (double)o->model->w.weight[r * o->model->w.stride + c];
+            o->out[i * o->columns + c] = (double)o->model->w.weight[i * o->model->w.stride + c];
         }
     }
 }
@@ -167,15 +158,12 @@ xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err)
     return XSM_OK;
 }
 
-static void write_rows(void *state, size_t index, uint32_t thread)
+static void write_rows(void *state, const xsmi_range *r)
 {
     xsmi_objective *o = state;
-    size_t first, end;
-    (void)thread;
-    pass_range(o, index, &first, &end);
-    for (size_t r = first; r < end; r++) {
+    for (size_t i = r->first; i < r->end; i++) {
         for (size_t c = 0; c < o->columns; c++) {
-            o->model->w.weight[r * o->model->w.stride + c] = (float)o->x[r * o->columns + c];
+            o->model->w.weight[i * o->model->w.stride + c] = (float)o->x[i * o->columns + c];
         }
     }
 }
@@ -195,17 +183,15 @@ static xsm_status write(xsmi_objective *o, const double *x, xsm_error *err)
 
 /* Starts with the gradient of the L2 penalty (ridge), to which the tiles are added, and computes a part of the sum of
  * squares. A job is about PASS weights for every shape of the matrix. */
-static void start_gradient(void *state, size_t index, uint32_t thread)
+static void start_gradient(void *state, const xsmi_range *r)
 {
     xsmi_objective *o = state;
-    size_t first = index * PASS, end = XSMI_MIN(first + PASS, o->rows * o->columns);
     double squares = 0;
-    (void)thread;
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = r->first; i < r->end; i++) {
         squares += o->x[i] * o->x[i];
         o->out[i] = o->ridge * o->x[i];
     }
-    o->partials[index] = squares;
+    o->partials[r->index] = squares;
 }
 
 /* One run of the tile's rows times one range of classes. */
@@ -276,19 +262,16 @@ static void add_piece(void *state, size_t index, uint32_t thread)
 }
 
 /* Adds rows of the runs' matrices to the gradient and sets them to zeros. */
-static void collect(void *state, size_t index, uint32_t thread)
+static void collect(void *state, const xsmi_range *r)
 {
     const xsmi_objective *o = state;
     bool all = !o->feature_major;
-    size_t first, end;
-    (void)thread;
-    pass_range(o, index, &first, &end);
     for (uint32_t run = 0; run < o->runs; run++) {
-        for (size_t r = first; r < end; r++) {
-            unsigned char *touched = o->touched + run * o->rows + r;
+        for (size_t i = r->first; i < r->end; i++) {
+            unsigned char *touched = o->touched + run * o->rows + i;
             if (all || *touched) {
-                float *sums = o->sums + (run * o->rows + r) * o->stride;
-                double *out = o->out + r * o->columns;
+                float *sums = o->sums + (run * o->rows + i) * o->stride;
+                double *out = o->out + i * o->columns;
                 for (size_t c = 0; c < o->columns; c++) {
                     out[c] += o->scale * (double)sums[c];
                 }
@@ -312,7 +295,7 @@ static xsm_status start(xsmi_objective *o, const double *x, double *gradient, xs
     XSMI_TRY(write(o, x, err));
     o->out = gradient;
     o->ridge = o->estimator->common.ridge / (double)o->train->rows;
-    XSMI_TRY(xsmi_run(o->context, start_gradient, o, o->passes, err));
+    XSMI_TRY(xsmi_run_ranges(o->context, start_gradient, o, weights, PASS, err));
     for (size_t i = weights; i < xsmi_objective_size(o); i++) {
         gradient[i] = 0;
     }

@@ -209,13 +209,10 @@ static void draw(const xsmi_window *w, plan *p, uint64_t first, uint64_t count)
     xsmi_estimator_select(w->estimator, p->drawn, first, count);
 }
 
-static void run_draw(void *state, size_t index, uint32_t thread)
+static void run_draw(void *state, const xsmi_range *r)
 {
     xsmi_window *w = state;
-    plan *p = &w->plans[w->now];
-    uint64_t first = index * SELECT_PIECE;
-    (void)thread;
-    draw(w, p, first, XSMI_MIN(p->count - first, SELECT_PIECE));
+    draw(w, &w->plans[w->now], r->first, r->end - r->first);
 }
 
 /* -- cutting ------------------------------------------------------------------------------------------------------- */
@@ -425,7 +422,7 @@ static xsm_status use_plan(xsmi_window *w, const xsmi_window_rows *now, xsm_erro
     p->count = now->count;
     p->position = position;
     p->cut = false;
-    return xsmi_run(w->context, run_draw, w, (size_t)((now->count + SELECT_PIECE - 1) / SELECT_PIECE), err);
+    return xsmi_run_ranges(w->context, run_draw, w, now->count, SELECT_PIECE, err);
 }
 
 xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xsmi_window_rows *next, double *loss,

@@ -189,18 +189,16 @@ static void run_row(void *state, size_t index, uint32_t thread)
 }
 
 /* Adds the group to the gradients of some output vectors. */
-static void add_tile(void *state, size_t index, uint32_t thread)
+static void add_tile(void *state, const xsmi_range *r)
 {
     const group *g = state;
     xsmi_collapsed *c = g->c;
-    const size_t first = index * TILE, count = XSMI_MIN(c->words - first, TILE);
     const float *x[GROUP];
-    (void)thread;
     for (uint32_t i = 0; i < g->count; i++) {
         x[i] = g->x + i * c->task.input->w.stride;
     }
-    c->kernels->rank_update(c->gradient + first * c->stride, c->stride, count, c->scores + first, c->score_stride, x,
-                            g->count, c->dimension);
+    c->kernels->rank_update(c->gradient + r->first * c->stride, c->stride, r->end - r->first, c->scores + r->first,
+                            c->score_stride, x, g->count, c->dimension);
 }
 
 static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
@@ -211,7 +209,7 @@ static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_
     XSMI_TRY(xsm_model_score_range(c->task.output, &batch, 0, c->words, c->scores, c->score_stride, err));
     XSMI_TRY(xsmi_run(c->context, run_row, &g, count, err));
     if (side == XSMI_OUTPUT) {
-        XSMI_TRY(xsmi_run(c->context, add_tile, &g, (c->words + TILE - 1) / TILE, err));
+        XSMI_TRY(xsmi_run_ranges(c->context, add_tile, &g, c->words, TILE, err));
     }
     for (uint32_t i = 0; i < count; i++) {
         *loss += c->losses[i];

@@ -424,22 +424,21 @@ static bool score_step(const run *r, const pairs *p, slots *own)
     return finite;
 }
 
-static void score_chunk(void *state, size_t index, uint32_t thread)
+static void score_chunk(void *state, const xsmi_range *range)
 {
     run *r = state;
     xsmi_skipgram_batch *b = r->b;
-    const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
-    uint32_t *own_rows = b->thread.rows + thread * b->thread.slots;
-    float *scores = b->thread.amounts + thread * b->thread.slots;
+    uint32_t *own_rows = b->thread.rows + range->thread * b->thread.slots;
+    float *scores = b->thread.amounts + range->thread * b->thread.slots;
     bool finite = true;
-    for (uint32_t s = first; s < last && finite; s++) {
+    for (uint32_t s = (uint32_t)range->first; s < range->end && finite; s++) {
         const size_t offset = slots_of(b, r->d, s);
         const uint32_t start = r->d->starts[s], count = r->d->starts[s + 1] - start;
         const float *x = input_row(b, r->d->centres[s]);
         /* Slots are made in scratch before they are divided into parts. */
         slots own = {b->parts > 1 ? own_rows : b->slot.rows + offset, b->slot.amounts + offset, 0, 0};
         own.count = b->estimator ? 0 : draw(b, r->d, s, r->position, own.rows);
-        finite = score_step(r, &(pairs){s, start, count, thread, x}, &own);
+        finite = score_step(r, &(pairs){s, start, count, range->thread, x}, &own);
         if (!finite) {
             break;
         }
@@ -451,7 +450,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
             divide(b, s, &own, offset);
         }
     }
-    r->finite[index] = finite;
+    r->finite[range->index] = finite;
 }
 
 /* -- adding -------------------------------------------------------------------------------------------------------- */
@@ -494,7 +493,7 @@ static xsm_status score(run *r, bool *good, xsm_error *err)
     bool finite[XSMI_BATCH_MOST / CHUNK];
     const size_t chunks = ((size_t)r->d->steps + CHUNK - 1) / CHUNK;
     r->finite = finite;
-    XSMI_TRY(xsmi_run(r->b->context, score_chunk, r, chunks, err));
+    XSMI_TRY(xsmi_run_ranges(r->b->context, score_chunk, r, r->d->steps, CHUNK, err));
     *good = true;
     for (size_t i = 0; i < chunks; i++) {
         *good &= finite[i];

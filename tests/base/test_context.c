@@ -410,6 +410,12 @@ static void one_job(void *state, size_t index, uint32_t thread)
     atomic_fetch_sub(&j->busy[thread], 1);
 }
 
+static void one_element(void *state, const xsmi_range *r)
+{
+    assert_true(r->first == r->index && r->end == r->first + 1);
+    one_job(state, r->index, r->thread);
+}
+
 static void assert_jobs(xsm_context *ctx, size_t count, uint32_t threads)
 {
     static jobs j;
@@ -552,9 +558,9 @@ static void assert_run_surely(xsm_context *ctx, jobs *j)
     memset(j, 0, sizeof *j);
     j->threads = 2;
     j->caller = pthread_self();
-    assert_ok(xsmi_run_all(ctx, one_job, j, 10, &err), err);
-    xsmi_run_surely(ctx, one_job, j, 10);
-    assert_ok(xsmi_run_together(ctx, true, one_job, j, 10, &err), err);
+    assert_ok(xsmi_run_all(ctx, one_element, j, 10, 1, &err), err);
+    xsmi_run_surely(ctx, one_element, j, 10, 1);
+    assert_ok(xsmi_run_together(ctx, true, one_element, j, 10, 1, &err), err);
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(j->done[i], 3);
     }
@@ -574,7 +580,7 @@ TEST(test_runner_that_fails)
     assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
     assert_non_null(strstr(err.message, "-7"));
     assert_run_surely(ctx, &j);
-    assert_fails(xsmi_run_together(ctx, false, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
+    assert_fails(xsmi_run_together(ctx, false, one_element, &j, 10, 1, &err), XSM_ERROR_RUNNER, err);
     /* Memory is zero even so. */
     size_t bytes = (size_t)64 << 20;
     unsigned char *block = xsmi_allocate_zero(ctx, bytes, 1);
