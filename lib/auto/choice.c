@@ -16,9 +16,7 @@ void xsm_choice_free(xsm_choice *r)
 xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!r) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_info: the choice is NULL");
-    }
+    XSMI_NEED(err, {r, "the choice"});
     return xsmi_options_write(&r->info, sizeof r->info, XSMI_FIRST(xsm_choice_info), info, "xsm_choice_info", err);
 }
 
@@ -30,9 +28,7 @@ xsm_estimator *xsm_choice_estimator(const xsm_choice *r)
 xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_trial *trial, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!r) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_trial: the choice is NULL");
-    }
+    XSMI_NEED(err, {r, "the choice"});
     if (index >= r->info.trials) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "trial %llu of %llu; accepted is below that", (unsigned long long)index,
                          (unsigned long long)r->info.trials);

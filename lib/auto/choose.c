@@ -345,9 +345,7 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
                       xsm_choice **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!train || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
-    }
+    XSMI_NEED(err, {train, "the data"}, {out, "out"});
     return make_choice(context, train, NULL, options, out, err);
 }
 
@@ -355,8 +353,6 @@ xsm_status xsm_choose_ngrams(xsm_context *context, xsm_dataset *train, const xsm
                              xsm_choice **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!train || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose_ngrams: %s is NULL", !train ? "the data" : "out");
-    }
+    XSMI_NEED(err, {train, "the data"}, {out, "out"});
     return make_choice(context, train, train, options, out, err);
 }

@@ -126,10 +126,7 @@ xsm_status xsm_model_describe(xsm_model *model, const xsm_estimator *estimator, 
                               const xsm_trainer_options *run, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !estimator) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_describe: %s is NULL",
-                         model ? "the estimator" : "the model");
-    }
+    XSMI_NEED(err, {model, "the model"}, {estimator, "the estimator"});
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_trainer_options), run, "xsm_trainer_options", err));
     XSMI_TRY(xsmi_trainer_check_schedule(&o, err));

@@ -581,9 +581,7 @@ xsm_status xsm_train(xsm_context *context, xsm_dataset *train_rows, const xsm_tr
                      xsm_train_report *report, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!train_rows || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_train: %s is NULL", train_rows ? "out" : "the data");
-    }
+    XSMI_NEED(err, {train_rows, "the data"}, {out, "out"});
     training t = {.train = train_rows,
                   .options = XSM_TRAIN_OPTIONS_INIT,
                   .run = XSM_TRAINER_OPTIONS_INIT,

@@ -352,14 +352,8 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                         xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !train || !estimator || !optimizer || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tune_eta: %s is NULL",
-                         !model       ? "the model"
-                         : !train     ? "the data"
-                         : !estimator ? "the estimator"
-                         : !optimizer ? "the optimizer"
-                                      : "out");
-    }
+    XSMI_NEED(err, {model, "the model"}, {train, "the data"}, {estimator, "the estimator"},
+              {optimizer, "the optimizer"}, {out, "out"});
     xsmi_tuner t = {.runner = {.model = model,
                                .purpose = "the choice of a learning rate",
                                .began = xsmi_seconds(),
@@ -410,18 +404,14 @@ void xsm_tuning_free(xsm_tuning *r)
 xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!r) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_info: the tuning is NULL");
-    }
+    XSMI_NEED(err, {r, "the tuning"});
     return xsmi_options_write(&r->info, sizeof r->info, XSMI_FIRST(xsm_tuning_info), info, "xsm_tuning_info", err);
 }
 
 xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_trial *trial, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!r) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_trial: the tuning is NULL");
-    }
+    XSMI_NEED(err, {r, "the tuning"});
     if (index >= r->info.trials) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "trial %llu of %llu; accepted is below that", (unsigned long long)index,
                          (unsigned long long)r->info.trials);

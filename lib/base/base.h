@@ -40,6 +40,17 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
         }                                                                                                              \
     } while (0)
 
+/* Pointers that a public function must be given, with their names for the message; a list ends with a NULL name. */
+typedef struct xsmi_given {
+    const void *pointer;
+    const char *name;
+} xsmi_given;
+#define XSMI_GIVEN(...) ((const xsmi_given[]){__VA_ARGS__, {NULL, NULL}})
+/* XSM_ERROR_ARGUMENT for the first that is NULL. */
+xsm_status xsmi_need(const char *function, const xsmi_given *given, xsm_error *err);
+/* Returns from a public function that was not given all: XSMI_NEED(err, {model, "the model"}, {out, "out"}). */
+#define XSMI_NEED(err, ...) XSMI_TRY(xsmi_need(__func__, XSMI_GIVEN(__VA_ARGS__), err))
+
 /* Writes a message into line[0..size), size > 0: always terminated, one line of valid UTF-8 whatever the paths and
  * labels in it. Control characters become blanks, invalid bytes become '?'. A message that is too long loses its middle
  * (its end, if `size` is very small), cut between characters. */

@@ -94,9 +94,7 @@ static int32_t end_save(void *user, int32_t complete)
 xsm_status xsm_buffer_new(xsm_context *context, xsm_buffer **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_buffer_new: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     xsm_context *kept;
     void *memory;
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_buffer), "a buffer", &kept, &memory, err));
@@ -130,9 +128,7 @@ xsm_status xsm_buffer_get_storage(xsm_buffer *b, xsm_storage *storage, xsm_error
 {
     XSMI_ENTER(err);
     xsm_storage known = XSM_STORAGE_INIT;
-    if (!b || !storage) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_buffer_get_storage: %s is NULL", b ? "storage" : "buffer");
-    }
+    XSMI_NEED(err, {b, "buffer"}, {storage, "storage"});
     XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_storage), storage, "xsm_storage", err));
     known = (xsm_storage){.size = sizeof known,
                           .name = known.name,

@@ -51,9 +51,7 @@ static void release_context(xsm_context *ctx, const xsm_allocator *allocator)
 xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_new: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_context_options), options, "xsm_context_options", err));
     xsm_allocator allocator = {sizeof allocator, NULL, default_allocate, default_release};
@@ -179,9 +177,7 @@ uint32_t xsmi_context_threads(const xsm_context *ctx)
 xsm_status xsm_context_get_info(const xsm_context *ctx, xsm_context_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!ctx) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_get_info: the context is NULL");
-    }
+    XSMI_NEED(err, {ctx, "the context"});
     xsm_context_info known = XSM_CONTEXT_INFO_INIT;
     known.instruction_set = ctx->kernels->name;
     known.threads = ctx->runner.threads;

@@ -211,6 +211,16 @@ xsm_status xsmi_fail_memory(xsm_error *err, uint64_t bytes, const char *what)
     return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: %llu bytes for %s", (unsigned long long)bytes, what);
 }
 
+xsm_status xsmi_need(const char *function, const xsmi_given *given, xsm_error *err)
+{
+    for (; given->name; given++) {
+        if (!given->pointer) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, given->name);
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src)
 {
     return xsmi_fail_at(err, src->status, src->line, src->column, "%s", src->message);

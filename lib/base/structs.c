@@ -46,9 +46,7 @@ static const struct {
 xsm_status xsm_struct_init(const char *type, void *out, size_t size, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!type || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_struct_init: %s is NULL", type ? "out" : "type");
-    }
+    XSMI_NEED(err, {type, "type"}, {out, "out"});
     for (size_t i = 0; i < sizeof structs / sizeof *structs; i++) {
         if (strcmp(structs[i].name, type) != 0) {
             continue;

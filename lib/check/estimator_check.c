@@ -218,9 +218,7 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
                                const xsm_estimator_check_options *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!ops) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_check: the table is NULL");
-    }
+    XSMI_NEED(err, {ops, "the table"});
     xsm_estimator_check_options o = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
     XSMI_TRY(read_options(given, &o, err));
     xsmi_estimator_trial t = {.ops = ops, .options = &o};

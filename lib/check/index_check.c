@@ -328,9 +328,7 @@ xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const
                            xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!ops) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_check: the table is NULL");
-    }
+    XSMI_NEED(err, {ops, "the table"});
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     XSMI_TRY(
         xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_index_check_options), given, "xsm_index_check_options", err));

@@ -353,9 +353,7 @@ xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *op
                                const xsm_optimizer_check_options *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!ops) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_check: the table is NULL");
-    }
+    XSMI_NEED(err, {ops, "the table"});
     xsm_optimizer_check_options o = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_optimizer_check_options), given,
                                "xsm_optimizer_check_options", err));

@@ -461,9 +461,7 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
                              xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!ops) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_check: the table is NULL");
-    }
+    XSMI_NEED(err, {ops, "the table"});
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     XSMI_TRY(read_options(given, &o, err));
     const uint32_t sizes[] = {1, 2, 7, o.classes, o.classes};

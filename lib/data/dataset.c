@@ -579,9 +579,7 @@ xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error
 xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_info: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     xsm_dataset_info i = XSM_DATASET_INFO_INIT;
     i.rows = d->rows;
     i.values = d->sparse ? d->offsets[d->rows] : d->rows * d->features;
@@ -605,9 +603,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
 xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *row, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_row: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     if (index >= d->rows) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu; rows are numbered from 0 to %llu", (unsigned long long)index,
                          (unsigned long long)d->rows - 1);
@@ -628,9 +624,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
 xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_class_map: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     xsm_class_map m = XSM_CLASS_MAP_INIT;
     m.classes = d->classes;
     m.features = d->features;

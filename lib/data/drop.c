@@ -164,9 +164,7 @@ static xsm_status drop(xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_
 xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_drop: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
     if (which & ~(rows | XSM_DROP_CLASSES)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -226,9 +224,7 @@ xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xs
                                         xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_drop_rare_labels: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     if (least == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_dataset_drop_rare_labels: least is 0; at least 1 is accepted");
     }

@@ -59,9 +59,7 @@ static xsm_status keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
 xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_keep_labels: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     if (which == XSM_KEEP_LABELS_ALL) {
         return XSM_OK;
     }
@@ -155,9 +153,7 @@ static xsm_status shuffle_rows(xsm_dataset *d, uint64_t seed, uint64_t *order, x
 xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_shuffle: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     const size_t rows = (size_t)d->rows;
     uint64_t *order = xsmi_allocate(d->context, rows, sizeof *order);
     if (!order) {
@@ -215,9 +211,7 @@ xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, size_t
                               xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     if (!out || !rows || count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: %s",
                          !out ? "out is NULL" : "no rows are given; at least one is needed");
@@ -256,9 +250,7 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
                              xsm_dataset **rest, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     if (!part || !rest || part == rest) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s",
                          !part   ? "part is NULL"

@@ -335,9 +335,7 @@ static xsm_status extend(xsm_dataset *d, const xsm_class_map *given, together *t
 xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_extend: %s is NULL", d ? "the map" : "the dataset");
-    }
+    XSMI_NEED(err, {d, "the dataset"}, {given, "the map"});
     together t = {.context = d->context};
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "bringing classes together", "rows", 0);

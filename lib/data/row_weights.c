@@ -21,9 +21,7 @@ static xsm_status check_count(const float *weights, size_t count, const char *me
 xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_set_weights: dataset is NULL");
-    }
+    XSMI_NEED(err, {d, "dataset"});
     xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
     XSMI_TRY(xsmi_options_read(&w, sizeof w, XSMI_FIRST(xsm_dataset_weights), given, "xsm_dataset_weights", err));
     const uint64_t labels = d->label_offsets[d->rows];

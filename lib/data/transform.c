@@ -187,9 +187,7 @@ static xsm_status describe(xsm_transform *t, xsm_error *err)
 xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out || !description) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_new: %s is NULL", out ? "description" : "out");
-    }
+    XSMI_NEED(err, {out, "out"}, {description, "description"});
     xsm_context *ctx;
     void *memory;
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_transform), "a transform", &ctx, &memory, err));
@@ -436,9 +434,7 @@ static xsm_status learn(xsm_transform *to, const xsm_dataset *d, xsm_error *err)
 xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!t || !d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_fit: %s is NULL", t ? "dataset" : "transform");
-    }
+    XSMI_NEED(err, {t, "transform"}, {d, "dataset"});
     xsm_transform fitted = *t;
     fitted.idf = NULL;
     fitted.standard = NULL;
@@ -889,9 +885,7 @@ static void change_rows(const xsm_transform *t, const xsm_dataset *d)
 xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!t || !d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_apply: %s is NULL", t ? "dataset" : "transform");
-    }
+    XSMI_NEED(err, {t, "transform"}, {d, "dataset"});
     if (t->features == 0) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the transform '%.80s' has not been fitted: call xsm_transform_fit() "

@@ -257,10 +257,7 @@ uint32_t xsm_vocabulary_feature(const xsm_vocabulary *v, uint32_t index)
 xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *v, xsm_text_options *options, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!v || !options) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_vocabulary_get_options: %s is NULL",
-                         v ? "options" : "vocabulary");
-    }
+    XSMI_NEED(err, {v, "vocabulary"}, {options, "options"});
     return xsmi_options_write(&v->options, sizeof v->options, XSMI_FIRST(xsm_text_options), options, "xsm_text_options",
                               err);
 }

@@ -250,12 +250,8 @@ static xsm_status check_input_gradient(const xsm_estimator *e, const xsm_batch *
 static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
                               xsm_error *err)
 {
-    if (!e || !given || !g) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
-                         !e       ? "the estimator"
-                         : !given ? "the batch"
-                                  : "the gradient");
-    }
+    XSMI_TRY(xsmi_need("xsm_estimator_gradient",
+                       XSMI_GIVEN({e, "the estimator"}, {given, "the batch"}, {g, "the gradient"}), err));
     g->examples = 0;
     XSMI_TRY(check_bound(e, err));
     XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
@@ -333,9 +329,7 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
                                         float *input_gradient, size_t stride, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!input_gradient) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient_input: input_gradient is NULL");
-    }
+    XSMI_NEED(err, {input_gradient, "input_gradient"});
     if (e && e->model && stride < e->model->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
                          e->model->features);

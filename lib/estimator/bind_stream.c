@@ -90,10 +90,7 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
                                      xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e || !model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind_stream: %s is NULL",
-                         e ? "the model" : "the estimator");
-    }
+    XSMI_NEED(err, {e, "the estimator"}, {model, "the model"});
     xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
     XSMI_TRY(read_options(e, options, &o, err));
     xsmi_stream_rows *s = NULL;

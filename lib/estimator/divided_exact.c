@@ -6,7 +6,6 @@
  */
 #include "estimator/divided_lists.h"
 
-
 #include <math.h>
 #include <string.h>
 

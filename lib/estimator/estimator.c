@@ -223,9 +223,7 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
                                   xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_new: %s is NULL", out ? "the table" : "out");
-    }
+    XSMI_TRY(xsmi_need("xsm_estimator_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_estimator_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
     xsm_context *ctx;
@@ -310,9 +308,7 @@ void xsm_estimator_free(xsm_estimator *e)
 xsm_status xsm_estimator_get_info(const xsm_estimator *e, xsm_estimator_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_get_info: the estimator is NULL");
-    }
+    XSMI_NEED(err, {e, "the estimator"});
     xsm_estimator_info known = XSM_ESTIMATOR_INFO_INIT;
     known.name = e->ops.name;
     known.sampler = e->sampling.sampler;
@@ -434,9 +430,7 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
 xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_index: the estimator is NULL");
-    }
+    XSMI_NEED(err, {e, "the estimator"});
     if (!e->search.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
     }
@@ -457,9 +451,7 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
 xsm_status xsm_estimator_get_index_info(const xsm_estimator *e, uint32_t block, xsm_index_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_get_index_info: the estimator is NULL");
-    }
+    XSMI_NEED(err, {e, "the estimator"});
     if (!e->search.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
     }

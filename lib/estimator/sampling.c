@@ -19,9 +19,7 @@ xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_sampler: the estimator is NULL");
-    }
+    XSMI_NEED(err, {e, "the estimator"});
     if (!e->sampling.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes no sampler", e->ops.name);
     }

@@ -23,9 +23,7 @@
 xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_new: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     xsm_context *ctx;
     void *memory;
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_gradient), "a gradient", &ctx, &memory, err));
@@ -360,9 +358,7 @@ bool xsmi_gradient_scratch_is_filled(const xsm_gradient *g, uint32_t thread, int
 xsm_status xsm_gradient_get_view(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!g) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get_view: gradient is NULL");
-    }
+    XSMI_NEED(err, {g, "gradient"});
     if (g->examples > 0 && g->whole.width > 0) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,

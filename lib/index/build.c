@@ -228,9 +228,7 @@ xsm_status xsmi_index_aim_at_rows(xsm_index *x, const xsm_index_rows *given, xsm
 xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!x || !rows) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
-    }
+    XSMI_NEED(err, {x, "the index"}, {rows, "rows"});
     XSMI_TRY(xsmi_index_aim_at_rows(x, rows, err));
     return build(x, err);
 }
@@ -267,9 +265,7 @@ xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_err
 xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!x || !model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
-    }
+    XSMI_NEED(err, {x, "the index"}, {model, "the model"});
     XSMI_TRY(xsmi_index_aim_at_model(x, model, err));
     return build(x, err);
 }
@@ -355,9 +351,7 @@ xsm_status xsmi_index_check_model(const xsm_index *x, xsm_error *err)
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, size_t count, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!x || (!classes && count > 0)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_update: %s is NULL", x ? "classes" : "the index");
-    }
+    XSMI_NEED(err, {x, "the index"}, {count > 0 ? (const void *)classes : x, "classes"});
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }

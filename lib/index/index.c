@@ -57,9 +57,7 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
 xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, xsm_index **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_new: %s is NULL", out ? "the table" : "out");
-    }
+    XSMI_TRY(xsmi_need("xsm_index_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_index_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
     xsm_context *ctx;
@@ -151,9 +149,7 @@ XSMI_OBJECT_OPTIONS(index, closed, &object->common)
 xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!x) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_get_info: the index is NULL");
-    }
+    XSMI_NEED(err, {x, "the index"});
     xsm_index_info known = XSM_INDEX_INFO_INIT;
     if (x->built) {
         known.rows = x->count;

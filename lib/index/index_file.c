@@ -84,9 +84,7 @@ xsm_status xsm_index_save(const xsm_index *x, const char *path, const xsm_storag
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    if (!x) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_save: the index is NULL");
-    }
+    XSMI_NEED(err, {x, "the index"});
     XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_index_save", &place, err));
     return save(x, &place, err);
 }

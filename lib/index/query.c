@@ -152,9 +152,7 @@ static xsm_status check_scores(const xsm_index_search *s, xsm_error *err)
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!x || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_query: %s is NULL", x ? "the search" : "the index");
-    }
+    XSMI_NEED(err, {x, "the index"}, {given, "the search"});
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&s, sizeof s, XSMI_FIRST(xsm_index_search), given, "xsm_index_search", err));
     XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", s.dtype, err));

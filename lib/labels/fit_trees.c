@@ -187,9 +187,7 @@ static void write_option(const tree_settings *s, size_t i, xsm_label_tree_option
 xsm_status xsm_label_tree_set(xsm_label_tree_options *o, const char *name, const char *value, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!o || !name) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_label_tree_set: %s is NULL", o ? "name" : "options");
-    }
+    XSMI_NEED(err, {o, "options"}, {name, "name"});
     xsm_label_tree_options known;
     tree_settings s;
     XSMI_TRY(known_options(o, &known, err));
@@ -493,9 +491,7 @@ xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, co
                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!train || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
-    }
+    XSMI_NEED(err, {train, "train"}, {out, "out"});
     const bool divided = context && xsmi_ranks(context) > 1;
     xsm_context *group = divided ? context : NULL;
     xsmi_agree_begin(group);

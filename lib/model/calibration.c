@@ -110,9 +110,7 @@ bool xsmi_calibration_parse(const char *text, xsmi_calibration *c)
 xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibration, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_calibration: the model is NULL");
-    }
+    XSMI_NEED(err, {m, "the model"});
     xsm_calibration given = XSM_CALIBRATION_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));
@@ -136,9 +134,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
 xsm_status xsm_model_set_link(xsm_model *m, int32_t link, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_link: the model is NULL");
-    }
+    XSMI_NEED(err, {m, "the model"});
     if (link != XSM_LINK_SOFTMAX && link != XSM_LINK_SIGMOID) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "link %d is no XSM_LINK_* value", link);
     }
@@ -152,9 +148,7 @@ xsm_status xsm_model_set_link(xsm_model *m, int32_t link, xsm_error *err)
 xsm_status xsm_model_get_calibration(const xsm_model *m, xsm_calibration *calibration, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_calibration: the model is NULL");
-    }
+    XSMI_NEED(err, {m, "the model"});
     const bool own = xsmi_calibration_is_link(&m->calibration, m->link);
     const xsm_calibration have = {.size = sizeof have,
                                   .method = own ? XSM_CALIBRATION_NONE : m->calibration.method,

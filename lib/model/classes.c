@@ -157,9 +157,7 @@ static xsm_status set_class_map(xsm_model *m, const xsm_class_map *map, bool che
 xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !map) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_class_map: %s is NULL", m ? "map" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {map, "map"});
     xsmi_activity activity;
     xsmi_begin(&activity, m->context, "copying a class map", "classes", 0);
     return xsmi_end(&activity, set_class_map(m, map, true, err), err);
@@ -173,9 +171,7 @@ xsm_status xsmi_model_put_class_map(xsm_model *m, const xsm_class_map *map, xsm_
 xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !map) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_class_map: %s is NULL", m ? "map" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {map, "map"});
     xsm_class_map view = XSM_CLASS_MAP_INIT;
     view.classes = m->classes;
     view.features = xsmi_model_input_features(m);

@@ -269,9 +269,7 @@ static xsm_status convert_any(const xsm_model *m, int32_t dtype, xsm_model **out
 xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_convert: %s is NULL", m ? "out" : "the model");
-    }
+    XSMI_NEED(err, {m, "the model"}, {out, "out"});
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_convert_options), options, "xsm_convert_options", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_convert_options, &o, reserved, err));

@@ -133,9 +133,7 @@ const xsmi_head_kind xsmi_pairs_head = {
 xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !train) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_add_pairs: %s is NULL", m ? "the data" : "the model");
-    }
+    XSMI_NEED(err, {m, "the model"}, {train, "the data"});
     if (!(strength > 0) || isinf(strength)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
     }

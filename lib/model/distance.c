@@ -82,9 +82,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_geometry: the model is NULL");
-    }
+    XSMI_NEED(err, {m, "the model"});
     if (geometry != XSM_GEOMETRY_LINEAR && geometry != XSM_GEOMETRY_EUCLIDEAN) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "geometry %d is no XSM_GEOMETRY_* value", geometry);
     }

@@ -52,9 +52,7 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
                                    const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_embedding: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     if (features < 1 || features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u", features, XSM_FEATURES_MAX);
     }
@@ -88,9 +86,7 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
                                     xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_hidden_vectors: %s is NULL", m ? "out" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {out, "out"});
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
     }

@@ -670,9 +670,7 @@ xsm_status xsm_model_import_fasttext(xsm_context *context, const char *path, con
     xsmi_place place;
     XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_model_import_fasttext", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_import_fasttext: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_activity activity;

@@ -64,9 +64,7 @@ static xsm_status make_list(xsm_filter *f, xsm_error *err)
 xsm_status xsm_filter_new(xsm_context *context, const xsm_filter_classes *classes, xsm_filter **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!classes || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_filter_new: %s is NULL", classes ? "out" : "classes");
-    }
+    XSMI_NEED(err, {classes, "classes"}, {out, "out"});
     xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
     XSMI_TRY(xsmi_options_read(&c, sizeof c, XSMI_FIRST(xsm_filter_classes), classes, "xsm_filter_classes", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_filter_classes, &c, reserved, err));

@@ -247,9 +247,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
 xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_grow: the model is NULL");
-    }
+    XSMI_NEED(err, {m, "the model"});
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_model_need_dense(m, "growing", err));
     XSMI_TRY(check_features(m, features, err));

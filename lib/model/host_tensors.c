@@ -271,9 +271,7 @@ static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, bool *b
 xsm_status xsm_model_set_tensor(xsm_model *m, const xsm_tensor *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_tensor: %s is NULL", m ? "the tensor" : "the model");
-    }
+    XSMI_NEED(err, {m, "the model"}, {given, "the tensor"});
     xsmi_tensor tensor;
     xsmi_lender lender = {NULL, NULL};
     xsmi_host_tensor *t = NULL;
@@ -295,12 +293,7 @@ static xsm_status fail_unknown(const char *name, xsm_error *err)
 xsm_status xsm_model_get_tensor(const xsm_model *m, const char *name, xsm_tensor *tensor, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !name || !tensor) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_tensor: %s is NULL",
-                         !m      ? "the model"
-                         : !name ? "the name"
-                                 : "the tensor");
-    }
+    XSMI_NEED(err, {m, "the model"}, {name, "the name"}, {tensor, "the tensor"});
     bool found;
     const size_t at = find(&m->host, name, &found);
     if (!found) {
@@ -326,9 +319,7 @@ const char *xsm_model_tensor_name(const xsm_model *m, size_t index)
 xsm_status xsm_model_remove_tensor(xsm_model *m, const char *name, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !name) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_remove_tensor: %s is NULL", m ? "the name" : "the model");
-    }
+    XSMI_NEED(err, {m, "the model"}, {name, "the name"});
     bool found;
     const size_t at = find(&m->host, name, &found);
     if (!found) {

@@ -27,9 +27,7 @@ uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
 xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_info: the model is NULL");
-    }
+    XSMI_NEED(err, {m, "the model"});
     xsm_model_info known = XSM_MODEL_INFO_INIT;
     known.classes = m->classes;
     known.features = xsmi_model_input(m);

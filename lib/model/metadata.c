@@ -103,9 +103,7 @@ static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
 xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *value, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !key) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_metadata: %s is NULL", m ? "key" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {key, "key"});
     if (*key == '\0') {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the key of a metadata entry is empty");
     }

@@ -233,9 +233,7 @@ static xsm_status set_divided_layout(xsm_model *m, int32_t layout, xsm_error *er
 xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
-    }
+    XSMI_NEED(err, {m, "model"});
     return m->part.own ? set_divided_layout(m, layout, err) : set_layout(m, layout, err);
 }
 

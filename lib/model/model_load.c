@@ -525,8 +525,6 @@ xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_stor
     xsm_storage known;
     xsmi_place place;
     XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_model_load", &place, err));
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     return load(context, &place, options, out, err);
 }

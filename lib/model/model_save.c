@@ -555,9 +555,7 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, const xsm_storag
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: model is NULL");
-    }
+    XSMI_NEED(err, {m, "model"});
     XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_model_save", &place, err));
     return save(m, &place, NULL, err);
 }

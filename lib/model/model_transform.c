@@ -19,9 +19,7 @@ uint32_t xsmi_model_input_features(const xsm_model *m)
 xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_transform: model is NULL");
-    }
+    XSMI_NEED(err, {m, "model"});
     xsm_transform *copy = NULL;
     if (transform) {
         const xsmi_transform_parts parts = xsmi_transform_get_parts(transform);
@@ -44,9 +42,7 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
 xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !dataset) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_transform: %s is NULL", m ? "dataset" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {dataset, "dataset"});
     const xsmi_feature_side wanted = {m->map.schema, xsmi_model_input_features(m), "the model"};
     XSMI_TRY(xsmi_dataset_match_features(dataset, &wanted, err));
     return m->transform ? xsm_transform_apply(m->transform, dataset, err) : XSM_OK;

@@ -7,9 +7,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
                                 const xsm_model_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_linear: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_model_options), options, "xsm_model_options", err));
     if (features > XSM_FEATURES_MAX || (features == 0 && o.bias == 0)) {

@@ -28,9 +28,7 @@ static xsm_status prepare(xsm_model *m, xsm_error *err)
 xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !parameters) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_parameters: %s is NULL", m ? "parameters" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {parameters, "parameters"});
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* Refuses a struct that cannot be filled before scales are multiplied in; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
@@ -54,10 +52,7 @@ xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xs
 xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !parameters) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding_parameters: %s is NULL",
-                         m ? "parameters" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {parameters, "parameters"});
     xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
                                "xsm_embedding_parameters", err));
@@ -89,9 +84,7 @@ xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parame
 xsm_status xsm_model_get_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !view) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_view: %s is NULL", m ? "view" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {view, "view"});
     XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_get_view()", err));
     const bool class_major = m->w.layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->w.layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
@@ -117,9 +110,7 @@ xsm_status xsm_model_get_view(const xsm_model *m, xsm_parameters_view *view, xsm
 xsm_status xsm_model_get_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !view) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding_view: %s is NULL", m ? "view" : "model");
-    }
+    XSMI_NEED(err, {m, "model"}, {view, "view"});
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
     }

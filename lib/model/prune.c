@@ -244,9 +244,7 @@ xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi
 xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_prune: %s is NULL", m ? "out" : "the model");
-    }
+    XSMI_NEED(err, {m, "the model"}, {out, "out"});
     xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_prune_options), options, "xsm_prune_options", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_prune_options, &o, reserved, err));

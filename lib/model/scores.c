@@ -7,17 +7,13 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                             float *scores, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
-    }
+    XSMI_NEED(err, {m, "model"});
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     if (count == 0) {
         return XSM_OK;
     }
-    if (!classes || !scores) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: %s is NULL", classes ? "scores" : "classes");
-    }
+    XSMI_NEED(err, {classes, "classes"}, {scores, "scores"});
     size_t total;
     if (!xsmi_multiply((size_t)batch.count, count, &total)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu classes are more than can be addressed",
@@ -45,9 +41,7 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
                                  float *scores, size_t stride, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
-    }
+    XSMI_NEED(err, {m, "model"});
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     if (first > m->classes || count > m->classes - first) {
@@ -62,9 +56,7 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     if (count == 0) {
         return XSM_OK;
     }
-    if (!scores) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: scores is NULL");
-    }
+    XSMI_NEED(err, {scores, "scores"});
     xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {
         xsmi_output_rows("scores", scores, batch.count, count, stride, sizeof *scores)};
     xsmi_batch_regions(&batch, regions + 1);

@@ -126,9 +126,7 @@ xsm_status xsm_mpi_comm_new(const void *mpi_comm, size_t bytes, xsm_comm *out, x
     XSMI_ENTER(err);
     MPI_Comm given, own;
     int rank = 0, ranks = 0, yields = 0;
-    if (!mpi_comm || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_mpi_comm_new: %s is NULL", mpi_comm ? "out" : "mpi_comm");
-    }
+    XSMI_NEED(err, {mpi_comm, "mpi_comm"}, {out, "out"});
     if (bytes != sizeof given) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_mpi_comm_new: an MPI_Comm has %zu bytes in the program, and %zu in the MPI that "

@@ -479,12 +479,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                                xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!o || !given || !g) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_apply: %s is NULL",
-                         !o       ? "the optimizer"
-                         : !given ? "the batch"
-                                  : "the gradient");
-    }
+    XSMI_NEED(err, {o, "the optimizer"}, {given, "the batch"}, {g, "the gradient"});
     if (!o->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops.name);
     }

@@ -95,9 +95,7 @@ xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops 
                                   xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_new: %s is NULL", out ? "the table" : "out");
-    }
+    XSMI_TRY(xsmi_need("xsm_optimizer_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_optimizer_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
     xsm_context *ctx;
@@ -159,9 +157,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
 xsm_status xsm_optimizer_get_info(const xsm_optimizer *o, xsm_optimizer_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!o) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_get_info: the optimizer is NULL");
-    }
+    XSMI_NEED(err, {o, "the optimizer"});
     xsm_optimizer_info known = XSM_OPTIMIZER_INFO_INIT;
     known.name = o->ops.name;
     return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_optimizer_info), info, "xsm_optimizer_info", err);
@@ -244,9 +240,7 @@ static xsm_status agree_settings(const xsm_optimizer *o, const xsm_model *model,
 xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!o || !model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
-    }
+    XSMI_NEED(err, {o, "the optimizer"}, {model, "the model"});
     const bool divided = xsmi_model_is_divided(model);
     XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
     xsmi_activity activity;

@@ -279,9 +279,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
                                const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !rows) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
-    }
+    XSMI_NEED(err, {model, "the model"}, {rows, "the data"});
     XSMI_TRY(xsmi_model_need_whole(model, "a calibration", err));
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;

@@ -71,9 +71,7 @@ xsm_status xsm_encoder_new(const xsm_model *model, const xsm_encoder_options *op
                            xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_encoder_new: %s is NULL", model ? "out" : "the model");
-    }
+    XSMI_NEED(err, {model, "the model"}, {out, "out"});
     xsm_encoder_options o = XSM_ENCODER_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_encoder_options), options, "xsm_encoder_options", err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -163,9 +161,7 @@ static xsm_status encode(xsm_encoder *e, const char *bytes, size_t length, xsm_e
 xsm_status xsm_encoder_encode(xsm_encoder *e, const char *bytes, size_t length, xsm_batch *batch, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e || !batch) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_encoder_encode: %s is NULL", e ? "batch" : "the encoder");
-    }
+    XSMI_NEED(err, {e, "the encoder"}, {batch, "batch"});
     XSMI_TRY(encode(e, bytes, length, err));
     return set_batch(e, batch, err);
 }
@@ -198,13 +194,8 @@ xsm_status xsm_encoder_encode_pairs(xsm_encoder *e, const uint32_t *index, const
                                     xsm_batch *batch, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e || !batch || (count > 0 && (!index || !values))) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_encoder_encode_pairs: %s is NULL",
-                         !e       ? "the encoder"
-                         : !batch ? "batch"
-                         : !index ? "index"
-                                  : "values");
-    }
+    XSMI_NEED(err, {e, "the encoder"}, {batch, "batch"});
+    XSMI_TRY(count > 0 ? xsmi_need(__func__, XSMI_GIVEN({index, "index"}, {values, "values"}), err) : XSM_OK);
     XSMI_TRY(check_encoder(e, err));
     XSMI_TRY(copy_pairs(e, index, values, count, err));
     XSMI_TRY(transform_row(e, err));
@@ -215,12 +206,7 @@ xsm_status xsm_encoder_predict(xsm_encoder *e, const char *bytes, size_t length,
                                const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!e || !predictor || !prediction) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_encoder_predict: %s is NULL",
-                         !e           ? "the encoder"
-                         : !predictor ? "the predictor"
-                                      : "prediction");
-    }
+    XSMI_NEED(err, {e, "the encoder"}, {predictor, "the predictor"}, {prediction, "prediction"});
     xsm_prediction given = XSM_PREDICTION_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
     if (given.batch || predictor->model != e->model) {

@@ -172,12 +172,8 @@ void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s)
 static xsm_status read_request(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
                                const xsm_metrics *metrics, xsm_evaluate_options *o, xsm_metrics *m, xsm_error *err)
 {
-    if (!model || !dataset || !metrics) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate: %s is NULL",
-                         !model     ? "the model"
-                         : !dataset ? "the data"
-                                    : "metrics");
-    }
+    XSMI_TRY(
+        xsmi_need("xsm_evaluate", XSMI_GIVEN({model, "the model"}, {dataset, "the data"}, {metrics, "metrics"}), err));
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_evaluate_options, o, reserved, err));
     XSMI_TRY(xsmi_options_read(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));

@@ -349,12 +349,8 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                const xsm_class_metrics_options *options, const xsm_class_metrics *metrics,
                                xsm_class_metrics_options *o, xsm_class_metrics *m, xsm_error *err)
 {
-    if (!model || !dataset || !metrics) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_classes: %s is NULL",
-                         !model     ? "the model"
-                         : !dataset ? "the data"
-                                    : "metrics");
-    }
+    XSMI_TRY(xsmi_need("xsm_evaluate_classes",
+                       XSMI_GIVEN({model, "the model"}, {dataset, "the data"}, {metrics, "metrics"}), err));
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_class_metrics_options), options,
                                "xsm_class_metrics_options", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_metrics_options, o, reserved, err));

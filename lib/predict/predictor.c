@@ -31,9 +31,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
                              xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
-    }
+    XSMI_NEED(err, {model, "the model"}, {out, "out"});
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_status status = new_predictor(model->context, model, options, &o, &p, err);
@@ -50,9 +48,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
 xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!p) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_get_info: the predictor is NULL");
-    }
+    XSMI_NEED(err, {p, "the predictor"});
     xsm_predictor_info known = XSM_PREDICTOR_INFO_INIT;
     known.probed = p->probed;
     known.top = p->top;
@@ -102,9 +98,7 @@ static xsm_status read_call(const char *call, xsm_predictor *p, const xsm_predic
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!p) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: the predictor is NULL");
-    }
+    XSMI_NEED(err, {p, "the predictor"});
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_call("xsm_predictor_run", p, prediction, &to, &batch, err);
@@ -135,9 +129,7 @@ xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_p
                        const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predict: the model is NULL");
-    }
+    XSMI_NEED(err, {model, "the model"});
     xsm_predictor *p = NULL;
     xsm_status status;
     if (xsmi_model_is_divided(model)) {

@@ -402,9 +402,7 @@ static void write_hits(const ranks_job *job, const xsm_ranks *r)
 
 static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, const char *what, xsm_error *err)
 {
-    if (!data) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", what);
-    }
+    XSMI_TRY(xsmi_need("xsm_evaluate_ranks", XSMI_GIVEN({data, what}), err));
     XSMI_TRY(xsmi_model_check_rows(model, data, what, err));
     return xsmi_model_check_labels(model, data, what, err);
 }
@@ -479,8 +477,6 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
                               const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !ranks) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
-    }
+    XSMI_NEED(err, {model, "the model"}, {ranks, "ranks"});
     return evaluate(context, model, dataset, options, ranks, err);
 }

@@ -214,11 +214,6 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                                const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !dataset || !metrics) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_search: %s is NULL",
-                         !model     ? "the model"
-                         : !dataset ? "the data"
-                                    : "metrics");
-    }
+    XSMI_NEED(err, {model, "the model"}, {dataset, "the data"}, {metrics, "metrics"});
     return evaluate(context, model, dataset, options, metrics, err);
 }

@@ -221,9 +221,7 @@ static xsm_status multiply(xsm_dataset *d, const float *by_class, xsm_error *err
 xsm_status xsm_dataset_weigh_classes(xsm_dataset *d, const xsm_class_weights *given, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_weigh_classes: %s is NULL", d ? "weights" : "dataset");
-    }
+    XSMI_NEED(err, {d, "dataset"}, {given, "weights"});
     xsm_class_weights o = XSM_CLASS_WEIGHTS_INIT;
     XSMI_TRY(read_options(given, &o, err));
     const size_t expected = o.weights ? d->classes : 0;

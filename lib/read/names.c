@@ -153,9 +153,7 @@ static xsm_status tell_repeated(const xsm_dataset *d, const char *path, xsm_erro
 xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_names: %s is NULL", d ? "path" : "dataset");
-    }
+    XSMI_NEED(err, {d, "dataset"}, {path, "path"});
     if (d->map.names && !d->map.labels) {
         char quote[XSMI_QUOTE_SIZE];
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,

@@ -582,9 +582,7 @@ xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_re
                             xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!path || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read: %s is NULL", path ? "out" : "path");
-    }
+    XSMI_NEED(err, {path, "path"}, {out, "out"});
     return read_all(context, &(input){path, NULL, NULL}, options, out, err);
 }
 
@@ -593,14 +591,11 @@ xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *sourc
 {
     XSMI_ENTER(err);
     xsm_source known = XSM_SOURCE_INIT;
-    if (source) {
-        XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_source), source, "xsm_source", err));
+    XSMI_NEED(err, {source, "source"});
+    XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_source), source, "xsm_source", err));
+    if (!known.read) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: the source's read() is NULL");
     }
-    if (!known.read || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: %s is NULL",
-                         !source       ? "source"
-                         : !known.read ? "the source's read()"
-                                       : "out");
-    }
+    XSMI_NEED(err, {out, "out"});
     return read_all(context, &(input){NULL, &known, name ? name : "input"}, options, out, err);
 }

@@ -243,12 +243,7 @@ static xsm_status write_dataset(const xsm_dataset *d, const char *path, const xs
 xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_write_options *options, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!d || !path || !options) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_write: %s is NULL",
-                         !d     ? "dataset"
-                         : path ? "options"
-                                : "path");
-    }
+    XSMI_NEED(err, {d, "dataset"}, {path, "path"}, {options, "options"});
     xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_write_options), options, "xsm_write_options", err));
     const xsmi_format *format = xsmi_format_of(o.format);

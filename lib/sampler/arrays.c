@@ -77,9 +77,7 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
 {
     XSMI_ENTER(err);
     xsm_array a = XSM_ARRAY_INIT;
-    if (!w || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_write: %s is NULL", w ? "the array" : "the writer");
-    }
+    XSMI_NEED(err, {w, "the writer"}, {given, "the array"});
     XSMI_TRY(xsmi_options_read(&a, sizeof a, XSMI_FIRST(xsm_array), given, "xsm_array", err));
     if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || file_type(a.type) < 0 || a.rank < 1 ||
         a.rank > RANK) {

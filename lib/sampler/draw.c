@@ -467,9 +467,7 @@ static xsm_status check(const xsm_sampler *s, const char *function, const void *
 xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!draw) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_draw: draw is NULL");
-    }
+    XSMI_NEED(err, {draw, "draw"});
     xsm_draw d = XSM_DRAW_INIT;
     XSMI_TRY(xsmi_options_read(&d, sizeof d, XSMI_FIRST(xsm_draw), draw, "xsm_draw", err));
     xsm_batch batch;

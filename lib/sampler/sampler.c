@@ -66,9 +66,7 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
 xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *given, xsm_sampler **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!out || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_new: %s is NULL", out ? "the table" : "out");
-    }
+    XSMI_TRY(xsmi_need("xsm_sampler_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_sampler_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
     xsm_context *ctx;
@@ -130,9 +128,7 @@ void xsm_sampler_free(xsm_sampler *s)
 xsm_status xsm_sampler_get_info(const xsm_sampler *s, xsm_sampler_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!s) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_get_info: the sampler is NULL");
-    }
+    XSMI_NEED(err, {s, "the sampler"});
     xsm_sampler_info known = XSM_SAMPLER_INFO_INIT;
     known.name = s->ops.name;
     known.classes = s->bound ? s->classes : 0;
@@ -159,9 +155,7 @@ XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!s || !train) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_bind: %s is NULL", s ? "the data" : "the sampler");
-    }
+    XSMI_NEED(err, {s, "the sampler"}, {train, "the data"});
     xsmi_sampler_unbind(s);
     xsm_sampler_problem problem = {
         .size = sizeof problem,

@@ -87,9 +87,7 @@ xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, const xsm_st
     XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    if (!s) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save: the sampler is NULL");
-    }
+    XSMI_NEED(err, {s, "the sampler"});
     XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_sampler_save", &place, err));
     return save(s, &place, err);
 }
@@ -219,8 +217,6 @@ xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_st
     xsmi_place place;
     XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_sampler_load", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load: out is NULL");
-    }
+    XSMI_NEED(err, {out, "out"});
     return load(context, &place, ops, out, err);
 }

@@ -472,9 +472,7 @@ static void clear(means *t)
 
 static xsm_status check(const xsm_model *m, const xsm_dataset *d, xsm_error *err)
 {
-    if (!m || !d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_class_means: %s is NULL", m ? "the data" : "the model");
-    }
+    XSMI_TRY(xsmi_need("xsm_fit_class_means", XSMI_GIVEN({m, "the model"}, {d, "the data"}), err));
     XSMI_TRY(xsmi_model_need_whole(m, "class means", err));
     XSMI_TRY(xsmi_model_need_dense(m, "class means", err));
     XSMI_TRY(xsmi_model_check_rows(m, d, "the data", err));

@@ -456,12 +456,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                               xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!model || !train || !estimator) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_full_batch: %s is NULL",
-                         !model   ? "the model"
-                         : !train ? "the data"
-                                  : "the estimator");
-    }
+    XSMI_NEED(err, {model, "the model"}, {train, "the data"}, {estimator, "the estimator"});
     XSMI_TRY(xsmi_context_need_alone(model->context, "a fit of all rows at once (L-BFGS)", err));
     return fit_model(context, model, train, estimator, options, result, err);
 }

@@ -96,14 +96,10 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
                               xsm_estimator *estimator, xsm_optimizer *optimizer, const xsm_trainer_options *options,
                               xsm_trainer **out, xsm_error *err)
 {
-    if (!model || !train || !estimator || !optimizer || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_new: %s is NULL",
-                         !model       ? "the model"
-                         : !train     ? "the data"
-                         : !estimator ? "the estimator"
-                         : !optimizer ? "the optimizer"
-                                      : "out");
-    }
+    XSMI_TRY(xsmi_need("xsm_trainer_new",
+                       XSMI_GIVEN({model, "the model"}, {train, "the data"}, {estimator, "the estimator"},
+                                  {optimizer, "the optimizer"}, {out, "out"}),
+                       err));
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
     XSMI_TRY(xsmi_trainer_agree(model, &o, err));
@@ -268,9 +264,7 @@ bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
 xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!t) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_get_progress: the trainer is NULL");
-    }
+    XSMI_NEED(err, {t, "the trainer"});
     xsm_progress p = progress_of(t);
     return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_progress), progress, "xsm_progress", err);
 }
@@ -575,9 +569,7 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!t) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
-    }
+    XSMI_NEED(err, {t, "the trainer"});
     if (t->running) {
         return xsmi_fail(err, XSM_ERROR_STATE, "xsm_trainer_run: the trainer is running: this is in its own callback");
     }

@@ -446,12 +446,7 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
-    if (!corpus || !input || !output) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_fit: %s is NULL",
-                         !corpus  ? "the corpus"
-                         : !input ? "the input model"
-                                  : "the output model");
-    }
+    XSMI_NEED(err, {corpus, "the corpus"}, {input, "the input model"}, {output, "the output model"});
     descent d = {.options = XSM_SKIPGRAM_FIT_OPTIONS_INIT, .start = xsmi_seconds()};
     XSMI_TRY(read_options(options, corpus, &d.options, err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));

@@ -180,9 +180,7 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
-    if (!path || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_open: %s is NULL", !path ? "the path" : "out");
-    }
+    XSMI_NEED(err, {path, "the path"}, {out, "out"});
     xsm_corpus_options o = XSM_CORPUS_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &o, err));
     xsm_context *ctx;
@@ -239,18 +237,14 @@ void xsm_corpus_free(xsm_corpus *c)
 xsm_status xsm_corpus_get_info(const xsm_corpus *c, xsm_corpus_info *info, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!c) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_info: the corpus is NULL");
-    }
+    XSMI_NEED(err, {c, "the corpus"});
     return xsmi_options_write(&c->info, sizeof c->info, XSMI_FIRST(xsm_corpus_info), info, "xsm_corpus_info", err);
 }
 
 xsm_status xsm_corpus_get_class_map(const xsm_corpus *c, xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!c) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_class_map: the corpus is NULL");
-    }
+    XSMI_NEED(err, {c, "the corpus"});
     xsm_class_map m = XSM_CLASS_MAP_INIT;
     m.classes = c->info.words;
     m.names = c->names;

@@ -232,13 +232,7 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
-    if (!corpus || !input || !output || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_new: %s is NULL",
-                         !corpus   ? "the corpus"
-                         : !input  ? "the input model"
-                         : !output ? "the output model"
-                                   : "out");
-    }
+    XSMI_NEED(err, {corpus, "the corpus"}, {input, "the input model"}, {output, "the output model"}, {out, "out"});
     xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
     XSMI_TRY(xsmi_skipgram_read_options(options, corpus, &o, err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
@@ -295,9 +289,7 @@ static xsm_progress progress_of(const xsm_skipgram *t)
 xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progress, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!t) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_get_progress: the trainer is NULL");
-    }
+    XSMI_NEED(err, {t, "the trainer"});
     xsm_progress p = progress_of(t);
     return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_progress), progress, "xsm_progress", err);
 }
@@ -409,9 +401,7 @@ static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
 xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!t) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_run: the trainer is NULL");
-    }
+    XSMI_NEED(err, {t, "the trainer"});
     if (t->estimator && (t->estimator->train != t->rows || t->estimator->model != t->output)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the estimator has been bound to something else since");
     }

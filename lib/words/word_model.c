@@ -49,9 +49,7 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
-    if (!corpus || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
-    }
+    XSMI_NEED(err, {corpus, "the corpus"}, {out, "out"});
     XSMI_TRY(xsmi_context_need_alone(context, "a word model", err));
     if (!(spread >= 0 && spread < 1e30)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a spread of %g; accepted is from 0 to 1e30", spread);
@@ -206,9 +204,7 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
-    if (!m || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
-    }
+    XSMI_NEED(err, {m, "the model"}, {path, "the path"});
     XSMI_TRY(xsmi_context_need_alone(m->context, "a word model", err));
     XSMI_TRY(xsmi_model_need_dense(m, "writing word vectors", err));
     XSMI_TRY(check_names(m, err));
@@ -395,9 +391,7 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
-    if (!path || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
-    }
+    XSMI_NEED(err, {path, "the path"}, {out, "out"});
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_need_alone(context, "a word model", err));
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
