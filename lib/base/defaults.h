@@ -16,6 +16,10 @@
 #define XSMI_DEFAULT_xsm_corpus_options_min_count 5
 #define XSMI_DEFAULT_xsm_csr_rows_index_bits 32
 #define XSMI_DEFAULT_xsm_csr_rows_offset_bits 64
+#define XSMI_DEFAULT_xsm_estimator_check_options_classes 20
+#define XSMI_DEFAULT_xsm_estimator_check_options_eta 0.1
+#define XSMI_DEFAULT_xsm_estimator_check_options_features 5
+#define XSMI_DEFAULT_xsm_estimator_check_options_tolerance 1e-3
 #define XSMI_DEFAULT_xsm_evaluate_options_beam 10
 #define XSMI_DEFAULT_xsm_evaluate_options_propensity_a 0.55
 #define XSMI_DEFAULT_xsm_evaluate_options_propensity_b 1.5
@@ -37,9 +41,17 @@
 #define XSMI_DEFAULT_xsm_label_tree_options_threshold 0.1
 #define XSMI_DEFAULT_xsm_label_tree_options_trees 1
 #define XSMI_DEFAULT_xsm_labels_offset_bits 64
+#define XSMI_DEFAULT_xsm_optimizer_check_options_classes 40
+#define XSMI_DEFAULT_xsm_optimizer_check_options_eta 0.1
+#define XSMI_DEFAULT_xsm_optimizer_check_options_features 300
 #define XSMI_DEFAULT_xsm_predictor_options_beam 10
 #define XSMI_DEFAULT_xsm_predictor_options_candidates 100
 #define XSMI_DEFAULT_xsm_predictor_options_top 5
+#define XSMI_DEFAULT_xsm_sampler_check_options_classes 50
+#define XSMI_DEFAULT_xsm_sampler_check_options_draws 40000
+#define XSMI_DEFAULT_xsm_sampler_check_options_false_alarm 1e-6
+#define XSMI_DEFAULT_xsm_sampler_check_options_features 6
+#define XSMI_DEFAULT_xsm_sampler_check_options_tolerance 1e-4
 #define XSMI_DEFAULT_xsm_skipgram_fit_options_eta 0.5
 #define XSMI_DEFAULT_xsm_skipgram_fit_options_iterations 10
 #define XSMI_DEFAULT_xsm_skipgram_fit_options_memory (UINT32_C(1) << 30)

@@ -207,10 +207,10 @@ static xsm_status read_options(const xsm_estimator_check_options *given, xsm_est
                          "rate, and a tolerance from 0 to below 1",
                          XSM_CLASSES_MAX, XSM_FEATURES_MAX);
     }
-    o->classes = o->classes ? o->classes : 20;
-    o->features = o->features ? o->features : 5;
-    o->eta = o->eta > 0 ? o->eta : 0.1;
-    o->tolerance = o->tolerance > 0 ? o->tolerance : 1e-3;
+    o->classes = o->classes ? o->classes : XSMI_DEFAULT(xsm_estimator_check_options, classes);
+    o->features = o->features ? o->features : XSMI_DEFAULT(xsm_estimator_check_options, features);
+    o->eta = o->eta > 0 ? o->eta : XSMI_DEFAULT(xsm_estimator_check_options, eta);
+    o->tolerance = o->tolerance > 0 ? o->tolerance : XSMI_DEFAULT(xsm_estimator_check_options, tolerance);
     return XSM_OK;
 }
 

@@ -357,9 +357,9 @@ xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *op
     xsm_optimizer_check_options o = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_optimizer_check_options), given,
                                "xsm_optimizer_check_options", err));
-    o.classes = o.classes ? o.classes : 40;
-    o.features = o.features ? o.features : 300;
-    o.eta = o.eta == 0 ? 0.1 : o.eta;
+    o.classes = o.classes ? o.classes : XSMI_DEFAULT(xsm_optimizer_check_options, classes);
+    o.features = o.features ? o.features : XSMI_DEFAULT(xsm_optimizer_check_options, features);
+    o.eta = o.eta == 0 ? XSMI_DEFAULT(xsm_optimizer_check_options, eta) : o.eta;
     if (o.classes < 8 || o.classes > 1000 || o.features > 10000 || !(o.eta > 0 && o.eta < INFINITY)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "accepted are 8 to 1000 classes, 1 to 10000 features and a finite learning rate above 0");

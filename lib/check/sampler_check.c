@@ -449,11 +449,11 @@ static xsm_status read_options(const xsm_sampler_check_options *given, xsm_sampl
                          "below 1",
                          XSM_CLASSES_MAX, XSM_FEATURES_MAX);
     }
-    o->classes = o->classes ? o->classes : 50;
-    o->features = o->features ? o->features : 6;
-    o->draws = o->draws ? o->draws : 40000;
-    o->false_alarm = o->false_alarm > 0 ? o->false_alarm : 1e-6;
-    o->tolerance = o->tolerance > 0 ? o->tolerance : 1e-4;
+    o->classes = o->classes ? o->classes : XSMI_DEFAULT(xsm_sampler_check_options, classes);
+    o->features = o->features ? o->features : XSMI_DEFAULT(xsm_sampler_check_options, features);
+    o->draws = o->draws ? o->draws : XSMI_DEFAULT(xsm_sampler_check_options, draws);
+    o->false_alarm = o->false_alarm > 0 ? o->false_alarm : XSMI_DEFAULT(xsm_sampler_check_options, false_alarm);
+    o->tolerance = o->tolerance > 0 ? o->tolerance : XSMI_DEFAULT(xsm_sampler_check_options, tolerance);
     return XSM_OK;
 }
 

@@ -195,6 +195,8 @@ class Interface:
                 number = r"\d+(?:\.\d+)?(?:e-?\d+|\^\d+)?"
                 for stands, number in re.findall(rf"(?<!\()(?:\b|#)(0|XSM_DEFAULT) = ({number})(?![\w(])", said):
                     self.defaults[struct, member] = (stands, number)
+                if re.search(r"\bdefault \d", said):
+                    self.strange.append(f"{struct}.{member}: 'default N', which is not compared with the code; '0 = N' is")
 
     def declare(self, header, *names):
         self.declared.setdefault(header, []).extend(names)

@@ -378,17 +378,16 @@ enum {
     XSM_ESTIMATOR_CHECK_ZERO_SUM = 4
 };
 
-/** Settings of xsm_estimator_check(). Start with #XSM_ESTIMATOR_CHECK_OPTIONS_INIT; zero or NULL means the default,
- *  except for `promises`. */
+/** Settings of xsm_estimator_check(). Start with #XSM_ESTIMATOR_CHECK_OPTIONS_INIT. */
 typedef struct xsm_estimator_check_options {
     size_t size;            /**< sizeof(xsm_estimator_check_options). */
-    uint32_t classes;       /**< K of the largest problem; default 20. */
-    uint32_t features;      /**< D of the largest problem; default 5. */
+    uint32_t classes;       /**< K of the largest problem; 0 = 20. */
+    uint32_t features;      /**< D of the largest problem; 0 = 5. */
     uint32_t promises;      /**< Sum of XSM_ESTIMATOR_CHECK_* values. */
     uint32_t reserved;      /**< Zero. */
-    double eta;             /**< Learning rate; default 0.1. */
+    double eta;             /**< Learning rate; 0 = 0.1. */
     double tolerance;       /**< Largest difference between coefficients and central differences, relative to 1 and the
-                                 largest coefficient of the example; default 1e-3. */
+                                 largest coefficient of the example; 0 = 1e-3. */
     const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
 } xsm_estimator_check_options;
 

@@ -109,12 +109,12 @@ struct xsm_optimizer_ops {
     float (*row_rate)(const void *state, float *const *accumulators, float mean_square, const xsm_step *step);
 };
 
-/** Settings of xsm_optimizer_check(). Start with #XSM_OPTIMIZER_CHECK_OPTIONS_INIT; zero or NULL means the default. */
+/** Settings of xsm_optimizer_check(). Start with #XSM_OPTIMIZER_CHECK_OPTIONS_INIT. */
 typedef struct xsm_optimizer_check_options {
     size_t size;            /**< sizeof(xsm_optimizer_check_options). */
-    uint32_t classes;       /**< K of the largest problem; default 40. */
-    uint32_t features;      /**< D of the largest problem; default 300. */
-    double eta;             /**< Learning rate; default 0.1. */
+    uint32_t classes;       /**< K of the largest problem; 0 = 40. */
+    uint32_t features;      /**< D of the largest problem; 0 = 300. */
+    double eta;             /**< Learning rate; 0 = 0.1. */
     const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
 } xsm_optimizer_check_options;
 

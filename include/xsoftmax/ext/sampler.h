@@ -160,18 +160,18 @@ struct xsm_sampler_ops {
     xsm_status (*follow)(void *state, const xsm_sampler_step *step, xsm_error *err);
 };
 
-/** Settings of xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the default. */
+/** Settings of xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT. */
 typedef struct xsm_sampler_check_options {
     size_t size;            /**< sizeof(xsm_sampler_check_options). */
-    uint32_t classes;       /**< K of the largest problem; default 50. */
-    uint32_t features;      /**< D of the largest problem; default 6. */
-    uint32_t draws;         /**< Draws for each chi-square test; default 40,000. */
+    uint32_t classes;       /**< K of the largest problem; 0 = 50. */
+    uint32_t features;      /**< D of the largest problem; 0 = 6. */
+    uint32_t draws;         /**< Draws for each chi-square test; 0 = 40000. */
     uint32_t reserved;      /**< Zero. */
     double false_alarm;     /**< Probability that a correct table fails by chance, for all tests of the suite together;
-                                 above 0 and below 1, default 1e-6. */
+                                 above 0 and below 1; 0 = 1e-6. */
     double tolerance;       /**< Largest difference of the log-probabilities of a class from several functions, relative
                                  to 1 + |log q|, and largest difference of the sum of the probabilities from 1; above 0
-                                 and below 1, default 1e-4. */
+                                 and below 1; 0 = 1e-4. */
     const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
 } xsm_sampler_check_options;
 
