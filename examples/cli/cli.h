@@ -731,6 +731,11 @@ char *cli_folder_of(const char *path);
 int cli_output_check(const cli_flag *flags, size_t count);
 /* Replaces an output of the name - by the path of what standard output was, which is standard error from then on. */
 int cli_output_to_pipe(const cli_flag *flags, size_t count);
+/* What messages call an output: its path, or standard output. */
+const char *cli_output_shown(const char *path);
+/* Puts what is complete of an output of the name - into the file that standard output was; in a pipe it is already.
+ * Async-signal-safe; returns 0, or an error number. */
+int cli_output_append(void);
 /* Checks early whether an output can be written, and records it. Makes no file. */
 int cli_output_plan(int which, const char *path);
 /* Makes the temporary file, empty. Returns the name to write to, or NULL after an error message. */

@@ -108,6 +108,11 @@ int cli_main(int argc, char **argv)
     int code = cli_compare_arguments(argc, argv);
     code = code == CLI_GO_ON ? run(argc, argv) : code;
     cli_stop_remove();
+    const int failure = cli_output_append();
+    if (failure) {
+        cli_fail("cannot write to standard output: %s", strerror(failure));
+        return CLI_FAILED;
+    }
     /* An error of a full disk is detected here at the latest. */
     int failed = ferror(stdout);
     errno = 0;

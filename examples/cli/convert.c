@@ -120,8 +120,7 @@ static int read_rows(conversion *c)
     if (to_formats[c->to] == XSM_FORMAT_CACHE && !format.spool && format.format != XSM_FORMAT_CACHE) {
         const char *temporary = getenv("TMPDIR");
         struct stat st;
-        /* A pipe has no folder, nor has what is open as standard output. */
-        const int nowhere = strncmp(c->output, "/dev/", 5) == 0 || (stat(c->output, &st) == 0 && !S_ISREG(st.st_mode));
+        const int nowhere = stat(c->output, &st) == 0 && !S_ISREG(st.st_mode); /* a pipe has no folder */
         format.spool = folder = nowhere ? cli_format("%s", temporary ? temporary : "/tmp") : cli_folder_of(c->output);
     }
     format.new_labels = c->like != NULL;
@@ -191,8 +190,9 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
         return cli_fail("%s: %s", output, err.message);
     }
     cli_buffer a, b, d, e;
-    printf("%s: %s rows, %s features, %s classes; peak memory %s\n", output, cli_grouped(info.rows, &a),
-           cli_grouped(info.features, &b), cli_grouped(info.classes, &d), cli_bytes((double)cli_peak_bytes(), &e));
+    printf("%s: %s rows, %s features, %s classes; peak memory %s\n", cli_output_shown(output),
+           cli_grouped(info.rows, &a), cli_grouped(info.features, &b), cli_grouped(info.classes, &d),
+           cli_bytes((double)cli_peak_bytes(), &e));
     return CLI_GO_ON;
 }
 

@@ -53,6 +53,8 @@ uint64_t cli_largest_number(const xsm_class_map *map)
     return (uint64_t)largest;
 }
 
+#define ONE_RANK "standard input is given to one rank alone; each of several reads a file"
+
 static cli_ahead ahead; /* what is left of it */
 
 void cli_read_ahead(const cli_ahead *bytes)
@@ -291,7 +293,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.text = classes && classes->vocabulary && !data->new_features ? NULL : &text;
     xsm_status status;
     if (strcmp(path, "-") == 0 && cli_group) {
-        return cli_misuse("standard input is given to one rank alone; each of several reads a file");
+        return cli_misuse(ONE_RANK);
     }
     if (strcmp(path, "-") == 0) {
         xsm_source source = {sizeof source, NULL, cli_read_input};
@@ -462,8 +464,16 @@ int cli_context(uint64_t threads, xsm_context **out)
 int cli_load(xsm_context *context, const char *path, xsm_model **out)
 {
     xsm_error err = XSM_ERROR_INIT;
-    cli_note("reading %s ...", path);
-    xsm_status status = xsm_model_load(context, path, NULL, NULL, out, &err);
+    xsm_source bytes = {sizeof bytes, NULL, cli_read_input};
+    xsm_storage input = XSM_STORAGE_INIT;
+    const int piped = strcmp(path, "-") == 0;
+    if (piped && cli_group) {
+        return cli_misuse(ONE_RANK);
+    }
+    input.name = "standard input";
+    input.source = &bytes;
+    cli_note("reading %s ...", piped ? input.name : path);
+    xsm_status status = xsm_model_load(context, piped ? NULL : path, piped ? &input : NULL, NULL, out, &err);
     cli_note_clear();
     return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }

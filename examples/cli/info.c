@@ -2,10 +2,12 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <xsoftmax/vocabulary.h>
 
@@ -16,41 +18,49 @@ static const char *correction_word(const xsm_model_info *about)
                                                                                               : "of a later release";
 }
 
+enum { START = 1024 };
+
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
- * metadata come first; in a cache of data they say that it is one. */
+ * metadata come first; in a cache of data they say that it is one. `start` has room for an end. */
+static int starts_model(char *start, size_t got)
+{
+    start[got] = '\0';
+    return got > 8 && start[8] == '{' && start[7] == 0 && !strstr(start + 8, "\"dataset\":\"1\"");
+}
+
 int cli_looks_like_model(const char *path)
 {
-    char start[1024];
+    char start[START];
     struct stat st; /* what is read of a pipe is gone */
     FILE *file = strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ? NULL : fopen(path, "rbe");
     size_t got = file ? fread(start, 1, sizeof start - 1, file) : 0;
     if (file) {
         fclose(file);
     }
-    start[got] = '\0';
-    return got > 8 && start[8] == '{' && start[7] == 0 && !strstr(start + 8, "\"dataset\":\"1\"");
+    return starts_model(start, got);
 }
 
-/* What the header of a model's file says under a key that the library writes itself; the caller frees it. NULL: of a
- * file of another program, or one that cannot be read. */
-static char *header_entry(const char *path, const char *key)
+/* The same of a pipe, whose first bytes are kept for who reads it: FILE is - then. */
+static int pipe_brings_model(const char **path)
 {
-    uint64_t length = 0;
-    FILE *file = fopen(path, "rbe");
-    char *header = NULL, *found = NULL, *wanted = cli_format("\"%s\":\"", key);
-    if (file && fread(&length, sizeof length, 1, file) == 1 && length <= (16 << 20)) {
-        header = calloc(1, (size_t)length + 1);
+    static char start[START];
+    struct stat st;
+    const int file =
+        strcmp(*path, "-") != 0 && stat(*path, &st) == 0 && S_ISFIFO(st.st_mode) ? open(*path, O_RDONLY) : -1;
+    if (file >= 0) {
+        (void)dup2(file, STDIN_FILENO);
+        close(file);
+        *path = "-";
     }
-    if (header && fread(header, 1, (size_t)length, file) == length && (found = strstr(header, wanted)) != NULL) {
-        found += strlen(wanted);
-        found = cli_format("%.*s", (int)strcspn(found, "\""), found);
+    if (strcmp(*path, "-") != 0) {
+        return 0;
     }
-    if (file) {
-        fclose(file);
+    size_t got = 0;
+    for (int64_t more = 1; more > 0 && got<sizeof start - 1; got += more> 0 ? (size_t)more : 0) {
+        more = cli_read_input(NULL, start + got, sizeof start - 1 - got);
     }
-    free(header);
-    free(wanted);
-    return found;
+    cli_read_ahead(&(cli_ahead){.bytes = {start, NULL}, .count = {got, 0}});
+    return starts_model(start, got);
 }
 
 static void print_vocabulary(const xsm_vocabulary *vocabulary)
@@ -84,8 +94,8 @@ static int is_each(const xsm_model_info *about, const xsm_calibration *calibrati
            (calibration->method == XSM_CALIBRATION_NONE && about->link == XSM_LINK_SIGMOID);
 }
 
-static void print_model_json(const char *path, const xsm_model *model, const xsm_model_info *about,
-                             const xsm_calibration *calibration, const xsm_class_map *map)
+static void print_model_json(const xsm_model *model, const xsm_model_info *about, const xsm_calibration *calibration,
+                             const xsm_class_map *map)
 {
     cli_json json = {stdout, 0};
     char *shape = cli_model_shape(model);
@@ -93,11 +103,8 @@ static void print_model_json(const char *path, const xsm_model *model, const xsm
     cli_json_text(&json, "kind", "model");
     cli_json_text(&json, "model", shape);
     free(shape);
-    char *release = header_entry(path, "library"), *version = header_entry(path, "format_version");
-    cli_json_text(&json, "release", release);
-    cli_json_text(&json, "format_version", version);
-    free(release);
-    free(version);
+    cli_json_text(&json, "release", *about->release ? about->release : NULL);
+    cli_json_whole(&json, "format_version", about->format_version);
     cli_json_whole(&json, "classes", about->classes);
     cli_json_whole(&json, "features", about->features);
     cli_json_whole(&json, "input_features", about->input_features);
@@ -158,17 +165,14 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     xsm_calibration calibration = XSM_CALIBRATION_INIT;
     (void)xsm_model_get_calibration(model, &calibration, NULL);
     if (json) {
-        print_model_json(path, model, &about, &calibration, &map);
+        print_model_json(model, &about, &calibration, &map);
         xsm_model_free(model);
         return CLI_DONE;
     }
     printf("%s: a model, its checksum right\n", path);
-    char *release = header_entry(path, "library"), *version = header_entry(path, "format_version");
-    if (release && version) {
-        printf("  %-22s xsoftmax %s, format %s\n", "written by", release, version);
+    if (*about.release) {
+        printf("  %-22s xsoftmax %s, format %u\n", "written by", about.release, about.format_version);
     }
-    free(release);
-    free(version);
     printf("  %-22s %s\n", "classes", cli_grouped(classes, &a));
     if (map.labels) {
         printf("  %-22s %lld to %lld\n", "labels", (long long)map.labels[0], (long long)map.labels[classes - 1]);
@@ -263,8 +267,8 @@ int cli_info(const cli_command *command, int argc, char **argv)
     xsm_context *context = NULL;
     code = cli_context(0, &context);
     if (code == CLI_GO_ON) {
-        code = cli_looks_like_model(path) ? show_model(context, path, &format, json)
-                                          : show_data(context, path, &format, json);
+        code = cli_looks_like_model(path) || pipe_brings_model(&path) ? show_model(context, path, &format, json)
+                                                                      : show_data(context, path, &format, json);
     }
     xsm_context_free(context);
     return code;

@@ -136,28 +136,59 @@ int cli_output_check(const cli_flag *flags, size_t flag_count)
     return code;
 }
 
+/* Where an output of the name - is kept until it is complete, if standard output is a file, and that file. */
+static char kept[4096], piped[32]; /* in its place on the command line, the latter if it is a pipe */
+static int standard = -1;
+
+const char *cli_output_shown(const char *path)
+{
+    return path == kept || path == piped ? "standard output" : path;
+}
+
+/* As a program that prints: at the place where the file stands, behind what it has. */
+int cli_output_append(void)
+{
+    char bytes[1 << 14];
+    const int from = standard >= 0 ? open(kept, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t got = 0, written = 0;
+    while (from >= 0 && (got = read(from, bytes, sizeof bytes)) > 0) {
+        for (ssize_t at = 0; at < got && written >= 0; at += written) {
+            written = write(standard, bytes + at, (size_t)(got - at));
+        }
+        if (written < 0) {
+            break;
+        }
+    }
+    const int failure = standard >= 0 && (from < 0 || got < 0 || written < 0) ? errno : 0;
+    if (from >= 0) {
+        close(from);
+        unlink(kept);
+    }
+    standard = -1;
+    return failure;
+}
+
 int cli_output_to_pipe(const cli_flag *flags, size_t count)
 {
-    static char path[32];
     for (size_t i = 0; i < count; i++) {
         const char **const value = flags[i].kind == CLI_OUTPUT ? flags[i].value : NULL;
         if (!value || !*value || strcmp(*value, "-") != 0) {
             continue;
         }
         struct stat st;
-        if (fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
-            st.st_size > 0) { /* files are replaced as a whole */
-            return cli_misuse(
-                "--%s -: standard output is a file with contents, which would be lost; name another file, or "
-                "write to a pipe: | cat >>FILE",
-                flags[i].name);
+        const int is_file = fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode);
+        const char *folder = getenv("TMPDIR");
+        snprintf(kept, sizeof kept, "%s/xsoftmax-XXXXXX", folder ? folder : "/tmp");
+        const int out = dup(STDOUT_FILENO), file = is_file ? mkstemp(kept) : -1;
+        if (out < 0 || (is_file && file < 0) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+            return cli_fail("--%s -: %s%s%s", flags[i].name, is_file ? kept : "", is_file ? ": " : "", strerror(errno));
         }
-        const int out = dup(STDOUT_FILENO);
-        if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-            return cli_fail("--%s -: %s", flags[i].name, strerror(errno));
+        if (is_file) {
+            close(file);
+            standard = out;
         }
-        snprintf(path, sizeof path, "/dev/fd/%d", out);
-        *value = path;
+        snprintf(piped, sizeof piped, "/dev/fd/%d", out);
+        *value = is_file ? kept : piped;
     }
     return CLI_GO_ON;
 }

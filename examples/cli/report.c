@@ -232,6 +232,6 @@ void cli_train_report(const cli_run *r)
         printf("%-10s a prediction by itself %.3g us\n", "time", 1e6 * r->prediction_seconds);
     }
     if (r->model_path) {
-        printf("%-10s %s\n", "saved", r->model_path);
+        printf("%-10s %s\n", "saved", cli_output_shown(r->model_path));
     }
 }

@@ -42,6 +42,7 @@ static void handle(int signal_number)
     received = received ? received : signal_number;
     if (finish_message) {
         int failure = cli_output_commit();
+        failure = failure ? failure : cli_output_append();
         cli_output_discard();
         write_text(STDERR_FILENO,
                    failure ? "xsoftmax: stopped; the outputs cannot be renamed into place\n" : finish_message);
@@ -52,6 +53,7 @@ static void handle(int signal_number)
     }
     if (requested) {
         cli_output_discard();
+        (void)cli_output_append();
         signal(signal_number, SIG_DFL);
         raise(signal_number);
     }

@@ -210,15 +210,19 @@ typedef struct xsm_model_info {
      *
      *  An XSM_CORRECTION_* value; a later release may have others. */
     int32_t correction;
-    int32_t dtype; /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in stored_weights.h). */
-    int32_t link;  /**< An XSM_LINK_* value; of a label tree #XSM_LINK_SOFTMAX where its probabilities sum to
-                        one. */
+    int32_t dtype;       /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in stored_weights.h). */
+    int32_t link;        /**< An XSM_LINK_* value; of a label tree #XSM_LINK_SOFTMAX where its probabilities sum to
+                              one. */
+    const char *release; /**< Release of the library that wrote the file which the model was loaded from; "" for a
+                              model from no file, or from one of another program. */
+    uint32_t format_version; /**< Version of the format of that file; 0 likewise. */
+    uint32_t reserved;       /**< Zero. */
 } xsm_model_info;
 
 /** Starting value of an #xsm_model_info. */
 #define XSM_MODEL_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
+        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0        \
     }
 
 #ifdef __cplusplus

@@ -57,7 +57,7 @@
 #define XSMI_LAST_xsm_labels weights
 #define XSMI_LAST_xsm_load_options copy
 #define XSMI_LAST_xsm_metrics reciprocal_rank
-#define XSMI_LAST_xsm_model_info link
+#define XSMI_LAST_xsm_model_info reserved
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_info name

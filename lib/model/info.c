@@ -43,6 +43,8 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.trees = xsmi_model_trees(m) ? xsmi_model_trees(m)->count : 0;
     known.dtype = xsmi_model_dtype(m);
     known.link = xsmi_model_link(m);
+    known.release = m->release ? m->release : "";
+    known.format_version = m->format_version;
     if (m->layer) {
         const xsm_embedding_options *made = &m->layer->made;
         known.hidden = m->features;

@@ -144,6 +144,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_release(ctx, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
+    xsmi_release_text(m->context, m->release);
     xsmi_model_clear_transform(m);
     xsmi_model_set_head(m, NULL); /* which also releases that of a part */
     xsm_model_free(m->part.own);

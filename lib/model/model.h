@@ -103,6 +103,8 @@ struct xsm_model {
     xsmi_model_map map;
     xsm_transform *transform;
     xsmi_metadata metadata;
+    char *release; /* of the library that wrote the file; NULL: another program, or no file */
+    uint32_t format_version;
     xsmi_host_tensors host;
 };
 

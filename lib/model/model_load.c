@@ -416,6 +416,16 @@ void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tens
 }
 
 /* Loads everything but the weights. */
+/* What wrote the file. */
+static xsm_status load_writer(const source *s, xsm_model *m, xsm_error *err)
+{
+    const char *version = xsmi_container_metadata(s->container, XSMI_KEY_VERSION);
+    const char *release = version ? xsmi_container_metadata(s->container, XSMI_KEY_LIBRARY) : NULL;
+    m->format_version = version ? XSMI_CONTAINER_VERSION : 0; /* the only one that is read */
+    m->release = release ? xsmi_copy_text(m->context, release, strlen(release)) : NULL;
+    return release && !m->release ? xsmi_fail_memory(err, strlen(release), "the release") : XSM_OK;
+}
+
 static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
 {
     const xsmi_container *file = s->container;
@@ -434,6 +444,7 @@ static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
     XSMI_TRY(load_link(s, m, err));
     XSMI_TRY(load_calibration(s, m, err));
     XSMI_TRY(xsmi_model_copy_metadata(m, file, err));
+    XSMI_TRY(load_writer(s, m, err));
     XSMI_TRY(xsmi_host_tensors_read(m->context, file, s->name, &m->host, err));
     return xsmi_container_check_known(file, s->name, "a model", err);
 }

@@ -179,6 +179,11 @@ TEST(comes_back)
         options.skip_verify = with & 1;
         xsm_model *loaded = NULL;
         assert_ok(xsm_model_load(ctx, path, NULL, &options, &loaded, &err), err);
+        xsm_model_info about = XSM_MODEL_INFO_INIT, made = XSM_MODEL_INFO_INIT;
+        assert_ok(xsm_model_get_info(loaded, &about, &err), err);
+        assert_ok(xsm_model_get_info(m, &made, &err), err);
+        assert_string_equal(about.release, xsm_version_string());
+        assert_true(about.format_version == 1 && made.format_version == 0 && *made.release == '\0');
         /* Mapped: nothing was copied, and the weights begin at a cache line. */
         assert_int_equal(loaded->w.weight_count, 0);
         assert_int_equal(loaded->w.stride, FEATURES);
