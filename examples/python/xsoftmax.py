@@ -110,6 +110,8 @@ class Library:
         or NumPy. It keeps what the members point to."""
         made, kinds = self.structs["xsm_" + name](), dict(self.structs["xsm_" + name]._fields_)
         self.struct_init("xsm_" + name, ctypes.byref(made), ctypes.sizeof(made))
+        if not members.keys() <= kinds.keys():
+            raise TypeError(f"xsm_{name} has no {min(members.keys() - kinds.keys())}; it has {', '.join(kinds)}")
         made.kept = [(value, _given(value, kinds[member])) for member, value in members.items()]
         for member, (_, given) in zip(members, made.kept):
             setattr(made, member, given)

@@ -39,10 +39,10 @@ XSM_API void xsm_buffer_free(xsm_buffer *buffer);
  *  @return the bytes; NULL before the first save. O(1) */
 XSM_API const void *xsm_buffer_bytes(const xsm_buffer *buffer, size_t *count);
 /** Fills `storage` (start it with #XSM_STORAGE_INIT) so that it writes to the buffer, and reads the bytes that are in
- *  it now: fill it again after a save, or reading is #XSM_ERROR_STATE. `name` stays as it is. The buffer must outlive
- *  calls with the storage, but not the models that they load: a model that uses the bytes in place keeps them, even if
- *  something else, or the model itself, is saved into the buffer, or if the buffer is freed. If the host adds a
- *  release() to the storage, reading is #XSM_ERROR_ARGUMENT.
+ *  it now: fill it again after a save, or reading is #XSM_ERROR_STATE, as it is of an empty buffer. `name` stays as it
+ *  is. The buffer must outlive calls with the storage, but not the models that they load: a model that uses the bytes
+ *  in place keeps them, even if something else, or the model itself, is saved into the buffer, or if the buffer is
+ *  freed. If the host adds a release() to the storage, reading is #XSM_ERROR_ARGUMENT.
  *  @return #XSM_OK, or what any function may return (@ref error). O(1) */
 XSM_API xsm_status xsm_buffer_get_storage(xsm_buffer *buffer, xsm_storage *storage, xsm_error *err);
 

@@ -151,10 +151,13 @@ static const xsm_buffer *buffer_of(const xsm_storage *storage)
 xsm_status xsmi_buffer_check(const xsm_storage *storage, const char *function, const char *name, xsm_error *err)
 {
     const xsm_buffer *b = buffer_of(storage);
-    if (!b || !storage->bytes) {
+    if (!b || storage->source) {
         return XSM_OK;
     }
-    if (!b->saved || storage->bytes != b->saved->bytes || storage->byte_count != b->saved->count) {
+    if (!b->saved) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "%s: %s: nothing has been saved in the buffer", function, name);
+    }
+    if (storage->bytes != b->saved->bytes || storage->byte_count != b->saved->count) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "%s: %s: the storage does not read the bytes of the buffer's last save; after a save, "
                          "xsm_buffer_get_storage() fills it again",

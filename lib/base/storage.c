@@ -38,11 +38,11 @@ xsm_status xsmi_place_to_read(const char *path, const xsm_storage *given, xsm_st
         xsm_source source;
         XSMI_TRY(xsmi_options_read(&source, sizeof source, XSMI_FIRST(xsm_source), known->source, "xsm_source", err));
     }
+    XSMI_TRY(xsmi_buffer_check(known, function, out->name, err));
     if (!known->bytes == !(known->source && known->source->read)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has %s; one of them is needed", function,
                          out->name, known->bytes ? "bytes and a source" : "neither bytes nor a source with read()");
     }
-    XSMI_TRY(xsmi_buffer_check(known, function, out->name, err));
     if (known->source) {
         XSMI_TRY(xsmi_place_check_unlent(out, err));
     }
