@@ -36,6 +36,8 @@ typedef struct xsmi_head_of_nodes {
     /* xsmi_tiles_scratch() and xsmi_tiles_score(). */
     size_t (*scratch)(const xsm_model *m, bool sparse, size_t blocks);
     void (*score)(const struct xsmi_tile_call *call, void *scratch);
+    /* The usual width of the beam that searches the classes (label_beam.h); 0: none does. */
+    uint32_t beam;
     /* The reason, for messages, why such models cannot have XSM_LINK_SIGMOID. */
     const char *why_softmax;
     /* Refuses a calibration that the head's scores cannot have. */

@@ -3,6 +3,7 @@
 
 #include "base/order.h"
 #include "math/log_sum.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,9 +30,10 @@ static uint64_t most_opened(const xsmi_label_trees *l, uint32_t classes, uint32_
     return sum;
 }
 
-void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_t width, xsmi_arena *arena,
-                            xsmi_label_beam *b)
+void xsmi_label_beam_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_beam *b)
 {
+    const xsmi_label_trees *l = xsmi_model_trees(m);
+    const uint32_t classes = m->classes;
     const bool many = l->count > 1, divides = l->link == XSMI_LINK_NORMALISED;
     b->trees = l;
     b->width = width;

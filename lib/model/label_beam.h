@@ -10,9 +10,6 @@
 #include "model/filter.h"
 #include "model/label_trees.h"
 
-/* The default number of nodes that a search opens on each level. */
-#define XSMI_LABEL_BEAM XSMI_DEFAULT(xsm_predictor_options, beam)
-
 /* The scratch of searches of up to `width` nodes a level; see xsmi_label_beam_divide(). */
 typedef struct xsmi_label_beam {
     const xsmi_label_trees *trees;
@@ -37,8 +34,7 @@ typedef struct xsmi_label_beam {
 } xsmi_label_beam;
 
 /* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */
-void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_t width, xsmi_arena *arena,
-                            xsmi_label_beam *b);
+void xsmi_label_beam_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_beam *b);
 void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes);
 
 /* Finds the best classes of a row, with their scores, and fills the list, best first. A class that the beam misses in

@@ -13,7 +13,7 @@
 void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s)
 {
     s->model = m;
-    xsmi_label_beam_divide(xsmi_model_trees(m), m->classes, width, arena, &s->beam);
+    xsmi_label_beam_divide(m, width, arena, &s->beam);
     s->scaled = xsmi_arena_take(arena, s->beam.capacity + 1, sizeof *s->scaled);
     s->odds = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->odds);
     s->left = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->left);
@@ -154,10 +154,15 @@ double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, flo
                : exp(c->scale * (double)score - (is_relative(l, c->method) ? log_partition : 0));
 }
 
-bool xsmi_label_has_loss(const xsm_model *m)
+bool xsmi_label_only_orders(const xsm_model *m)
 {
     const xsmi_label_trees *l = xsmi_model_trees(m);
-    return !l || l->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
+    return l && l->link == XSMI_LINK_SQUARED_HINGE;
+}
+
+bool xsmi_label_has_loss(const xsm_model *m)
+{
+    return !xsmi_label_only_orders(m) || m->calibration.method != XSM_CALIBRATION_NONE;
 }
 
 double xsmi_label_log_sum(const xsmi_label_scores *s)

@@ -62,6 +62,8 @@ bool xsmi_label_is_relative(const xsm_model *m);
 /* Returns a class's probability with a calibration. For label trees log_partition is only used if
  * xsmi_label_is_relative(). */
 double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
+/* Whether scores only order the classes. */
+bool xsmi_label_only_orders(const xsm_model *m);
 /* Whether a model's rows have a log-loss: probabilities must have been fitted. */
 bool xsmi_label_has_loss(const xsm_model *m);
 

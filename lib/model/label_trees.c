@@ -324,6 +324,7 @@ static const xsmi_head_of_nodes scores_of_nodes = {
     .chosen = score_chosen,
     .scratch = scratch_bytes,
     .score = score_label_trees,
+    .beam = XSMI_DEFAULT(xsm_predictor_options, beam),
     .why_softmax = "the link of a label tree is an option of its fit",
     .check_calibration = check_calibration,
 };

@@ -296,6 +296,13 @@ static inline const xsmi_head_of_nodes *xsmi_model_nodes(const xsm_model *m)
 {
     return m->head ? m->head->kind->nodes : NULL;
 }
+/* Returns the width of the beam that is to search the model's classes, at most all: `wanted`, or for 0 the usual one. 0
+ * for a model whose classes no beam searches unless it is told to. */
+static inline uint32_t xsmi_model_beam(const xsm_model *m, uint32_t wanted)
+{
+    const uint32_t usual = xsmi_model_nodes(m) ? xsmi_model_nodes(m)->beam : 0, width = wanted ? wanted : usual;
+    return usual ? XSMI_MIN(width, m->classes) : 0;
+}
 /* Returns the model's label trees, or NULL. */
 static inline const xsmi_label_trees *xsmi_model_trees(const xsm_model *m)
 {

@@ -265,7 +265,7 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
 {
     xsmi_calibrate_job job = {
         .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .each = each};
-    job.way = xsmi_model_trees(model) ? &xsmi_calibrate_searched : &xsmi_calibrate_all;
+    job.way = xsmi_model_beam(model, 0) ? &xsmi_calibrate_searched : &xsmi_calibrate_all;
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
     if (method == XSM_CALIBRATION_AUTO) {
         const bool by_label = rows->counted.labels > rows->rows || xsmi_model_link(model) == XSM_LINK_SIGMOID;

@@ -10,7 +10,7 @@
 static xsmi_label_scores divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
 {
     xsmi_label_scores s;
-    xsmi_label_scores_divide(job->model, XSMI_MIN(XSMI_LABEL_BEAM, job->model->classes), arena, &s);
+    xsmi_label_scores_divide(job->model, xsmi_model_beam(job->model, 0), arena, &s);
     return s;
 }
 
@@ -103,7 +103,7 @@ static void run(void *state, const xsmi_range *r)
 /* Scores that rank only are no probabilities before: there is nothing to compare with. */
 static bool judges(const xsmi_calibrate_job *job)
 {
-    return xsmi_model_trees(job->model)->link != XSMI_LINK_SQUARED_HINGE;
+    return !xsmi_label_only_orders(job->model);
 }
 
 const xsmi_calibrate_way xsmi_calibrate_searched = {run, scratch_bytes, judges};

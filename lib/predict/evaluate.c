@@ -326,11 +326,9 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
                              .top = ranked ? m.top : 1,
                              .ranked = ranked,
                              .each = each};
-    if (xsmi_model_trees(model)) {
-        const uint32_t beam = o.beam ? o.beam : XSMI_DEFAULT(xsm_evaluate_options, beam);
-        job.beam = XSMI_MIN(beam, model->classes);
-        job.lossless = !xsmi_label_has_loss(model);
-    } else if (o.beam > 0) {
+    job.beam = xsmi_model_beam(model, o.beam ? o.beam : XSMI_DEFAULT(xsm_evaluate_options, beam));
+    job.lossless = !xsmi_label_has_loss(model);
+    if (o.beam > 0 && job.beam == 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_evaluate_options.beam is %u, and the model is no label tree; 0 is accepted", o.beam);
     }

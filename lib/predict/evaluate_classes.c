@@ -360,7 +360,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                    xsmi_output("right", m->right, model->classes, sizeof *m->labels),
                                    xsmi_output("confusions", m->confusions, m->most, sizeof *m->confusions)};
     XSMI_TRY(xsmi_check_overlap("xsm_class_metrics", regions, sizeof regions / sizeof *regions, err));
-    if (o->beam > 0 && !xsmi_model_trees(model)) {
+    if (o->beam > 0 && !xsmi_model_beam(model, o->beam)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_class_metrics_options.beam is %u, and the model is no label tree; 0 is accepted",
                          o->beam);

@@ -44,7 +44,7 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     p.hidden = xsmi_model_take_hidden(job->model, arena);
     p.label_scores = NULL;
     p.model = NULL;
-    if (xsmi_model_trees(job->model)) {
+    if (job->beam > 0) {
         const uint32_t top = XSMI_MIN(job->top, job->model->classes);
         xsmi_label_scores_divide(job->model, XSMI_MAX(job->beam, top), arena, &p.trees);
         return p;

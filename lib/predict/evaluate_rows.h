@@ -42,7 +42,7 @@ typedef struct xsmi_evaluate_job {
     uint32_t top;             /* at least 1 */
     bool ranked;              /* measures are wanted */
     uint64_t rows;            /* to evaluate, of the dataset's */
-    uint32_t beam;            /* width of searches in label trees */
+    uint32_t beam;            /* xsmi_model_beam() */
     bool lossless;            /* the model has no log-loss */
     uint64_t most;            /* rows with scratch, at most those of a job */
     size_t jobs, round;       /* all jobs; the most in a round */

@@ -61,8 +61,8 @@ static way way_of(const xsm_predictor *p)
         return (way){xsmi_shortlist_scratch, xsmi_shortlist_run};
     }
     if (p->beam > 0) {
-        return xsmi_model_trees(p->model) ? (way){xsmi_labels_scratch, xsmi_labels_run}
-                                          : (way){xsmi_beam_scratch, xsmi_beam_run};
+        return xsmi_model_beam(p->model, p->beam) ? (way){xsmi_labels_scratch, xsmi_labels_run}
+                                                  : (way){xsmi_beam_scratch, xsmi_beam_run};
     }
     if (p->index) {
         return (way){xsmi_index_scratch_of, xsmi_index_run};

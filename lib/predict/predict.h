@@ -23,10 +23,9 @@
 
 /* A label tree that finds classes for the model. */
 typedef struct xsmi_shortlist {
-    const xsm_model *model;        /* a reference, or NULL */
-    const xsmi_label_trees *trees; /* the model's */
-    uint32_t *match;               /* [classes] the class of the model that each class of the tree is */
-    uint32_t candidates;           /* most classes that are scored for a row */
+    const xsm_model *model; /* a reference, or NULL */
+    uint32_t *match;        /* [classes] the class of the model that each class of the tree is */
+    uint32_t candidates;    /* most classes that are scored for a row */
 } xsmi_shortlist;
 
 /* Memory for filtered rows, allocated with the first filter, and again if another layout of the model needs more. */

@@ -37,15 +37,14 @@ static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err)
 {
-    const bool trees = xsmi_model_trees(m) != NULL;
+    const uint32_t searched = xsmi_model_beam(m, o->beam);
     *width = 0;
     if (o->shortlist) {
-        *width = XSMI_MIN(o->beam ? o->beam : XSMI_DEFAULT(xsm_predictor_options, beam), m->classes);
+        *width = xsmi_model_beam(o->shortlist, o->beam);
         return XSM_OK;
     }
-    if (trees && !o->tree_alone) {
-        const uint32_t beam = o->beam ? o->beam : XSMI_DEFAULT(xsm_predictor_options, beam);
-        *width = beam < m->classes ? beam : 0;
+    if (searched && !o->tree_alone) {
+        *width = searched < m->classes ? searched : 0;
         return XSM_OK;
     }
     if (o->beam == 0 && !o->tree_alone) {
@@ -56,8 +55,8 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     }
     if (!m->head || !m->head->tree) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s; one trained by negative-sampling with sampler=tree has",
-                         trees ? "a label tree has no other tree that is searched alone"
-                               : "the model has no tree to search");
+                         searched ? "a label tree has no other tree that is searched alone"
+                                  : "the model has no tree to search");
     }
     uint32_t beam = o->beam ? o->beam : XSMI_MAX(top, BEAM_ALONE);
     if (beam < top) {

@@ -25,7 +25,7 @@ static shortlist_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
     const xsm_model *m = p->model;
     const xsmi_shortlist *s = &p->shortlist;
     shortlist_scratch b;
-    xsmi_label_beam_divide(s->trees, p->classes, XSMI_MAX(p->reach, p->top), arena, &b.beam);
+    xsmi_label_beam_divide(s->model, XSMI_MAX(p->reach, p->top), arena, &b.beam);
     b.tree = xsmi_arena_take(arena, s->candidates, sizeof *b.tree);
     b.classes = xsmi_arena_take(arena, s->candidates, sizeof *b.classes);
     b.scores = xsmi_arena_take(arena, s->candidates, sizeof *b.scores);
@@ -75,8 +75,8 @@ xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor takes candidates from a shortlist or from %s, not both",
                          o->index ? "an index" : "the model's own tree");
     }
-    const bool searched = xsmi_model_trees(m) != NULL;
-    if (!xsmi_model_trees(tree) || searched) {
+    const bool searched = xsmi_model_beam(m, 0) > 0;
+    if (!xsmi_model_beam(tree, 0) || searched) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s",
                          searched ? "the model is a label tree, which is searched by itself"
                                   : "a shortlist is a label tree (xsm_fit_label_tree()); this model is none");
@@ -102,7 +102,6 @@ xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o,
     xsmi_shortlist *s = &p->shortlist;
     const uint32_t wanted = o->candidates ? o->candidates : XSMI_DEFAULT(xsm_predictor_options, candidates);
     s->model = xsmi_model_retain(o->shortlist);
-    s->trees = xsmi_model_trees(s->model);
     s->candidates = XSMI_MIN(XSMI_MAX(wanted, p->top), p->classes);
     s->match = xsmi_allocate(p->context, p->classes, sizeof *s->match);
     if (!s->match) {

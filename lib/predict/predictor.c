@@ -87,7 +87,7 @@ static xsm_status read_call(const char *call, xsm_predictor *p, const xsm_predic
     to->batch = batch;
     XSMI_TRY(xsmi_filter_check(p, to, err));
     XSMI_TRY(check_outputs(p, to, err));
-    if ((p->index || (p->beam > 0 && !xsmi_model_trees(p->model))) && xsmi_predict_sums(p, to)) {
+    if ((p->index || (p->beam > 0 && !xsmi_model_beam(p->model, p->beam))) && xsmi_predict_sums(p, to)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid, unless the "
                          "model is calibrated for several labels");

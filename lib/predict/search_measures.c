@@ -119,8 +119,7 @@ static void write_means(const search_job *job, const xsm_search_metrics *m)
 static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 {
     xsm_predictor_options all = XSM_PREDICTOR_OPTIONS_INIT;
-    all.beam = xsmi_model_trees(job->model) ? job->model->classes : 0; /* in label trees this width scores all
-                                                                          classes */
+    all.beam = xsmi_model_beam(job->model, job->model->classes); /* a width that scores all */
     all.top = job->top;
     XSMI_TRY(xsm_predictor_new(job->model, &all, &p->full, err));
     XSMI_TRY(xsm_predictor_new(job->model, job->options, &p->searching, err));
