@@ -122,7 +122,7 @@ static inline size_t xsmi_row_stride(size_t length)
  * does not fit. count = 0 gives a valid pointer. Blocks of 2 MiB and more are aligned to 2 MiB and advised to use huge
  * pages. Release with the same count and size. */
 void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each);
-/* NULL also when the call was cancelled. (allocate_zero.c) */
+/* NULL also when the call was cancelled. (run_ranges.c) */
 void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. NULL also when the call was
  * cancelled. */

@@ -8,6 +8,7 @@
 #include "base/order.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 typedef struct ranges {
     xsmi_range_job job;
@@ -115,4 +116,24 @@ xsm_status xsmi_run_together(xsm_context *ctx, bool ranks, xsmi_range_job job, v
     }
     xsmi_run_surely(ctx, job, state, count, each);
     return XSM_OK;
+}
+
+/* -- memory that is cleared by all threads ------------------------------------------------------------------------- */
+
+/* A multiple of the page size, so that first touches spread over the threads. */
+#define PIECE ((size_t)8 << 20)
+
+static void clear_piece(void *state, const xsmi_range *r)
+{
+    memset((unsigned char *)state + r->first, 0, r->end - r->first);
+}
+
+void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each)
+{
+    void *memory = xsmi_allocate(ctx, count, each);
+    if (memory && xsmi_run_all(ctx, clear_piece, memory, count * each, PIECE, NULL) != XSM_OK) {
+        xsmi_release(ctx, memory, (size_t)count, each);
+        return NULL;
+    }
+    return memory;
 }

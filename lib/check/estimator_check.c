@@ -2,6 +2,7 @@
  * order, and computes the same gradient in other blocks and on other numbers of threads. */
 #include "check/estimator_check.h"
 #include "base/entry.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -254,5 +255,189 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
     xsmi_trial_end(&memory, t.context);
     status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
+    return status;
+}
+
+/* -- slopes of losses, and large scores ---------------------------------------------------------------------------- */
+
+enum { DIFFERED = 12 }; /* rows whose gradients are compared with differences */
+
+static xsm_status loss_at(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g, uint64_t row, double *loss,
+                          xsm_error *err)
+{
+    const bool anew = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) != 0;
+    XSMI_TRY(xsmi_estimator_trial_run(t, e, g, &(xsmi_trial_run){row, 1, 1, 1, 0xff, anew}, err));
+    *loss = g->losses[0];
+    return XSM_OK;
+}
+
+/* Compares coefficients with differences of losses. Weights are zero, so the biases are the scores: changes them by
+ * exact steps, and uses a difference formula of the fourth order. */
+static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other,
+                                 uint64_t row, xsm_error *err)
+{
+    const float h = 0x1p-9f;
+    double most = 0, loss[4];
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    XSMI_TRY(xsm_model_get_parameters(t->model, &w, err));
+    XSMI_TRY(loss_at(t, e, g, row, &loss[0], err));
+    const xsmi_entries entries = xsmi_gradient_example_entries(g, 0);
+    for (uint64_t j = 0; j < entries.count; j++) {
+        const double size = fabs((double)entries.coefficients[j]);
+        most = XSMI_MAX(size, most);
+    }
+    for (uint64_t j = 0; j < entries.count; j++) {
+        static const float steps[] = {-2, -1, 1, 2};
+        uint32_t k = xsmi_gradient_class(g, j);
+        float before = w.bias[k];
+        xsm_status status = XSM_OK;
+        for (int s = 0; s < 4 && status == XSM_OK; s++) {
+            w.bias[k] = before + steps[s] * h;
+            status = loss_at(t, e, other, row, &loss[s], err);
+        }
+        w.bias[k] = before;
+        XSMI_TRY(status);
+        double slope = (8 * (loss[2] - loss[1]) - (loss[3] - loss[0])) / (12 * (double)h);
+        double have = (double)entries.coefficients[j];
+        if (!(fabs(slope - have) <= t->options->tolerance * (1 + most))) {
+            return xsmi_estimator_fault(t, err,
+                                        "row %u, class %u: the coefficient is %.8g, the loss rises by %.8g a score",
+                                        (unsigned)row, k, have, slope);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Losses may have kinks, and scores can be near one by chance, so a row has three attempts. */
+xsm_status xsmi_estimator_trial_slopes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
+                                       xsm_gradient *other, xsm_error *err)
+{
+    for (uint64_t row = 0; row < DIFFERED; row++) {
+        xsm_error said = XSM_ERROR_INIT;
+        xsm_status status = XSM_ERROR_DATA;
+        for (uint64_t attempt = 0; attempt < 3 && status == XSM_ERROR_DATA; attempt++) {
+            XSMI_TRY(xsmi_estimator_trial_fill(t, 0, 2, 5 + attempt, err));
+            status = compare_slopes(t, e, g, other, row, &said);
+        }
+        if (status != XSM_OK) {
+            return xsmi_fail_copy(err, &said);
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_trial_extremes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
+                                         xsm_error *err)
+{
+    const float far = 1e4f;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    for (int kind = 0; kind < 6; kind++) {
+        XSMI_TRY(xsmi_estimator_trial_fill(t, 0, kind < 2 ? (double)far : 0, (uint64_t)kind, err));
+        XSMI_TRY(xsm_model_get_parameters(t->model, &w, err));
+        for (uint32_t k = 0; k < t->shape.classes && kind >= 2; k++) {
+            bool up = kind == 2 ? k % 2 == 0 : kind == 3 ? k % 2 == 1 : kind == 4;
+            w.bias[k] = up ? far : -far;
+        }
+        const xsmi_trial_run whole = {0, XSMI_TRIAL_ROWS, XSMI_TRIAL_ROWS, XSMI_TRIAL_ROWS, 0xff, true};
+        XSMI_TRY(xsmi_estimator_trial_run(t, e, g, &whole, err));
+        xsm_error said = XSM_ERROR_INIT;
+        xsm_status status = xsmi_estimator_trial_numbers(t, g, true, &said);
+        if (status != XSM_OK) {
+            xsmi_fail(err, status, "%s, at scores up to %g", said.message, (double)far);
+            return status;
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- lists of classes ---------------------------------------------------------------------------------------------- */
+
+enum { GUARD = 8 }; /* guard elements after an array, which must not change */
+#define UNTOUCHED 0xfefefefeu
+
+xsm_status xsmi_estimator_trial_list(const xsmi_estimator_trial *t, const xsm_example *example, const uint32_t *classes,
+                                     uint32_t length, uint64_t width, xsm_error *err)
+{
+    if (length > width) {
+        return xsmi_estimator_fault(t, err, "a list has %u classes, more than the width of %llu", length,
+                                    (unsigned long long)width);
+    }
+    for (uint32_t j = 0; j < length; j++) {
+        if (classes[j] >= t->shape.classes) {
+            return xsmi_estimator_fault(t, err, "class %u is listed", classes[j]);
+        }
+        for (uint32_t before = 0; before < j; before++) {
+            if (classes[before] == classes[j]) {
+                return xsmi_estimator_fault(t, err, "class %u is listed twice for an example", classes[j]);
+            }
+        }
+    }
+    for (uint64_t l = 0; l < example->label_count; l++) {
+        uint32_t j = 0;
+        while (j < length && classes[j] != example->labels[l]) {
+            j++;
+        }
+        if (j == length) {
+            return xsmi_estimator_fault(t, err, "label %u is not in its example's list", example->labels[l]);
+        }
+    }
+    return XSM_OK;
+}
+
+/* The lists of ROWS examples, and one list that is made again. */
+typedef struct selection {
+    xsm_example *examples;
+    uint32_t *classes, *lengths, *again;
+} selection;
+
+static xsm_status compare_lists(const xsmi_estimator_trial *t, const xsm_estimator *e, const selection *s,
+                                xsm_error *err)
+{
+    const xsm_example *examples = s->examples;
+    uint32_t *classes = s->classes, *lengths = s->lengths, *again = s->again;
+    const uint64_t width = e->width, entries = ROWS * width;
+    for (uint64_t j = 0; j < entries + GUARD; j++) {
+        classes[j] = UNTOUCHED;
+    }
+    e->ops.select(e->state, examples, ROWS, classes, lengths);
+    for (uint64_t j = entries; j < entries + GUARD; j++) {
+        if (classes[j] != UNTOUCHED) {
+            return xsmi_estimator_fault(t, err, "select() writes beyond its lists");
+        }
+    }
+    for (uint64_t i = ROWS; i-- > 0;) { /* one by one, the last first */
+        uint32_t length;
+        XSMI_TRY(xsmi_estimator_trial_list(t, &examples[i], classes + i * width, lengths[i], width, err));
+        e->ops.select(e->state, examples + i, 1, again, &length);
+        if (length != lengths[i] || memcmp(again, classes + i * width, length * sizeof *again) != 0) {
+            return xsmi_estimator_fault(t, err, "select() lists other classes for an example alone than among others");
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_trial_lists(const xsmi_estimator_trial *t, const xsm_estimator *e, xsm_error *err)
+{
+    if (e->exact || !e->ops.select) {
+        return XSM_OK; /* no lists, or the library's own */
+    }
+    size_t width = (size_t)e->width, entries;
+    if (!xsmi_multiply(ROWS + 1, width, &entries) || !xsmi_add(entries, GUARD + ROWS, &entries)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "the trial of an estimator");
+    }
+    xsm_example *examples = xsmi_allocate(t->context, ROWS, sizeof *examples);
+    uint32_t *memory = xsmi_allocate(t->context, entries, sizeof *memory);
+    xsm_status status = XSM_OK;
+    if (!examples || !memory) {
+        status = xsmi_fail_memory(err, entries * sizeof *memory, "the trial of an estimator");
+    } else {
+        for (uint64_t i = 0; i < ROWS; i++) {
+            examples[i] = xsmi_example_at(e, i, XSMI_TRIAL_FIRST + i);
+        }
+        const selection s = {examples, memory, memory + ROWS * width + GUARD, memory + ROWS * width + GUARD + ROWS};
+        status = compare_lists(t, e, &s, err);
+    }
+    xsmi_release(t->context, examples, ROWS, sizeof *examples);
+    xsmi_release(t->context, memory, entries, sizeof *memory);
     return status;
 }

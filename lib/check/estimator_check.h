@@ -1,6 +1,6 @@
 /*
- * A test of an estimator's table: estimator_check.c compares its gradients with themselves, estimator_lists.c tests its
- * lists, estimator_promises.c tests its losses and coefficients. They share estimator_trial.c.
+ * A test of an estimator's table: its gradients are compared with themselves, and its lists, losses and coefficients
+ * tested.
  */
 #ifndef XSMI_CHECK_ESTIMATOR_H
 #define XSMI_CHECK_ESTIMATOR_H

@@ -1,6 +1,6 @@
 /*
- * A test of a sampler's table: sampler_check.c tests its draws, sampler_rows.c draws for several rows at once,
- * sampler_saved.c saving and loading. They share sampler_trial.c.
+ * A test of a sampler's table: sampler_check.c tests its draws, sampler_saved.c saving and loading. They share
+ * sampler_trial.c.
  */
 #ifndef XSMI_CHECK_SAMPLER_H
 #define XSMI_CHECK_SAMPLER_H

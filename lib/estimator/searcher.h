@@ -52,7 +52,7 @@ struct xsmi_searcher {
         size_t block_each, block_bytes;
     } results;
 
-    /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
+    /* The state that a checkpoint stores, NULL until a copy is made. */
     struct {
         uint64_t progress[3]; /* 1 if the indexes are built, `startup`, `update.changes` */
         double alpha;
@@ -97,7 +97,7 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
 /* Records the rows of weights that a step with this gradient of n examples changes. */
 void xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples);
 
-/* Checkpoints (searcher_state.c). Copies the present state, and returns its tensors, by number. */
+/* Checkpoints. Copies the present state, and returns its tensors, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);
 bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *tensor);
 /* Makes indexes from a file's tensors, data[i] of tensor i, and the rows of the file's model. On failure there are

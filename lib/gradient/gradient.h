@@ -109,7 +109,7 @@ xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_err
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
 
 /* Fills `out` with the entries of the classes first..end, numbered from first. It may point into g, so it is valid
- * until g changes. (gradient_part.c) */
+ * until g changes. */
 xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err);
 
 /* Refuses learning rates that no step can use. */

@@ -136,7 +136,7 @@ typedef struct xsmi_sphere_change {
 } xsmi_sphere_change;
 
 /* Reads rows again, and moves those that are now nearer to another centre. On failure only some rows were read.
- * (spherical_update.c) */
+ * (spherical.c) */
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                               xsmi_sphere_change *change, xsm_error *err);
 /* Returns the bytes of scratch of a search. */

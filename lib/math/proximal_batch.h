@@ -1,5 +1,5 @@
 /*
- * The implicit step on the double sum for several examples at once (derived in methods/implicit_batch.c): a smooth
+ * The implicit step on the double sum for several examples at once (derived in methods/implicit.c): a smooth
  * convex problem in the coordinates of the step, solved by libLBFGS.
  */
 #ifndef XSMI_PROXIMAL_BATCH_H

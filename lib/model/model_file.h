@@ -34,7 +34,7 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
 /* Copies a container's metadata to a model that has none, without the library's own entries. */
 xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
 
-/* A first layer in a model's file (layer_file.c): the functions write the text of its metadata, and read it with its
+/* A first layer in a model's file (layer.c): the functions write the text of its metadata, and read it with its
  * vectors. */
 #define XSMI_LAYER_TEXT 160
 void xsmi_layer_describe(const xsmi_layer *l, char *text, size_t size);

@@ -155,7 +155,7 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
  * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
-/* Polls only call the hook: a step must be completed, unless it can be undone (undo.c). */
+/* Polls only call the hook: a step must be completed, unless it can be undone (step.c). */
 #define POLL_WORK 16384    /* features of all examples, below which a product does not poll */
 #define POLL_EXAMPLES 4096 /* between two polls of a product, for each range of classes */
 #define POLL_ROWS 64       /* between two polls of another step: examples */

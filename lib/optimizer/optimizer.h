@@ -24,7 +24,7 @@ typedef struct xsmi_accumulator {
 /* Steps on fewer rows cannot be cancelled: copying the weights would take more than a tenth of their time. */
 #define XSMI_UNDO_ROWS 128
 
-/* The weights before the current step, of those classes that it has changed (undo.c). */
+/* The weights before the current step, of those classes that it has changed (step.c). */
 typedef struct xsmi_undo {
     float *floats; /* rows and biases of the model, then those of each accumulator */
     size_t float_capacity;
@@ -93,7 +93,7 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
  * m->w.alpha. The caller sets m->w.alpha to the result after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err);
 /* As xsm_optimizer_apply(), for a batch and a rate that have been checked already, for example when the gradient was
- * computed. A step on XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller
+ * computed. A step on XSMI_UNDO_ROWS rows or more may be cancelled if step.c can undo it; the caller shields smaller
  * ones. On a divided model, a process without memory for the step fails alone: its model then differs from the others'
  * (xsm_model::apart), and it takes part in their next agreement. */
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,

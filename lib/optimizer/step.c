@@ -1,6 +1,10 @@
 /* Scratch of a step's jobs, and whether they are worth threads. */
 #include "base/order.h"
 #include "optimizer/step.h"
+#include "base/activity.h"
+#include "base/context.h"
+
+#include <string.h>
 
 xsm_status xsmi_run_step(const xsmi_step *s, xsmi_range_job job, void *state, size_t count, size_t each, xsm_error *err)
 {
@@ -62,4 +66,116 @@ xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err)
     o->sums_each = each;
     o->sums_capacity = count;
     return XSM_OK;
+}
+
+/* -- steps that can be cancelled ----------------------------------------------------------------------------------- */
+
+/*
+ * Large steps that can be cancelled. The weights of some classes are copied before they change, while they are in the
+ * cache for the step, and copied back when the call is cancelled before the step has ended: the model is as before.
+ *
+ * Only steps that take long can be undone: dense gradients of many dense rows, which are products of matrices. The copy
+ * costs a part of their time that falls with the number of rows.
+ */
+
+/* Multiplications a second. Steps that end before the hook would be called need not be undone. */
+#define FAST 2e10
+
+/* Arrays of the shape of the weights that a step changes. */
+static size_t arrays_of(const xsm_optimizer *o)
+{
+    return 1 + (size_t)o->ops.accumulators;
+}
+
+static const xsmi_weights *array_at(const xsm_optimizer *o, size_t i)
+{
+    return i == 0 ? &o->model->w : &o->accumulators[i - 1].w;
+}
+
+/* Returns the floats of the copy of an array, with its biases. */
+static size_t floats_each(const xsm_model *m)
+{
+    return (size_t)m->classes * (m->w.stride + 1);
+}
+
+/* Return the copies of the rows and of the biases. */
+static float *rows_of(const xsm_optimizer *o, size_t i)
+{
+    return o->undo.floats + i * floats_each(o->model);
+}
+
+static float *biases_of(const xsm_optimizer *o, size_t i)
+{
+    return rows_of(o, i) + (size_t)o->model->classes * o->model->w.stride;
+}
+
+static bool serves(const xsmi_step *s)
+{
+    const xsm_optimizer *o = s->optimizer;
+    const xsm_model *m = o->model;
+    const double work = (double)m->classes * (double)s->batch->count * xsmi_batch_row_work(s->batch);
+    return xsmi_can_stop(o->context) && s->batch->count >= XSMI_UNDO_ROWS && work >= o->context->pace * FAST &&
+           xsmi_step_is_product(s) && !s->layer && !m->w.row_scale && !m->row_length && !s->distances;
+}
+
+bool xsmi_undo_begin(const xsmi_step *s)
+{
+    xsm_optimizer *o = s->optimizer;
+    xsmi_undo *u = &o->undo;
+    if (!serves(s)) {
+        return false;
+    }
+    const size_t arrays = arrays_of(o), each = floats_each(o->model);
+    size_t floats;
+    if (!xsmi_multiply(arrays, each, &floats) ||
+        !xsmi_reserve(o->context, &u->floats, &u->float_capacity, floats, sizeof *u->floats) ||
+        !xsmi_reserve(o->context, &u->saved, &u->saved_capacity, o->model->classes, sizeof *u->saved)) {
+        return false;
+    }
+    memset(u->saved, 0, o->model->classes * sizeof *u->saved);
+    for (size_t i = 0; o->model->w.bias && i < arrays; i++) {
+        memcpy(biases_of(o, i), array_at(o, i)->bias, o->model->classes * sizeof(float));
+    }
+    return true;
+}
+
+bool xsmi_undo_save(const xsmi_step *s, uint32_t first, size_t count)
+{
+    const xsm_optimizer *o = s->optimizer;
+    if (xsmi_poll(o->context)) {
+        return false;
+    }
+    for (size_t i = 0; i < arrays_of(o); i++) {
+        const xsmi_weights *w = array_at(o, i);
+        memcpy(rows_of(o, i) + first * w->stride, w->weight + first * w->stride, count * w->stride * sizeof(float));
+    }
+    memset(o->undo.saved + first, 1, count * sizeof *o->undo.saved);
+    return true;
+}
+
+void xsmi_undo_step(const xsmi_step *s)
+{
+    const xsm_optimizer *o = s->optimizer;
+    const uint32_t classes = o->model->classes;
+    for (uint32_t first = 0, end; first < classes; first = end) {
+        const bool saved = o->undo.saved[first] != 0;
+        for (end = first + 1; end < classes && (o->undo.saved[end] != 0) == saved;) {
+            end++;
+        }
+        for (size_t i = 0; saved && i < arrays_of(o); i++) {
+            const xsmi_weights *w = array_at(o, i);
+            memcpy(w->weight + first * w->stride, rows_of(o, i) + first * w->stride,
+                   (end - first) * w->stride * sizeof(float));
+        }
+    }
+    for (size_t i = 0; o->model->w.bias && i < arrays_of(o); i++) {
+        memcpy(array_at(o, i)->bias, biases_of(o, i), classes * sizeof(float));
+    }
+}
+
+void xsmi_undo_free(xsm_optimizer *o)
+{
+    xsmi_release(o->context, o->undo.floats, o->undo.float_capacity, sizeof *o->undo.floats);
+    xsmi_release(o->context, o->undo.saved, o->undo.saved_capacity, sizeof *o->undo.saved);
+    o->undo = (xsmi_undo){.floats = NULL};
 }

@@ -45,7 +45,7 @@ static inline size_t xsmi_pitch(const xsmi_step *s)
 /* Makes zeros for each thread; jobs leave zeros behind, but for the sums of groups (groups.c). */
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
 
-/* -- accumulators (accumulators.c) --------------------------------------------------------------------------------- */
+/* -- accumulators (optimizer.c) ------------------------------------------------------------------------------------ */
 
 /* Makes the accumulators of the bound model, with the initial values of the table. */
 xsm_status xsmi_accumulators_new(xsm_optimizer *o, xsm_error *err);
@@ -80,7 +80,7 @@ xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix,
 xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
 xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
 
-/* -- cancelling (undo.c) ------------------------------------------------------------------------------------------- */
+/* -- cancelling (step.c) ------------------------------------------------------------------------------------------- */
 
 /* Returns whether the step, on every class, may be cancelled; allocates the memory that undoing needs. */
 bool xsmi_undo_begin(const xsmi_step *s);
@@ -155,7 +155,7 @@ static inline size_t xsmi_rule_zeros(const xsm_model *m)
 {
     return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
 }
-/* Takes the step of a table with row_rate() on a row whose whole gradient is factor*x (row_rate.c). */
+/* Takes the step of a table with row_rate() on a row whose whole gradient is factor*x (rule.c). */
 void xsmi_row_rate_step(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                         const xsm_step *step);
 /* The rule for weights whose gradient is factor*x; of a row_rate(), the row's whole gradient. */

@@ -1,4 +1,4 @@
-/* CSV and TSV: dense.c reads them, dense_write.c writes them. */
+/* CSV and TSV. */
 #ifndef XSMI_DENSE_H
 #define XSMI_DENSE_H
 

@@ -8,7 +8,7 @@
  *     state.trainer.sums    F64 [3]  sum of the epoch's losses, last learning rate, seconds
  *     state.estimator.NAME  the estimator's state besides the model: its state_tensor()
  *     state.optimizer.NAME  the same of the optimizer
- *     state.search.NAME     the state of its search (estimator/searcher_state.c)
+ *     state.search.NAME     the state of its search (estimator/searcher.c)
  *     state.sampler.NAME    the arrays of a sampler that follows the training: its save()
  *     state.scale ...       the factors of the weights (model/model_file.h)
  *
