@@ -233,7 +233,7 @@ xsm_status xsmi_check_ridge(const char *options, double ridge, xsm_error *err)
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
 {
     xsm_choose_options *o = &c->options;
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_choose_options), options, "xsm_choose_options", err));
+    XSMI_TRY(XSMI_READ(xsm_choose_options, o, options, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, keep_ridge, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, keep_schedule, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, bias, err));
@@ -242,8 +242,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, embedding, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, label_tree, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, class_means, err));
-    XSMI_TRY(
-        xsmi_options_read(&c->run, sizeof c->run, XSMI_FIRST(xsm_trainer_options), o->run, "xsm_trainer_options", err));
+    XSMI_TRY(XSMI_READ(xsm_trainer_options, &c->run, o->run, err));
     if (c->run.eta != 0) {
         XSMI_TRY(xsmi_check_eta(c->run.eta, err));
     }
@@ -374,7 +373,7 @@ xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_e
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {r, "the choice"});
-    return xsmi_options_write(&r->info, sizeof r->info, XSMI_FIRST(xsm_choice_info), info, "xsm_choice_info", err);
+    return XSMI_WRITE(xsm_choice_info, &r->info, info, err);
 }
 
 xsm_estimator *xsm_choice_estimator(const xsm_choice *r)
@@ -391,5 +390,5 @@ xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_
                          (unsigned long long)r->info.trials);
     }
     const xsm_choice_trial *t = &r->trials[index];
-    return xsmi_options_write(t, sizeof *t, XSMI_FIRST(xsm_choice_trial), trial, "xsm_choice_trial", err);
+    return XSMI_WRITE(xsm_choice_trial, t, trial, err);
 }

@@ -128,7 +128,7 @@ xsm_status xsm_model_describe(xsm_model *model, const xsm_estimator *estimator, 
     XSMI_ENTER(err);
     XSMI_NEED(err, {model, "the model"}, {estimator, "the estimator"});
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_trainer_options), run, "xsm_trainer_options", err));
+    XSMI_TRY(XSMI_READ(xsm_trainer_options, &o, run, err));
     XSMI_TRY(xsmi_trainer_check_schedule(&o, err));
     XSMI_TRY(note_estimator(model, estimator, err));
     XSMI_TRY(optimizer ? note_optimizer(model, optimizer, err)

@@ -79,9 +79,8 @@ static xsm_status read_options(training *t, const xsm_train_options *options, co
                                xsm_error *err)
 {
     xsm_train_options *o = &t->options;
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_train_options), options, "xsm_train_options", err));
-    XSMI_TRY(
-        xsmi_options_read(&t->report, sizeof t->report, XSMI_FIRST(xsm_train_report), report, "xsm_train_report", err));
+    XSMI_TRY(XSMI_READ(xsm_train_options, o, options, err));
+    XSMI_TRY(XSMI_READ(xsm_train_report, &t->report, report, err));
     xsm_metrics *test = t->report.test;
     t->report = (xsm_train_report)XSM_TRAIN_REPORT_INIT; /* the caller's may have values of an earlier call */
     t->report.test = test;
@@ -89,8 +88,7 @@ static xsm_status read_options(training *t, const xsm_train_options *options, co
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_train_options, o, keep_schedule, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_train_options, o, keep_ngrams, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_train_options, o, reserved, err));
-    XSMI_TRY(
-        xsmi_options_read(&t->run, sizeof t->run, XSMI_FIRST(xsm_trainer_options), o->run, "xsm_trainer_options", err));
+    XSMI_TRY(XSMI_READ(xsm_trainer_options, &t->run, o->run, err));
     if (!o->keep_schedule) {
         t->run.schedule = XSM_SCHEDULE_STEP;
         t->run.factor = 0;
@@ -325,8 +323,7 @@ static xsm_status settle(training *t, xsm_error *err)
         return choose(t, err);
     }
     if (t->is_tree) {
-        XSMI_TRY(xsmi_options_read(&t->tree, sizeof t->tree, XSMI_FIRST(xsm_label_tree_options), o->label_tree,
-                                   "xsm_label_tree_options", err));
+        XSMI_TRY(XSMI_READ(xsm_label_tree_options, &t->tree, o->label_tree, err));
         t->tree.seed = o->seed;
     }
     t->optimizer_name = t->estimator ? o->optimizer ? o->optimizer : "sgd" : NULL;
@@ -591,8 +588,7 @@ xsm_status xsm_train(xsm_context *context, xsm_dataset *train_rows, const xsm_tr
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     xsm_status status = train(&t, options, report, err);
     if (status == XSM_OK && report) {
-        status = xsmi_options_write(&t.report, sizeof t.report, XSMI_FIRST(xsm_train_report), report,
-                                    "xsm_train_report", err);
+        status = XSMI_WRITE(xsm_train_report, &t.report, report, err);
     }
     if (status == XSM_OK) {
         *out = t.model;

@@ -339,10 +339,8 @@ static xsm_status start(xsmi_tuner *t, const xsm_tune_options *options, xsm_erro
 {
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_model_need_whole(t->runner.model, "the choice of a learning rate", err));
-    XSMI_TRY(xsmi_options_read(&t->options, sizeof t->options, XSMI_FIRST(xsm_tune_options), options,
-                               "xsm_tune_options", err));
-    XSMI_TRY(xsmi_options_read(&run, sizeof run, XSMI_FIRST(xsm_trainer_options), t->options.run, "xsm_trainer_options",
-                               err));
+    XSMI_TRY(XSMI_READ(xsm_tune_options, &t->options, options, err));
+    XSMI_TRY(XSMI_READ(xsm_trainer_options, &run, t->options.run, err));
     run.eta = 0;
     XSMI_TRY(xsmi_trainer_read_options(&run, t->estimator, &t->run.options, err));
     return claim(t->runner.model, err);
@@ -405,7 +403,7 @@ xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_e
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {r, "the tuning"});
-    return xsmi_options_write(&r->info, sizeof r->info, XSMI_FIRST(xsm_tuning_info), info, "xsm_tuning_info", err);
+    return XSMI_WRITE(xsm_tuning_info, &r->info, info, err);
 }
 
 xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_trial *trial, xsm_error *err)
@@ -422,5 +420,5 @@ xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_tr
             break;
         }
     }
-    return xsmi_options_write(all, sizeof *all, XSMI_FIRST(xsm_tune_trial), trial, "xsm_tune_trial", err);
+    return XSMI_WRITE(xsm_tune_trial, all, trial, err);
 }

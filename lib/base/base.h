@@ -78,6 +78,12 @@ xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, co
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err);
 
+/* The same for a type of structs or tables; `known` points to one. */
+#define XSMI_READ(type, known, given, err) xsmi_options_read(known, sizeof(type), XSMI_FIRST(type), given, #type, err)
+#define XSMI_READ_TABLE(type, known, given, err)                                                                       \
+    xsmi_table_read(known, sizeof(type), XSMI_FIRST(type), given, #type, err)
+#define XSMI_WRITE(type, known, given, err) xsmi_options_write(known, sizeof(type), XSMI_FIRST(type), given, #type, err)
+
 /* XSM_ERROR_RANGE, with the member's name, unless the member of the struct's copy `s` is 0, for one that no release
  * uses, or is 0 or 1, for one that says yes or no. */
 #define XSMI_CHECK_ZERO(type, s, member, err) xsmi_check_member((s)->member, 0, #type "." #member, err)

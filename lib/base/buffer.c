@@ -129,7 +129,7 @@ xsm_status xsm_buffer_get_storage(xsm_buffer *b, xsm_storage *storage, xsm_error
     XSMI_ENTER(err);
     xsm_storage known = XSM_STORAGE_INIT;
     XSMI_NEED(err, {b, "buffer"}, {storage, "storage"});
-    XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_storage), storage, "xsm_storage", err));
+    XSMI_TRY(XSMI_READ(xsm_storage, &known, storage, err));
     known = (xsm_storage){.size = sizeof known,
                           .name = known.name,
                           .bytes = b->saved ? b->saved->bytes : NULL,
@@ -139,7 +139,7 @@ xsm_status xsm_buffer_get_storage(xsm_buffer *b, xsm_storage *storage, xsm_error
                           .write = write_bytes,
                           .seek = move_by,
                           .end = end_save};
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_storage), storage, "xsm_storage", err);
+    return XSMI_WRITE(xsm_storage, &known, storage, err);
 }
 
 /* Returns the buffer whose storage it is, or NULL. */

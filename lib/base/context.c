@@ -53,18 +53,17 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     XSMI_ENTER(err);
     XSMI_NEED(err, {out, "out"});
     xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_context_options), options, "xsm_context_options", err));
+    XSMI_TRY(XSMI_READ(xsm_context_options, &o, options, err));
     xsm_allocator allocator = {sizeof allocator, NULL, default_allocate, default_release};
     if (o.allocator) {
-        XSMI_TRY(xsmi_options_read(&allocator, sizeof allocator, XSMI_FIRST(xsm_allocator), o.allocator,
-                                   "xsm_allocator", err));
+        XSMI_TRY(XSMI_READ(xsm_allocator, &allocator, o.allocator, err));
         if (!allocator.allocate || !allocator.release) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "an allocator needs both allocate() and release()");
         }
     }
     xsm_runner runner = {sizeof runner, NULL, 1, 0, NULL};
     if (o.runner) {
-        XSMI_TRY(xsmi_options_read(&runner, sizeof runner, XSMI_FIRST(xsm_runner), o.runner, "xsm_runner", err));
+        XSMI_TRY(XSMI_READ(xsm_runner, &runner, o.runner, err));
         if (!runner.run || runner.threads == 0) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a runner needs run() and at least one thread");
         }
@@ -181,7 +180,7 @@ xsm_status xsm_context_get_info(const xsm_context *ctx, xsm_context_info *info, 
     xsm_context_info known = XSM_CONTEXT_INFO_INIT;
     known.instruction_set = ctx->kernels->name;
     known.threads = ctx->runner.threads;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_context_info), info, "xsm_context_info", err);
+    return XSMI_WRITE(xsm_context_info, &known, info, err);
 }
 
 const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx)

@@ -17,7 +17,7 @@ xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *
                 (unsigned)XSM_VERSION);
         }
     }
-    XSMI_TRY(xsmi_options_read(&c, sizeof c, XSMI_FIRST(xsm_comm), given, "xsm_comm", err));
+    XSMI_TRY(XSMI_READ(xsm_comm, &c, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_comm, &c, reserved, err));
     if (c.ranks < 1 || c.ranks > XSM_RANKS_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_comm.ranks is %u; accepted is 1 to %d", c.ranks, XSM_RANKS_MAX);

@@ -339,7 +339,7 @@ xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const 
                              "%s: option %zu says size %zu; accepted is that of the first, sizeof(xsm_option)", owner,
                              i, option->size);
         }
-        XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_option), option, "xsm_option", err));
+        XSMI_TRY(XSMI_READ(xsm_option, &known, option, err));
         if (!option->name || !option->initial || !option->help) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option %zu lacks a name, a default or a help text", owner,
                              i);

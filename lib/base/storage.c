@@ -21,7 +21,7 @@ static xsm_status read_place(const char *path, const xsm_storage *given, xsm_sto
     if (path) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_options_read(known, sizeof *known, XSMI_FIRST(xsm_storage), given, "xsm_storage", err));
+    XSMI_TRY(XSMI_READ(xsm_storage, known, given, err));
     *out = (xsmi_place){known->name ? known->name : "storage", known};
     return XSM_OK;
 }
@@ -36,7 +36,7 @@ xsm_status xsmi_place_to_read(const char *path, const xsm_storage *given, xsm_st
     if (known->source) { /* the members used are those of the first release, which every release has at the same
                             offsets */
         xsm_source source;
-        XSMI_TRY(xsmi_options_read(&source, sizeof source, XSMI_FIRST(xsm_source), known->source, "xsm_source", err));
+        XSMI_TRY(XSMI_READ(xsm_source, &source, known->source, err));
     }
     XSMI_TRY(xsmi_buffer_check(known, function, out->name, err));
     if (!known->bytes == !(known->source && known->source->read)) {

@@ -198,8 +198,7 @@ static xsm_status try_shape(xsmi_estimator_trial *t, xsm_error *err)
 static xsm_status read_options(const xsm_estimator_check_options *given, xsm_estimator_check_options *o, xsm_error *err)
 {
     const uint32_t promises = XSM_ESTIMATOR_CHECK_FINITE | XSM_ESTIMATOR_CHECK_GRADIENT | XSM_ESTIMATOR_CHECK_ZERO_SUM;
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_estimator_check_options), given,
-                               "xsm_estimator_check_options", err));
+    XSMI_TRY(XSMI_READ(xsm_estimator_check_options, o, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_estimator_check_options, o, reserved, err));
     if (o->classes > XSM_CLASSES_MAX || o->features > XSM_FEATURES_MAX || (o->promises & ~promises) ||
         !(o->eta >= 0 && o->eta < INFINITY) || !(o->tolerance >= 0 && o->tolerance < 1)) {

@@ -330,8 +330,7 @@ xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const
     XSMI_ENTER(err);
     XSMI_NEED(err, {ops, "the table"});
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
-    XSMI_TRY(
-        xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_index_check_options), given, "xsm_index_check_options", err));
+    XSMI_TRY(XSMI_READ(xsm_index_check_options, &o, given, err));
     o.recall = o.recall == XSM_DEFAULT ? XSMI_DEFAULT(xsm_index_check_options, recall) : o.recall;
     o.tolerance = o.tolerance == XSM_DEFAULT ? XSMI_DEFAULT(xsm_index_check_options, tolerance) : o.tolerance;
     if (o.rows > XSM_CLASSES_MAX || o.width > XSM_FEATURES_MAX || !(o.recall >= 0 && o.recall <= 1) ||

@@ -355,8 +355,7 @@ xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *op
     XSMI_ENTER(err);
     XSMI_NEED(err, {ops, "the table"});
     xsm_optimizer_check_options o = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_optimizer_check_options), given,
-                               "xsm_optimizer_check_options", err));
+    XSMI_TRY(XSMI_READ(xsm_optimizer_check_options, &o, given, err));
     o.classes = o.classes ? o.classes : XSMI_DEFAULT(xsm_optimizer_check_options, classes);
     o.features = o.features ? o.features : XSMI_DEFAULT(xsm_optimizer_check_options, features);
     o.eta = o.eta == 0 ? XSMI_DEFAULT(xsm_optimizer_check_options, eta) : o.eta;

@@ -439,8 +439,7 @@ static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
 
 static xsm_status read_options(const xsm_sampler_check_options *given, xsm_sampler_check_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_sampler_check_options), given, "xsm_sampler_check_options",
-                               err));
+    XSMI_TRY(XSMI_READ(xsm_sampler_check_options, o, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_sampler_check_options, o, reserved, err));
     if (o->classes > XSM_CLASSES_MAX || o->features > XSM_FEATURES_MAX ||
         !(o->false_alarm >= 0 && o->false_alarm < 1) || !(o->tolerance >= 0 && o->tolerance < 1)) {

@@ -147,7 +147,7 @@ xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
     }
     memset(batch, 0, sizeof *batch);
-    XSMI_TRY(xsmi_options_read(batch, sizeof *batch, XSMI_FIRST(xsm_batch), given, "xsm_batch", err));
+    XSMI_TRY(XSMI_READ(xsm_batch, batch, given, err));
     return batch->offsets && !(batch->values && batch->index) ? complete_sparse(batch, err) : XSM_OK;
 }
 

@@ -12,8 +12,7 @@
 static bool read_map(const xsm_class_map *given, xsm_class_map *map)
 {
     *map = (xsm_class_map)XSM_CLASS_MAP_INIT;
-    return given &&
-           xsmi_options_read(map, sizeof *map, XSMI_FIRST(xsm_class_map), given, "xsm_class_map", NULL) == XSM_OK;
+    return given && XSMI_READ(xsm_class_map, map, given, NULL) == XSM_OK;
 }
 
 static int64_t number_of(const xsm_class_map *map, uint32_t k)

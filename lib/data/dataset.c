@@ -597,7 +597,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
     i.weighted = d->weights != NULL;
     i.label_weighted = d->label_weights != NULL;
     i.unknown_features = d->unknown_features;
-    return xsmi_options_write(&i, sizeof i, XSMI_FIRST(xsm_dataset_info), info, "xsm_dataset_info", err);
+    return XSMI_WRITE(xsm_dataset_info, &i, info, err);
 }
 
 xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *row, xsm_error *err)
@@ -618,7 +618,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
     r.label_count = labels;
     r.weight = xsmi_dataset_weight(d, index);
     r.label_weights = xsmi_dataset_label_weights(d, index);
-    return xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_row), row, "xsm_row", err);
+    return XSMI_WRITE(xsm_row, &r, row, err);
 }
 
 xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
@@ -633,5 +633,5 @@ xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, x
     m.counts = d->map.counts;
     m.rows = d->rows;
     xsmi_schema_view(d->schema, &m);
-    return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
+    return XSMI_WRITE(xsm_class_map, &m, map, err);
 }

@@ -84,7 +84,7 @@ static xsm_status widen(xsm_dataset *d, const uint32_t *from, size_t *capacity, 
 static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
 {
     xsm_labels l = XSM_LABELS_INIT;
-    XSMI_TRY(xsmi_options_read(&l, sizeof l, XSMI_FIRST(xsm_labels), given, "xsm_labels", err));
+    XSMI_TRY(XSMI_READ(xsm_labels, &l, given, err));
     if (l.classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
                          (unsigned)XSM_CLASSES_MAX);
@@ -221,7 +221,7 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");
     }
     xsm_dense_rows r = XSM_DENSE_ROWS_INIT;
-    XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_dense_rows), rows, "xsm_dense_rows", err));
+    XSMI_TRY(XSMI_READ(xsm_dense_rows, &r, rows, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_dense_rows, &r, reserved, err));
     XSMI_TRY(check_common(function, r.rows, r.features, r.dtype, r.ownership, r.dtype == XSM_DTYPE_FLOAT32, err));
     XSMI_TRY(check_release(function, r.ownership, r.release, err));
@@ -342,7 +342,7 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");
     }
     xsm_csr_rows r = XSM_CSR_ROWS_INIT;
-    XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_csr_rows), rows, "xsm_csr_rows", err));
+    XSMI_TRY(XSMI_READ(xsm_csr_rows, &r, rows, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_csr_rows, &r, reserved, err));
     r.offset_bits = r.offset_bits ? r.offset_bits : XSMI_DEFAULT(xsm_csr_rows, offset_bits);
     r.index_bits = r.index_bits ? r.index_bits : XSMI_DEFAULT(xsm_csr_rows, index_bits);

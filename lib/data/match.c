@@ -43,7 +43,7 @@ static const char *spell(const xsm_class_map *map, uint32_t k, char number[NUMBE
 
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(map, sizeof *map, XSMI_FIRST(xsm_class_map), given, "xsm_class_map", err));
+    XSMI_TRY(XSMI_READ(xsm_class_map, map, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, map, reserved, err));
     if (map->classes < 1 || map->classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a class map of %u classes; accepted are 1 to %u", map->classes,

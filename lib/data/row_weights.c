@@ -23,7 +23,7 @@ xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *gi
     XSMI_ENTER(err);
     XSMI_NEED(err, {d, "dataset"});
     xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
-    XSMI_TRY(xsmi_options_read(&w, sizeof w, XSMI_FIRST(xsm_dataset_weights), given, "xsm_dataset_weights", err));
+    XSMI_TRY(XSMI_READ(xsm_dataset_weights, &w, given, err));
     const uint64_t labels = d->label_offsets[d->rows];
     float *row_weights = NULL, *label_weights = NULL;
     size_t row_capacity = 0, label_capacity = 0;

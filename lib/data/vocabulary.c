@@ -40,7 +40,7 @@ static xsm_status check_prefix(const char *prefix, xsm_error *err)
 xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err)
 {
     xsm_text_options o = XSM_TEXT_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_text_options), given, "xsm_text_options", err));
+    XSMI_TRY(XSMI_READ(xsm_text_options, &o, given, err));
     o.label_prefix = o.label_prefix ? o.label_prefix : XSMI_LABEL_PREFIX;
     XSMI_TRY(check_prefix(o.label_prefix, err));
     o.min_count = o.min_count ? o.min_count : XSMI_DEFAULT(xsm_text_options, min_count);
@@ -258,6 +258,5 @@ xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *v, xsm_text_options 
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {v, "vocabulary"}, {options, "options"});
-    return xsmi_options_write(&v->options, sizeof v->options, XSMI_FIRST(xsm_text_options), options, "xsm_text_options",
-                              err);
+    return XSMI_WRITE(xsm_text_options, &v->options, options, err);
 }

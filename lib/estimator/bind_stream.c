@@ -33,7 +33,7 @@ static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, con
 static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options *given, xsm_stream_options *o,
                                xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_stream_options), given, "xsm_stream_options", err));
+    XSMI_TRY(XSMI_READ(xsm_stream_options, o, given, err));
     o->batch = o->batch ? o->batch : XSMI_DEFAULT(xsm_stream_options, batch);
     o->labels = o->labels ? o->labels : XSMI_DEFAULT(xsm_stream_options, labels);
     if (o->examples == 0 && e->common.ridge > 0) {

@@ -188,7 +188,7 @@ static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
 static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_estimator_ops), given, "xsm_estimator_ops", err));
+    XSMI_TRY(XSMI_READ_TABLE(xsm_estimator_ops, ops, given, err));
     if (!ops->name || !ops->summary || !ops->gradient) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': the table needs name, summary and gradient()",
                          ops->name ? ops->name : "?");
@@ -315,7 +315,7 @@ xsm_status xsm_estimator_get_info(const xsm_estimator *e, xsm_estimator_info *in
     known.name = e->ops.name;
     known.sampler = e->sampling.sampler;
     known.batch_limit = e->ops.batch_limit;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_estimator_info), info, "xsm_estimator_info", err);
+    return XSMI_WRITE(xsm_estimator_info, &known, info, err);
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */

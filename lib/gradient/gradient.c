@@ -378,7 +378,7 @@ xsm_status xsm_gradient_get_view(const xsm_gradient *g, xsm_gradient_view *view,
         v.loss = g->loss;
         v.row_bound = g->row_bound;
     }
-    return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_gradient_view), view, "xsm_gradient_view", err);
+    return XSMI_WRITE(xsm_gradient_view, &v, view, err);
 }
 
 /* -- the part of a gradient that belongs to some classes ----------------------------------------------------------- */

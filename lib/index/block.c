@@ -11,7 +11,7 @@ size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err)
 {
     *block = (xsm_index_block){0};
-    XSMI_TRY(xsmi_options_read(block, sizeof *block, XSMI_FIRST(xsm_index_block), given, "xsm_index_block", err));
+    XSMI_TRY(XSMI_READ(xsm_index_block, block, given, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_block, block, any_order, err));
     if (block->list_stride < block->top) {
         return xsmi_fail(err, XSM_ERROR_RANGE,

@@ -199,7 +199,7 @@ static xsm_status build(xsm_index *x, xsm_error *err)
 xsm_status xsmi_index_aim_at_rows(xsm_index *x, const xsm_index_rows *given, xsm_error *err)
 {
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
-    XSMI_TRY(xsmi_options_read(&rows, sizeof rows, XSMI_FIRST(xsm_index_rows), given, "xsm_index_rows", err));
+    XSMI_TRY(XSMI_READ(xsm_index_rows, &rows, given, err));
     XSMI_TRY(xsmi_check_float32("xsm_index_rows.dtype", rows.dtype, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_index_rows, &rows, reserved, err));
     if (!rows.rows) {

@@ -32,7 +32,7 @@ XSMI_DESCRIBE_OPS(index)
 static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_index_ops), given, "xsm_index_ops", err));
+    XSMI_TRY(XSMI_READ_TABLE(xsm_index_ops, ops, given, err));
     if (!ops->name || !ops->summary || !ops->build || !ops->query) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': the table needs name, summary, build() and query()",
                          ops->name ? ops->name : "?");
@@ -159,5 +159,5 @@ xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_erro
         }
     }
     known.name = x->ops.name;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_index_info), info, "xsm_index_info", err);
+    return XSMI_WRITE(xsm_index_info, &known, info, err);
 }

@@ -154,7 +154,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     XSMI_ENTER(err);
     XSMI_NEED(err, {x, "the index"}, {given, "the search"});
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
-    XSMI_TRY(xsmi_options_read(&s, sizeof s, XSMI_FIRST(xsm_index_search), given, "xsm_index_search", err));
+    XSMI_TRY(XSMI_READ(xsm_index_search, &s, given, err));
     XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", s.dtype, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &s, has_least_score, err));
     if (!x->built) {

@@ -38,7 +38,7 @@ static double share_found(const xsm_index *x, const xsm_index_search *have, cons
 xsm_status xsmi_index_recall(const xsm_index *x, const xsm_index_search *search, double *recall, xsm_error *err)
 {
     xsm_index_search have = XSM_INDEX_SEARCH_INIT;
-    XSMI_TRY(xsmi_options_read(&have, sizeof have, XSMI_FIRST(xsm_index_search), search, "xsm_index_search", err));
+    XSMI_TRY(XSMI_READ(xsm_index_search, &have, search, err));
     const uint64_t count = have.count;
     const uint32_t top = have.top;
     xsm_index_search want = have;

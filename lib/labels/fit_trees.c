@@ -117,8 +117,7 @@ static xsm_status read_option(const xsm_label_tree_options *o, size_t i, tree_se
 static xsm_status known_options(const xsm_label_tree_options *given, xsm_label_tree_options *known, xsm_error *err)
 {
     *known = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
-    return xsmi_options_read(known, sizeof *known, XSMI_FIRST(xsm_label_tree_options), given, "xsm_label_tree_options",
-                             err);
+    return XSMI_READ(xsm_label_tree_options, known, given, err);
 }
 
 static xsm_status read_options(const xsm_label_tree_options *given, tree_settings *s, xsm_error *err)
@@ -195,8 +194,7 @@ xsm_status xsm_label_tree_set(xsm_label_tree_options *o, const char *name, const
     const xsmi_option_group group = group_of(&s);
     XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
     write_option(&s, (size_t)(xsmi_option_find(&table, name) - options), &known);
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_label_tree_options), o, "xsm_label_tree_options",
-                              err);
+    return XSMI_WRITE(xsm_label_tree_options, &known, o, err);
 }
 
 size_t xsm_label_tree_get(const xsm_label_tree_options *o, const char *name, char *buffer, size_t size)
@@ -462,8 +460,7 @@ xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, c
     XSMI_TRY(read_options(given, &o, err));
     o.divided = divided;
     if (result) {
-        XSMI_TRY(xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
-                                    "xsm_label_tree_result", err));
+        XSMI_TRY(XSMI_WRITE(xsm_label_tree_result, &done, result, err));
     }
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
@@ -475,8 +472,7 @@ xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, c
         status = end_divided(ctx, &done, err);
     }
     if (status == XSM_OK && result) {
-        status = xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
-                                    "xsm_label_tree_result", err);
+        status = XSMI_WRITE(xsm_label_tree_result, &done, result, err);
     }
     if (status == XSM_OK) {
         *out = model;

@@ -112,7 +112,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "the model"});
     xsm_calibration given = XSM_CALIBRATION_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err));
+    XSMI_TRY(XSMI_READ(xsm_calibration, &given, calibration, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));
     const xsmi_calibration c = {given.method, xsmi_as_float(given.scale), xsmi_as_float(given.shift)};
     if (c.method == XSM_CALIBRATION_NONE && c.scale == 1 && c.shift == 0) {
@@ -154,7 +154,7 @@ xsm_status xsm_model_get_calibration(const xsm_model *m, xsm_calibration *calibr
                                   .method = own ? XSM_CALIBRATION_NONE : m->calibration.method,
                                   .scale = m->calibration.scale,
                                   .shift = m->calibration.shift};
-    return xsmi_options_write(&have, sizeof have, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err);
+    return XSMI_WRITE(xsm_calibration, &have, calibration, err);
 }
 
 xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err)

@@ -112,7 +112,7 @@ static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t 
 static xsm_status set_class_map(xsm_model *m, const xsm_class_map *map, bool checked, xsm_error *err)
 {
     xsm_class_map given = XSM_CLASS_MAP_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
+    XSMI_TRY(XSMI_READ(xsm_class_map, &given, map, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved, err));
     if (given.classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "a class map of %u classes for a model of %u", given.classes,
@@ -180,5 +180,5 @@ xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_e
     view.counts = m->map.counts;
     view.rows = m->map.rows;
     xsmi_schema_view(m->map.schema, &view);
-    return xsmi_options_write(&view, sizeof view, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
+    return XSMI_WRITE(xsm_class_map, &view, map, err);
 }

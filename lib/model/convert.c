@@ -271,7 +271,7 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "the model"}, {out, "out"});
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_convert_options), options, "xsm_convert_options", err));
+    XSMI_TRY(XSMI_READ(xsm_convert_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_convert_options, &o, reserved, err));
     if (!xsmi_narrow_name(o.dtype)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,

@@ -10,7 +10,7 @@
 static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidden, xsm_embedding_options *o,
                                xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_embedding_options), given, "xsm_embedding_options", err));
+    XSMI_TRY(XSMI_READ(xsm_embedding_options, o, given, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_embedding_options, o, bias, err));
     if (o->activation < XSM_ACTIVATION_IDENTITY || o->activation > XSM_ACTIVATION_TANH) {
         return xsmi_fail(err, XSM_ERROR_RANGE,

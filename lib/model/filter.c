@@ -66,7 +66,7 @@ xsm_status xsm_filter_new(xsm_context *context, const xsm_filter_classes *classe
     XSMI_ENTER(err);
     XSMI_NEED(err, {classes, "classes"}, {out, "out"});
     xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
-    XSMI_TRY(xsmi_options_read(&c, sizeof c, XSMI_FIRST(xsm_filter_classes), classes, "xsm_filter_classes", err));
+    XSMI_TRY(XSMI_READ(xsm_filter_classes, &c, classes, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_filter_classes, &c, reserved, err));
     if (c.classes < 1 || c.classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_filter_classes.classes is %u; 1 to %u is accepted", c.classes,

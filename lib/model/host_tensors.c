@@ -212,7 +212,7 @@ static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, bool *b
                               xsm_error *err)
 {
     xsm_tensor known = XSM_TENSOR_INIT;
-    XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_tensor), given, "xsm_tensor", err));
+    XSMI_TRY(XSMI_READ(xsm_tensor, &known, given, err));
     if (!known.name || !is_name(known.name)) {
         return xsmi_fail(
             err, XSM_ERROR_ARGUMENT,
@@ -308,7 +308,7 @@ xsm_status xsm_model_get_tensor(const xsm_model *m, const char *name, xsm_tensor
                              .ownership = XSM_COPY, /* so that the view can be set in another model */
                              .data = t->tensor.data,
                              .bytes = t->tensor.size};
-    return xsmi_options_write(&view, sizeof view, XSMI_FIRST(xsm_tensor), tensor, "xsm_tensor", err);
+    return XSMI_WRITE(xsm_tensor, &view, tensor, err);
 }
 
 const char *xsm_model_tensor_name(const xsm_model *m, size_t index)

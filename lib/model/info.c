@@ -54,5 +54,5 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
         known.seed = made->seed;
         known.scale = made->scale;
     }
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_model_info), info, "xsm_model_info", err);
+    return XSMI_WRITE(xsm_model_info, &known, info, err);
 }

@@ -493,7 +493,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
                        xsm_error *err)
 {
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
+    XSMI_TRY(XSMI_READ(xsm_load_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, copy, err));
     XSMI_TRY(o.copy ? xsmi_place_check_unlent(place, err) : XSM_OK);

@@ -9,7 +9,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
     XSMI_ENTER(err);
     XSMI_NEED(err, {out, "out"});
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_model_options), options, "xsm_model_options", err));
+    XSMI_TRY(XSMI_READ(xsm_model_options, &o, options, err));
     if (features > XSM_FEATURES_MAX || (features == 0 && o.bias == 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u, or 0 with a bias", features,
                          XSM_FEATURES_MAX);

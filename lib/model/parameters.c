@@ -31,7 +31,7 @@ xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xs
     XSMI_NEED(err, {m, "model"}, {parameters, "parameters"});
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* Refuses a struct that cannot be filled before scales are multiplied in; its contents do not matter. */
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
+    XSMI_TRY(XSMI_READ(xsm_parameters, &p, parameters, err));
     XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_get_parameters()", err));
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
@@ -46,7 +46,7 @@ xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xs
     p.features = m->features;
     p.dtype = xsmi_model_dtype(m);
     p.layout = m->w.layout;
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
+    return XSMI_WRITE(xsm_parameters, &p, parameters, err);
 }
 
 xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
@@ -54,8 +54,7 @@ xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parame
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "model"}, {parameters, "parameters"});
     xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
-                               "xsm_embedding_parameters", err));
+    XSMI_TRY(XSMI_READ(xsm_embedding_parameters, &p, parameters, err));
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
     }
@@ -77,8 +76,7 @@ xsm_status xsm_model_get_embedding_parameters(xsm_model *m, xsm_embedding_parame
     p.features = l->features;
     p.hidden = m->features;
     p.dtype = xsmi_model_dtype(m);
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
-                              "xsm_embedding_parameters", err);
+    return XSMI_WRITE(xsm_embedding_parameters, &p, parameters, err);
 }
 
 xsm_status xsm_model_get_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
@@ -104,7 +102,7 @@ xsm_status xsm_model_get_view(const xsm_model *m, xsm_parameters_view *view, xsm
     v.features = m->features;
     v.dtype = xsmi_model_dtype(m);
     v.layout = m->w.layout;
-    return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_parameters_view), view, "xsm_parameters_view", err);
+    return XSMI_WRITE(xsm_parameters_view, &v, view, err);
 }
 
 xsm_status xsm_model_get_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
@@ -125,5 +123,5 @@ xsm_status xsm_model_get_embedding_view(const xsm_model *m, xsm_embedding_view *
     v.features = w->rows;
     v.hidden = m->features;
     v.dtype = xsmi_model_dtype(m);
-    return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_embedding_view), view, "xsm_embedding_view", err);
+    return XSMI_WRITE(xsm_embedding_view, &v, view, err);
 }

@@ -246,7 +246,7 @@ xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options,
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "the model"}, {out, "out"});
     xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_prune_options), options, "xsm_prune_options", err));
+    XSMI_TRY(XSMI_READ(xsm_prune_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_prune_options, &o, reserved, err));
     if (!(o.below >= 0 && isfinite(o.below))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.below is %g; accepted is 0 and above", o.below);

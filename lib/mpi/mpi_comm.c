@@ -149,7 +149,7 @@ xsm_status xsm_mpi_comm_new(const void *mpi_comm, size_t bytes, xsm_comm *out, x
     made.max_f32 = yields ? max_f32_yielding : max_f32;
     made.allgatherv = yields ? allgatherv_yielding : allgatherv;
     made.broadcast = yields ? broadcast_yielding : broadcast;
-    return xsmi_options_write(&made, sizeof made, XSMI_FIRST(xsm_comm), out, "xsm_comm", err);
+    return XSMI_WRITE(xsm_comm, &made, out, err);
 }
 
 void xsm_mpi_comm_free(xsm_comm *comm)

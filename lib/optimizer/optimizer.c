@@ -64,7 +64,7 @@ static xsm_status check_accumulators(const xsm_optimizer_ops *ops, xsm_error *er
 static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_optimizer_ops), given, "xsm_optimizer_ops", err));
+    XSMI_TRY(XSMI_READ_TABLE(xsm_optimizer_ops, ops, given, err));
     const bool linear = (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
     if (!ops->name || !ops->summary || (!linear && !ops->rule && !ops->row_rate)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -160,7 +160,7 @@ xsm_status xsm_optimizer_get_info(const xsm_optimizer *o, xsm_optimizer_info *in
     XSMI_NEED(err, {o, "the optimizer"});
     xsm_optimizer_info known = XSM_OPTIMIZER_INFO_INIT;
     known.name = o->ops.name;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_optimizer_info), info, "xsm_optimizer_info", err);
+    return XSMI_WRITE(xsm_optimizer_info, &known, info, err);
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */

@@ -283,12 +283,11 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     XSMI_TRY(xsmi_model_need_whole(model, "a calibration", err));
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_calibrate_options), options, "xsm_calibrate_options", err));
+    XSMI_TRY(XSMI_READ(xsm_calibrate_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibrate_options, &o, reserved, err));
     if (result) {
         /* Checks the result struct before the work. */
-        XSMI_TRY(
-            xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err));
+        XSMI_TRY(XSMI_READ(xsm_calibrate_result, &r, result, err));
     }
     if (o.method < XSM_CALIBRATION_AUTO || o.method > XSM_CALIBRATION_LABELS) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -304,7 +303,5 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
     XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err));
     xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
-    return result
-               ? xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err)
-               : XSM_OK;
+    return result ? XSMI_WRITE(xsm_calibrate_result, &r, result, err) : XSM_OK;
 }

@@ -73,7 +73,7 @@ xsm_status xsm_encoder_new(const xsm_model *model, const xsm_encoder_options *op
     XSMI_ENTER(err);
     XSMI_NEED(err, {model, "the model"}, {out, "out"});
     xsm_encoder_options o = XSM_ENCODER_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_encoder_options), options, "xsm_encoder_options", err));
+    XSMI_TRY(XSMI_READ(xsm_encoder_options, &o, options, err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsmi_row_form form;
     XSMI_TRY(xsm_model_get_class_map(model, &map, err));
@@ -208,7 +208,7 @@ xsm_status xsm_encoder_predict(xsm_encoder *e, const char *bytes, size_t length,
     XSMI_ENTER(err);
     XSMI_NEED(err, {e, "the encoder"}, {predictor, "the predictor"}, {prediction, "prediction"});
     xsm_prediction given = XSM_PREDICTION_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
+    XSMI_TRY(XSMI_READ(xsm_prediction, &given, prediction, err));
     if (given.batch || predictor->model != e->model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s",
                          given.batch ? "xsm_prediction.batch is set; the encoder makes the batch"

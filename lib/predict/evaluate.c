@@ -174,9 +174,9 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
 {
     XSMI_TRY(
         xsmi_need("xsm_evaluate", XSMI_GIVEN({model, "the model"}, {dataset, "the data"}, {metrics, "metrics"}), err));
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
+    XSMI_TRY(XSMI_READ(xsm_evaluate_options, o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_evaluate_options, o, reserved, err));
-    XSMI_TRY(xsmi_options_read(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
+    XSMI_TRY(XSMI_READ(xsm_metrics, m, metrics, err));
     const bool ranked = is_ranked(m);
     if (m->top > XSM_TOP_MAX || (ranked && m->top == 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m->top, ranked ? 1 : 0,
@@ -272,7 +272,7 @@ static xsm_status write_results(const xsmi_evaluate_job *job, const total *sum, 
                                 xsm_error *err)
 {
     XSMI_TRY(finish(job, sum, m, err));
-    XSMI_TRY(xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
+    XSMI_TRY(XSMI_WRITE(xsm_metrics, m, metrics, err));
     if (job->ranked) {
         write_measures(job, sum, m);
     }

@@ -262,7 +262,7 @@ static xsm_status finish(classes_job *job, xsm_class_metrics *m, xsm_class_metri
     m->threshold = job->threshold;
     m->found = job->pair_count;
     compute_f1(job, m);
-    XSMI_TRY(xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_class_metrics), metrics, "xsm_class_metrics", err));
+    XSMI_TRY(XSMI_WRITE(xsm_class_metrics, m, metrics, err));
     const struct {
         double *to;
         const double *from;
@@ -351,10 +351,9 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
 {
     XSMI_TRY(xsmi_need("xsm_evaluate_classes",
                        XSMI_GIVEN({model, "the model"}, {dataset, "the data"}, {metrics, "metrics"}), err));
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_class_metrics_options), options,
-                               "xsm_class_metrics_options", err));
+    XSMI_TRY(XSMI_READ(xsm_class_metrics_options, o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_metrics_options, o, reserved, err));
-    XSMI_TRY(xsmi_options_read(m, sizeof *m, XSMI_FIRST(xsm_class_metrics), metrics, "xsm_class_metrics", err));
+    XSMI_TRY(XSMI_READ(xsm_class_metrics, m, metrics, err));
     const xsmi_region regions[] = {xsmi_output("labels", m->labels, model->classes, sizeof *m->labels),
                                    xsmi_output("predicted", m->predicted, model->classes, sizeof *m->labels),
                                    xsmi_output("right", m->right, model->classes, sizeof *m->labels),

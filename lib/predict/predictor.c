@@ -10,7 +10,7 @@
 static xsm_status new_predictor(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
                                 xsm_predictor_options *o, xsm_predictor **out, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
+    XSMI_TRY(XSMI_READ(xsm_predictor_options, o, options, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, o, tree_alone, err));
     if (o->beam > 0 || o->tree_alone || o->shortlist) {
         XSMI_TRY(xsmi_model_need_whole(model, "a predictor with a beam or a shortlist", err));
@@ -52,7 +52,7 @@ xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *in
     xsm_predictor_info known = XSM_PREDICTOR_INFO_INIT;
     known.probed = p->probed;
     known.top = p->top;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_predictor_info), info, "xsm_predictor_info", err);
+    return XSMI_WRITE(xsm_predictor_info, &known, info, err);
 }
 
 static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
@@ -79,7 +79,7 @@ static xsm_status read_call(const char *call, xsm_predictor *p, const xsm_predic
     if (!prediction) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: prediction is NULL", call);
     }
-    XSMI_TRY(xsmi_options_read(to, sizeof *to, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
+    XSMI_TRY(XSMI_READ(xsm_prediction, to, prediction, err));
     if (!to->batch || !to->classes) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", to->batch ? "classes" : "batch");
     }

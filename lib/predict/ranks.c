@@ -411,12 +411,12 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
                            const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
 {
     xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_ranks_options), options, "xsm_ranks_options", err));
+    XSMI_TRY(XSMI_READ(xsm_ranks_options, &o, options, err));
     XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_ranks()", err));
     XSMI_TRY(check_data(model, dataset, "the data", err));
     xsm_context *ctx = context ? context : model->context;
     xsm_ranks r = XSM_RANKS_INIT;
-    XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err));
+    XSMI_TRY(XSMI_READ(xsm_ranks, &r, ranks, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_ranks, &r, reserved, err));
     if (r.hits && r.top == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_ranks.top is 0, but hits is not NULL; accepted is 1 or more");
@@ -456,7 +456,7 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
         status = join(&job, jobs, &r, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err);
+        status = XSMI_WRITE(xsm_ranks, &r, ranks, err);
     }
     if (status == XSM_OK) {
         write_hits(&job, &r);

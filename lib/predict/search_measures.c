@@ -158,7 +158,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     status = xsmi_end(&activity, status, err);
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
     if (status == XSM_OK) {
-        status = xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_search_metrics), out, "xsm_search_metrics", err);
+        status = XSMI_WRITE(xsm_search_metrics, m, out, err);
     }
     if (status == XSM_OK) {
         write_means(&job, m);
@@ -185,9 +185,9 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, dataset, "the data", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
+    XSMI_TRY(XSMI_READ(xsm_predictor_options, &o, options, err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
-    XSMI_TRY(xsmi_options_read(&m, sizeof m, XSMI_FIRST(xsm_search_metrics), metrics, "xsm_search_metrics", err));
+    XSMI_TRY(XSMI_READ(xsm_search_metrics, &m, metrics, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_search_metrics, &m, reserved, err));
     m.top = m.recall || m.precision ? m.top : 0;
     if ((m.recall || m.precision) && (m.top == 0 || m.top > XSM_TOP_MAX)) {

@@ -170,7 +170,7 @@ static xsm_status read_file(const xsm_dataset *d, const char *path, float *weigh
 
 static xsm_status read_options(const xsm_class_weights *given, xsm_class_weights *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_class_weights), given, "xsm_class_weights", err));
+    XSMI_TRY(XSMI_READ(xsm_class_weights, o, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_weights, o, reserved, err));
     XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, XSMI_DEFAULT(xsm_class_weights, propensity_a),
                                      XSMI_DEFAULT(xsm_class_weights, propensity_b), err));

@@ -19,8 +19,7 @@
 static xsm_status check_map(xsmi_reader *r, xsm_error *err)
 {
     r->map = (xsm_class_map)XSM_CLASS_MAP_INIT;
-    XSMI_TRY(
-        xsmi_options_read(&r->map, sizeof r->map, XSMI_FIRST(xsm_class_map), r->options.classes, "xsm_class_map", err));
+    XSMI_TRY(XSMI_READ(xsm_class_map, &r->map, r->options.classes, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &r->map, reserved, err));
     XSMI_TRY(xsmi_schema_of_map(r->context, &r->map, &r->wanted, err));
     r->has_map = true;
@@ -168,8 +167,7 @@ static xsm_status check_separators(const xsm_read_options *o, xsm_error *err)
 static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, xsm_error *err)
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, XSMI_FIRST(xsm_read_options), given, "xsm_read_options",
-                               err));
+    XSMI_TRY(XSMI_READ(xsm_read_options, &r->options, given, err));
     r->format = xsmi_format_of(r->options.format);
     if (!r->format && r->options.format != XSM_FORMAT_AUTO) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -592,7 +590,7 @@ xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *sourc
     XSMI_ENTER(err);
     xsm_source known = XSM_SOURCE_INIT;
     XSMI_NEED(err, {source, "source"});
-    XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_source), source, "xsm_source", err));
+    XSMI_TRY(XSMI_READ(xsm_source, &known, source, err));
     if (!known.read) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: the source's read() is NULL");
     }

@@ -245,7 +245,7 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     XSMI_ENTER(err);
     XSMI_NEED(err, {d, "dataset"}, {path, "path"}, {options, "options"});
     xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_write_options), options, "xsm_write_options", err));
+    XSMI_TRY(XSMI_READ(xsm_write_options, &o, options, err));
     const xsmi_format *format = xsmi_format_of(o.format);
     XSMI_TRY(check_options(format, &o, err));
     XSMI_TRY(check_cache(d, path, &o, err));

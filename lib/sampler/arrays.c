@@ -78,7 +78,7 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
     XSMI_ENTER(err);
     xsm_array a = XSM_ARRAY_INIT;
     XSMI_NEED(err, {w, "the writer"}, {given, "the array"});
-    XSMI_TRY(xsmi_options_read(&a, sizeof a, XSMI_FIRST(xsm_array), given, "xsm_array", err));
+    XSMI_TRY(XSMI_READ(xsm_array, &a, given, err));
     if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || file_type(a.type) < 0 || a.rank < 1 ||
         a.rank > RANK) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -120,7 +120,7 @@ xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t t
     a.rank = rank;
     memcpy(a.shape, t->shape, rank * sizeof *a.shape);
     a.data = t->data;
-    return xsmi_options_write(&a, sizeof a, XSMI_FIRST(xsm_array), array, "xsm_array", err);
+    return XSMI_WRITE(xsm_array, &a, array, err);
 }
 
 /* -- states -------------------------------------------------------------------------------------------------------- */

@@ -469,7 +469,7 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
     XSMI_ENTER(err);
     XSMI_NEED(err, {draw, "draw"});
     xsm_draw d = XSM_DRAW_INIT;
-    XSMI_TRY(xsmi_options_read(&d, sizeof d, XSMI_FIRST(xsm_draw), draw, "xsm_draw", err));
+    XSMI_TRY(XSMI_READ(xsm_draw, &d, draw, err));
     xsm_batch batch;
     XSMI_TRY(check(s, "xsm_sampler_draw", d.classes, d.batch, &batch, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_draw, &d, distinct, err));

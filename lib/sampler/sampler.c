@@ -32,7 +32,7 @@ XSMI_DESCRIBE_OPS(sampler)
 static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_sampler_ops), given, "xsm_sampler_ops", err));
+    XSMI_TRY(XSMI_READ_TABLE(xsm_sampler_ops, ops, given, err));
     if (!ops->name || !ops->summary || !ops->bind || !ops->draw || !ops->log_probability) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "sampler '%s': the table needs name, summary, bind(), draw() and log_probability()",
@@ -132,7 +132,7 @@ xsm_status xsm_sampler_get_info(const xsm_sampler *s, xsm_sampler_info *info, xs
     xsm_sampler_info known = XSM_SAMPLER_INFO_INIT;
     known.name = s->ops.name;
     known.classes = s->bound ? s->classes : 0;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_sampler_info), info, "xsm_sampler_info", err);
+    return XSMI_WRITE(xsm_sampler_info, &known, info, err);
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */

@@ -71,7 +71,7 @@ typedef struct fit {
 
 static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_fit_options), given, "xsm_fit_options", err));
+    XSMI_TRY(XSMI_READ(xsm_fit_options, o, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_fit_options, o, reserved, err));
     o->iterations = o->iterations ? o->iterations : XSMI_DEFAULT(xsm_fit_options, iterations);
     o->tolerance = o->tolerance == XSM_DEFAULT ? XSMI_DEFAULT(xsm_fit_options, tolerance) : o->tolerance;
@@ -408,7 +408,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
         /* Checks the result struct before the work. */
-        XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", err));
+        XSMI_TRY(XSMI_READ(xsm_fit_result, &r, result, err));
     }
     XSMI_TRY(xsmi_model_check_rows(model, t.options.test, "the test rows", err));
     XSMI_TRY(xsmi_model_check_labels(model, t.options.test, "the test rows", err));
@@ -446,7 +446,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
     xsmi_metrics_free(t.context, &t.test_metrics);
     xsm_context_free(t.context);
     if (result && (status == XSM_OK || status == XSM_CANCELLED || status == XSM_ERROR_DIVERGED)) {
-        (void)xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", NULL);
+        (void)XSMI_WRITE(xsm_fit_result, &r, result, NULL);
     }
     return status;
 }

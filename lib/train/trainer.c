@@ -47,7 +47,7 @@ xsm_status xsmi_trainer_check_schedule(const xsm_trainer_options *o, xsm_error *
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
                                      xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_trainer_options), given, "xsm_trainer_options", err));
+    XSMI_TRY(XSMI_READ(xsm_trainer_options, o, given, err));
     o->epochs = o->epochs ? o->epochs : XSMI_DEFAULT(xsm_trainer_options, epochs);
     o->batch = o->batch ? o->batch : XSMI_DEFAULT(xsm_trainer_options, batch);
     o->eta = o->eta == 0 ? XSMI_DEFAULT(xsm_trainer_options, eta) : o->eta;
@@ -266,7 +266,7 @@ xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress
     XSMI_ENTER(err);
     XSMI_NEED(err, {t, "the trainer"});
     xsm_progress p = progress_of(t);
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_progress), progress, "xsm_progress", err);
+    return XSMI_WRITE(xsm_progress, &p, progress, err);
 }
 
 /* Calls the callback; returns true if it asks to stop. */

@@ -289,8 +289,7 @@ xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm
 static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_corpus *corpus,
                                xsm_skipgram_fit_options *o, xsm_error *err)
 {
-    XSMI_TRY(
-        xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_skipgram_fit_options), given, "xsm_skipgram_fit_options", err));
+    XSMI_TRY(XSMI_READ(xsm_skipgram_fit_options, o, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_skipgram_fit_options, o, reserved, err));
     xsm_skipgram_options text = XSM_SKIPGRAM_OPTIONS_INIT;
     text.window = o->window;

@@ -164,7 +164,7 @@ static xsm_status rank_words(xsm_corpus *c, const counting *counted, const xsm_c
 
 static xsm_status read_options(const xsm_corpus_options *given, xsm_corpus_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_corpus_options), given, "xsm_corpus_options", err));
+    XSMI_TRY(XSMI_READ(xsm_corpus_options, o, given, err));
     o->min_count = o->min_count ? o->min_count : XSMI_DEFAULT(xsm_corpus_options, min_count);
     o->max_words = o->max_words ? o->max_words : XSM_CLASSES_MAX;
     o->max_distinct = o->max_distinct ? o->max_distinct : XSMI_DEFAULT(xsm_corpus_options, max_distinct);
@@ -238,7 +238,7 @@ xsm_status xsm_corpus_get_info(const xsm_corpus *c, xsm_corpus_info *info, xsm_e
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {c, "the corpus"});
-    return xsmi_options_write(&c->info, sizeof c->info, XSMI_FIRST(xsm_corpus_info), info, "xsm_corpus_info", err);
+    return XSMI_WRITE(xsm_corpus_info, &c->info, info, err);
 }
 
 xsm_status xsm_corpus_get_class_map(const xsm_corpus *c, xsm_class_map *map, xsm_error *err)
@@ -250,7 +250,7 @@ xsm_status xsm_corpus_get_class_map(const xsm_corpus *c, xsm_class_map *map, xsm
     m.names = c->names;
     m.counts = c->counts;
     m.rows = c->info.known;
-    return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
+    return XSMI_WRITE(xsm_class_map, &m, map, err);
 }
 
 uint32_t xsm_corpus_find(const xsm_corpus *c, const char *word)

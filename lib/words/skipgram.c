@@ -69,7 +69,7 @@ static uint32_t choose_batch(const xsm_skipgram_options *o, const xsm_corpus *co
 xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
                                       xsm_skipgram_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_skipgram_options), given, "xsm_skipgram_options", err));
+    XSMI_TRY(XSMI_READ(xsm_skipgram_options, o, given, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_skipgram_options, o, reserved, err));
     o->epochs = o->epochs ? o->epochs : XSMI_DEFAULT(xsm_skipgram_options, epochs);
     o->window = o->window ? o->window : XSMI_DEFAULT(xsm_skipgram_options, window);
@@ -291,7 +291,7 @@ xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progre
     XSMI_ENTER(err);
     XSMI_NEED(err, {t, "the trainer"});
     xsm_progress p = progress_of(t);
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_progress), progress, "xsm_progress", err);
+    return XSMI_WRITE(xsm_progress, &p, progress, err);
 }
 
 /* Calls the callback; true if it requests to stop. */
