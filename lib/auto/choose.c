@@ -167,10 +167,8 @@ static xsm_status race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *
     }
     XSMI_TRY(xsmi_race_rows_plan(c, err));
     const size_t judged = xsmi_race_judged(c);
-    c->outcomes = xsmi_allocate(c->runner.context, judged, sizeof *c->outcomes);
-    if (!c->outcomes) {
-        return xsmi_fail_memory(err, judged * sizeof *c->outcomes, "the choice of how to train");
-    }
+    XSMI_TRY(xsmi_array_new(c->runner.context, &c->outcomes, judged, sizeof *c->outcomes, "the choice of how to train",
+                            err));
     XSMI_TRY(xsmi_race(c, winner, err));
     if (!*winner && !c->late && c->result->info.trials > 0) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -190,10 +188,7 @@ static xsm_status take_text(const xsmi_chooser *c, xsm_dataset *rows, xsm_error 
 /* Runs the choice. `text` is the rows if their n-grams are chosen, otherwise NULL. */
 static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
 {
-    c->result = xsmi_allocate_zero(c->runner.context, 1, sizeof *c->result);
-    if (!c->result) {
-        return xsmi_fail_memory(err, sizeof *c->result, "a choice");
-    }
+    XSMI_TRY(xsmi_zeros_new(c->runner.context, &c->result, 1, sizeof *c->result, "a choice", err));
     c->result->context = xsmi_context_retain(c->runner.context);
     c->result->info.size = sizeof c->result->info;
     c->survey = xsmi_race_survey(c->train);

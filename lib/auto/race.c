@@ -426,10 +426,7 @@ static bool has_time(xsmi_chooser *c, const xsmi_entrant *leader, uint64_t rows)
 xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err)
 {
     c->entrant_capacity = c->line_count * (2 * POINTS + XSMI_TRANSFORMS);
-    c->entrants = xsmi_allocate_zero(c->runner.context, c->entrant_capacity, sizeof *c->entrants);
-    if (!c->entrants) {
-        return xsmi_fail_memory(err, c->entrant_capacity * sizeof *c->entrants, "a race");
-    }
+    XSMI_TRY(xsmi_zeros_new(c->runner.context, &c->entrants, c->entrant_capacity, sizeof *c->entrants, "a race", err));
     *winner = NULL;
     int halvings = first_share(c);
     for (uint64_t part = 0, round = 0; part < c->rows.parts; round++) {

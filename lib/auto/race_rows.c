@@ -303,10 +303,8 @@ static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
  * numbers. */
 static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out, xsm_error *err)
 {
-    double *squares = xsmi_allocate(c->runner.context, d->rows, sizeof *squares);
-    if (!squares) {
-        return xsmi_fail_memory(err, d->rows * sizeof *squares, "the lengths of rows");
-    }
+    double *squares;
+    XSMI_TRY(xsmi_array_new(c->runner.context, &squares, d->rows, sizeof *squares, "the lengths of rows", err));
     for (uint64_t i = 0; i < d->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(d, i);
         squares[i] = (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);

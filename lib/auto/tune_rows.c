@@ -221,10 +221,8 @@ static xsm_status count_features(const xsmi_tuner *t, double *count, xsm_error *
     if (!d->sparse) {
         return XSM_OK;
     }
-    unsigned char *occurs = xsmi_allocate_zero(t->runner.context, d->features, 1);
-    if (!occurs) {
-        return xsmi_fail_memory(err, d->features, "the features of a trial");
-    }
+    unsigned char *occurs;
+    XSMI_TRY(xsmi_zeros_new(t->runner.context, &occurs, d->features, 1, "the features of a trial", err));
     uint64_t found = 0;
     for (uint64_t i = d->offsets[0]; i < d->offsets[d->rows]; i++) {
         found += !occurs[d->index[i]];

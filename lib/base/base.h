@@ -130,6 +130,9 @@ static inline size_t xsmi_row_stride(size_t length)
 void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each);
 /* NULL also when the call was cancelled. (run_ranges.c) */
 void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each);
+/* The same, with the error: set the pointer that `array` points to, to NULL where there is no memory for `what`. */
+xsm_status xsmi_array_new(xsm_context *ctx, void *array, uint64_t count, size_t each, const char *what, xsm_error *err);
+xsm_status xsmi_zeros_new(xsm_context *ctx, void *array, uint64_t count, size_t each, const char *what, xsm_error *err);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. NULL also when the call was
  * cancelled. */
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t new_count, size_t each);

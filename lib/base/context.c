@@ -242,6 +242,13 @@ void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each)
     return xsmi_multiply(count, each, &bytes) ? allocate_bytes(ctx, bytes) : NULL;
 }
 
+xsm_status xsmi_array_new(xsm_context *ctx, void *array, uint64_t count, size_t each, const char *what, xsm_error *err)
+{
+    void *memory = xsmi_allocate(ctx, count, each);
+    memcpy(array, &memory, sizeof memory);
+    return memory ? XSM_OK : xsmi_fail_memory(err, count * each, what);
+}
+
 bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, uint64_t count, size_t each)
 {
     if (count <= *capacity) {

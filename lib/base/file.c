@@ -236,10 +236,7 @@ static xsm_status open_beside(xsmi_replace *file, const struct stat *old, xsm_er
     char text[128];
     struct stat folder;
     file->temporary_size = strlen(file->path) + sizeof ".0123456789abcdef.tmp";
-    file->temporary = xsmi_allocate(file->context, file->temporary_size, 1);
-    if (!file->temporary) {
-        return xsmi_fail_memory(err, file->temporary_size, "a path");
-    }
+    XSMI_TRY(xsmi_array_new(file->context, &file->temporary, file->temporary_size, 1, "a path", err));
     if (stat(folder_of(file->path, file->temporary, file->temporary_size), &folder) == 0) {
         file->device = folder.st_dev;
         file->folder = folder.st_ino;
@@ -292,10 +289,8 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     if (exists && S_ISDIR(st.st_mode)) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: is a directory", path);
     }
-    xsmi_replace *file = xsmi_allocate(ctx, 1, sizeof *file);
-    if (!file) {
-        return xsmi_fail_memory(err, sizeof *file, "a file being written");
-    }
+    xsmi_replace *file;
+    XSMI_TRY(xsmi_array_new(ctx, &file, 1, sizeof *file, "a file being written", err));
     *file = (xsmi_replace){.context = xsmi_context_retain(ctx), .fd = -1};
     xsm_status status = copy_path(file, path, exists && regular, err);
     if (status == XSM_OK) {

@@ -137,3 +137,10 @@ void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each)
     }
     return memory;
 }
+
+xsm_status xsmi_zeros_new(xsm_context *ctx, void *array, uint64_t count, size_t each, const char *what, xsm_error *err)
+{
+    void *memory = xsmi_allocate_zero(ctx, count, each);
+    memcpy(array, &memory, sizeof memory);
+    return memory ? XSM_OK : xsmi_fail_memory(err, count * each, what);
+}

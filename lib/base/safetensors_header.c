@@ -332,10 +332,8 @@ static xsm_status check_distinct(const reader *r, const void *first, size_t coun
     if (count < 2) {
         return XSM_OK;
     }
-    const char **sorted = xsmi_allocate(r->context, count, sizeof *sorted);
-    if (!sorted) {
-        return xsmi_fail_memory(err, count * sizeof *sorted, "a file's header");
-    }
+    const char **sorted;
+    XSMI_TRY(xsmi_array_new(r->context, &sorted, count, sizeof *sorted, "a file's header", err));
     for (size_t i = 0; i < count; i++) {
         memcpy(&sorted[i], (const char *)first + i * each, sizeof *sorted);
     }
@@ -409,10 +407,7 @@ xsm_status xsmi_header_read_metadata(xsm_context *ctx, const char *name, const c
 {
     reader r = {.context = ctx, .name = name, .json = json, .length = length, .header = h};
     bool first = true, more = take(&r, '{'), found = false;
-    h->text = xsmi_allocate(ctx, length, 1);
-    if (!h->text) {
-        return xsmi_fail_memory(err, length, "a file's header");
-    }
+    XSMI_TRY(xsmi_array_new(ctx, &h->text, length, 1, "a file's header", err));
     h->text_size = length;
     while (more) {
         XSMI_TRY(go_on(&r, &first, '}', &more, err));

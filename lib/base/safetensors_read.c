@@ -538,10 +538,7 @@ static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length,
     XSMI_TRY(begin_checksum(c, !how->believe, &sum, err));
     xsmi_activity activity;
     part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity};
-    r.scratch = xsmi_allocate(c->context, PIECE, 1);
-    if (!r.scratch) {
-        return xsmi_fail_memory(err, PIECE, "a file's contents");
-    }
+    XSMI_TRY(xsmi_array_new(c->context, &r.scratch, PIECE, 1, "a file's contents", err));
     xsmi_begin(&activity, c->context, sum.digits ? "checking a file" : "loading", "bytes", c->size);
     const xsm_status status = xsmi_end(&activity, read_data(&r, err), err);
     xsmi_release(c->context, r.scratch, PIECE, 1);
@@ -571,10 +568,8 @@ xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsm
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not",
                      place->name);
 #endif
-    xsmi_container *c = xsmi_allocate(ctx, 1, sizeof *c);
-    if (!c) {
-        return xsmi_fail_memory(err, sizeof *c, "a file's contents");
-    }
+    xsmi_container *c;
+    XSMI_TRY(xsmi_array_new(ctx, &c, 1, sizeof *c, "a file's contents", err));
     memset(c, 0, sizeof *c);
     c->context = xsmi_context_retain(ctx);
     c->path = place->name;

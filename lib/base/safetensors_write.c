@@ -94,10 +94,7 @@ static xsm_status put_tensors(xsmi_container_writer *w, json_t *header, const xs
 {
     size_t offset = 0;
     *before = 0;
-    w->tensors = xsmi_allocate(w->context, plan->count, sizeof *w->tensors);
-    if (!w->tensors) {
-        return xsmi_fail_memory(err, plan->count * sizeof *w->tensors, "a file's header");
-    }
+    XSMI_TRY(xsmi_array_new(w->context, &w->tensors, plan->count, sizeof *w->tensors, "a file's header", err));
     w->count = plan->count;
     for (size_t i = 0; i < plan->count; i++) {
         const xsmi_tensor *t = &plan->tensors[i];
@@ -184,10 +181,8 @@ static xsm_status make_header(xsmi_container_writer *w, const json_t *header, si
         return xsmi_fail(err, XSM_ERROR_LIMIT, "a header of %zu bytes; at most %zu are read again", length,
                          XSMI_HEADER_MAX);
     }
-    char *text = xsmi_allocate(w->context, prefix + length + 1, 1);
-    if (!text) {
-        return xsmi_fail_memory(err, prefix + length + 1, "a file's header");
-    }
+    char *text;
+    XSMI_TRY(xsmi_array_new(w->context, &text, prefix + length + 1, 1, "a file's header", err));
     w->header = text;
     w->header_size = prefix + length;
     memset(text, ' ', prefix + length);
@@ -236,10 +231,8 @@ xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, c
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not",
                      place->name);
 #endif
-    xsmi_container_writer *w = xsmi_allocate(ctx, 1, sizeof *w);
-    if (!w) {
-        return xsmi_fail_memory(err, sizeof *w, "a file being written");
-    }
+    xsmi_container_writer *w;
+    XSMI_TRY(xsmi_array_new(ctx, &w, 1, sizeof *w, "a file being written", err));
     memset(w, 0, sizeof *w);
     w->context = xsmi_context_retain(ctx);
     w->name = place->name;

@@ -233,10 +233,8 @@ xsm_status xsmi_sink_open(xsm_context *ctx, const xsmi_place *place, uint64_t by
         *out = (xsmi_sink){&files, file, xsmi_replace_forward(file)};
         return XSM_OK;
     }
-    host_sink *h = xsmi_allocate(ctx, 1, sizeof *h);
-    if (!h) {
-        return xsmi_fail_memory(err, sizeof *h, "a storage being written");
-    }
+    host_sink *h;
+    XSMI_TRY(xsmi_array_new(ctx, &h, 1, sizeof *h, "a storage being written", err));
     *h = (host_sink){.context = xsmi_context_retain(ctx), .name = place->name, .to = place->storage, .bytes = bytes};
     *out = (xsmi_sink){&hosts, h, !place->storage->seek};
     return XSM_OK;

@@ -336,10 +336,8 @@ static xsm_status make_rows(xsmi_optimizer_trial *t, xsm_error *err)
     const uint32_t features = t->options->features;
     const xsmi_trial_shape shape = {ROWS, features, t->options->classes, true, false};
     XSMI_TRY(xsmi_trial_data(t->context, &shape, &t->data, err));
-    t->dense = xsmi_allocate_zero(t->context, (uint64_t)ROWS * features, sizeof *t->dense);
-    if (!t->dense) {
-        return xsmi_fail_memory(err, (uint64_t)ROWS * features * sizeof *t->dense, "the trial of an optimizer");
-    }
+    XSMI_TRY(xsmi_zeros_new(t->context, &t->dense, (uint64_t)ROWS * features, sizeof *t->dense,
+                            "the trial of an optimizer", err));
     for (uint64_t i = 0; i < ROWS; i++) {
         const xsmi_features x = xsmi_dataset_features(t->data, i);
         for (size_t j = 0; j < x.count; j++) {

@@ -194,10 +194,8 @@ xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_opti
     if (o->ops.row_rate) {
         return check_rate(t, o, err);
     }
-    desk *d = xsmi_allocate(t->context, 1, sizeof *d);
-    if (!d) {
-        return xsmi_fail_memory(err, sizeof *d, "the trial of an optimizer");
-    }
+    desk *d;
+    XSMI_TRY(xsmi_array_new(t->context, &d, 1, sizeof *d, "the trial of an optimizer", err));
     start(o, &d->whole);
     d->before = d->whole;
     xsm_status status = check_numbers(t, o, 0, &d->before, &d->whole, err);

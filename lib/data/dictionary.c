@@ -38,10 +38,8 @@ static size_t slot_of(const xsmi_dictionary *d, uint64_t key)
 static xsm_status widen(xsmi_dictionary *d, xsm_error *err)
 {
     size_t slot_count = d->slot_count ? d->slot_count * 2 : 256;
-    uint32_t *slots = xsmi_allocate_zero(d->context, slot_count, sizeof *slots);
-    if (!slots) {
-        return xsmi_fail_memory(err, slot_count * sizeof *slots, "the table of labels");
-    }
+    uint32_t *slots;
+    XSMI_TRY(xsmi_zeros_new(d->context, &slots, slot_count, sizeof *slots, "the table of labels", err));
     xsmi_release(d->context, d->slots, d->slot_count, sizeof *d->slots);
     d->slots = slots;
     d->slot_count = slot_count;

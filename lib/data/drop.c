@@ -175,10 +175,7 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
     const uint32_t all = rows && which & XSM_DROP_CLASSES ? d->classes : 0;
     uint64_t *counts = NULL, count;
     if (all > 0) {
-        counts = xsmi_allocate_zero(d->context, all, sizeof *counts);
-        if (!counts) {
-            return xsmi_fail_memory(err, all * sizeof *counts, "the rows of classes");
-        }
+        XSMI_TRY(xsmi_zeros_new(d->context, &counts, all, sizeof *counts, "the rows of classes", err));
     }
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "dropping rows and classes", "rows", 0);
@@ -234,10 +231,7 @@ xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xs
     uint64_t rare = 0;
     if (known) {
         XSMI_TRY(xsmi_class_map_read(known, &map, err));
-        match = xsmi_allocate(d->context, all, sizeof *match);
-        if (!match) {
-            return xsmi_fail_memory(err, all * sizeof *match, "the classes of a map");
-        }
+        XSMI_TRY(xsmi_array_new(d->context, &match, all, sizeof *match, "the classes of a map", err));
     }
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "dropping rare labels", "rows", 0);

@@ -155,10 +155,8 @@ xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
     XSMI_ENTER(err);
     XSMI_NEED(err, {d, "dataset"});
     const size_t rows = (size_t)d->rows;
-    uint64_t *order = xsmi_allocate(d->context, rows, sizeof *order);
-    if (!order) {
-        return xsmi_fail_memory(err, rows * sizeof *order, "the order of rows");
-    }
+    uint64_t *order;
+    XSMI_TRY(xsmi_array_new(d->context, &order, rows, sizeof *order, "the order of rows", err));
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "shuffling rows", "rows", 0);
     const xsm_status status = xsmi_end(&activity, shuffle_rows(d, seed, order, err), err);
@@ -267,10 +265,8 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
                          (unsigned long long)wanted, (unsigned long long)d->rows);
     }
     xsm_context *ctx = d->context;
-    uint64_t *rows = xsmi_allocate(ctx, (size_t)d->rows, sizeof *rows);
-    if (!rows) {
-        return xsmi_fail_memory(err, (size_t)d->rows * sizeof *rows, "the rows of a split");
-    }
+    uint64_t *rows;
+    XSMI_TRY(xsmi_array_new(ctx, &rows, (size_t)d->rows, sizeof *rows, "the rows of a split", err));
     xsm_dataset *both[2];
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "splitting rows", "rows", 0);

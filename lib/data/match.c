@@ -116,10 +116,7 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
         return XSM_OK;
     }
     called c;
-    c.first = xsmi_allocate(ctx, to->classes, 2 * sizeof *c.first);
-    if (!c.first) {
-        return xsmi_fail_memory(err, (size_t)to->classes * 2 * sizeof *c.first, "the names of classes");
-    }
+    XSMI_TRY(xsmi_array_new(ctx, &c.first, to->classes, 2 * sizeof *c.first, "the names of classes", err));
     c.next = c.first + to->classes;
     xsmi_dictionary_start(&c.words, ctx, true);
     xsm_status status = call(&c, to, err);

@@ -221,10 +221,7 @@ xsm_status xsmi_products_check(const xsmi_feature_pair *pairs, uint32_t count, u
 xsm_status xsmi_products_copy(xsm_context *ctx, const xsmi_feature_pair *pairs, uint32_t count, uint32_t features,
                               xsmi_products *out, xsm_error *err)
 {
-    out->pairs = xsmi_allocate(ctx, count, sizeof *pairs);
-    if (!out->pairs) {
-        return xsmi_fail_memory(err, count * sizeof *pairs, "the pairs of a transform");
-    }
+    XSMI_TRY(xsmi_array_new(ctx, &out->pairs, count, sizeof *pairs, "the pairs of a transform", err));
     if (count > 0) {
         memcpy(out->pairs, pairs, count * sizeof *pairs);
     }

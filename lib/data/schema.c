@@ -144,10 +144,8 @@ static xsm_status of_names(xsm_context *ctx, const xsm_class_map *map, xsmi_sche
         return xsmi_fail(err, XSM_ERROR_RANGE, "a class map of %u names of features; 1 to %u are accepted", count,
                          (unsigned)XSM_FEATURES_MAX);
     }
-    char *text = xsmi_allocate(ctx, size, 1);
-    if (!text) {
-        return xsmi_fail_memory(err, size, "the names of features");
-    }
+    char *text;
+    XSMI_TRY(xsmi_array_new(ctx, &text, size, 1, "the names of features", err));
     char *p = text;
     for (uint32_t j = 0; j < count; j++) {
         const size_t length = strlen(map->feature_names[j]) + 1;

@@ -117,10 +117,7 @@ static xsm_status map_sparse(mapping *m, xsm_error *err)
     m->to.index = xsmi_dataset_allocate(d, count, sizeof *m->to.index, &m->to.index_capacity, &status, err);
     m->to.offsets = xsmi_dataset_allocate(d, d->rows + 1, sizeof *m->to.offsets, &m->to.offset_capacity, &status, err);
     XSMI_TRY(status);
-    m->keys = xsmi_allocate(d->context, m->longest, 2 * sizeof *m->keys);
-    if (!m->keys) {
-        return xsmi_fail_memory(err, m->longest * 2 * sizeof *m->keys, "a row's features");
-    }
+    XSMI_TRY(xsmi_array_new(d->context, &m->keys, m->longest, 2 * sizeof *m->keys, "a row's features", err));
     m->to.offsets[0] = 0;
     for (uint64_t i = 0, next = 0; i < d->rows && status == XSM_OK; i++) {
         status = map_row(m, i, &next, err);

@@ -217,10 +217,8 @@ static xsm_status match_columns(xsmi_feature_map *map, xsm_error *err)
 {
     const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;
     const size_t count = (size_t)rows->count + wanted->count + XSMI_MAX(rows->count, wanted->count);
-    uint32_t *work = xsmi_allocate(rows->context, count, sizeof *work);
-    if (!work) {
-        return xsmi_fail_memory(err, count * sizeof *work, "the names of columns");
-    }
+    uint32_t *work;
+    XSMI_TRY(xsmi_array_new(rows->context, &work, count, sizeof *work, "the names of columns", err));
     const xsm_status status =
         pair_names(map, work, work + rows->count, work + rows->count + (size_t)wanted->count, err);
     xsmi_release(rows->context, work, count, sizeof *work);
@@ -263,10 +261,7 @@ static xsm_status match_lists(xsmi_feature_map *map, xsm_error *err)
     const xsmi_schema *rows = map->rows.schema;
     map->context = xsmi_context_retain(rows->context);
     map->from = rows->count ? rows->count : map->rows.features ? map->rows.features : map->wanted.schema->count;
-    map->to = xsmi_allocate(rows->context, map->from, sizeof *map->to);
-    if (!map->to) {
-        return xsmi_fail_memory(err, map->from * sizeof *map->to, "the numbers of features");
-    }
+    XSMI_TRY(xsmi_array_new(rows->context, &map->to, map->from, sizeof *map->to, "the numbers of features", err));
     XSMI_TRY(rows->kind == XSMI_SCHEMA_WORDS     ? match_words(map, err)
              : rows->kind == XSMI_SCHEMA_COLUMNS ? match_columns(map, err)
                                                  : match_number_lists(map, err));
@@ -369,10 +364,8 @@ static xsm_status join_columns(xsmi_feature_map *map, xsmi_schema **joined, xsm_
     const size_t most = rows->text_size + wanted->text_size;
     size_t size = wanted->text_size;
     uint32_t count = wanted->count;
-    char *text = xsmi_allocate(map->context, most, 1);
-    if (!text) {
-        return xsmi_fail_memory(err, most, "the names of features");
-    }
+    char *text;
+    XSMI_TRY(xsmi_array_new(map->context, &text, most, 1, "the names of features", err));
     memcpy(text, wanted->text, size);
     for (uint32_t j = 0; j < rows->count; j++) {
         const size_t length = strlen(rows->names[j]) + 1;
@@ -391,10 +384,8 @@ static xsm_status join_numbers(xsmi_feature_map *map, xsmi_schema **joined, xsm_
 {
     const uint32_t known = map->wanted.schema->count ? map->wanted.schema->count : map->wanted.features;
     const uint32_t count = known + map->unknown;
-    int64_t *numbers = xsmi_allocate(map->context, count, sizeof *numbers);
-    if (!numbers) {
-        return xsmi_fail_memory(err, count * sizeof *numbers, "the numbers of features");
-    }
+    int64_t *numbers;
+    XSMI_TRY(xsmi_array_new(map->context, &numbers, count, sizeof *numbers, "the numbers of features", err));
     uint32_t next = 0;
     for (; next < known; next++) {
         numbers[next] = xsmi_schema_number(map->wanted.schema, next);

@@ -135,10 +135,7 @@ static xsm_status parse(xsm_transform *t, const char *description, xsm_error *er
             count += *p == ',';
         }
     }
-    t->steps = xsmi_allocate(t->context, count, sizeof *t->steps);
-    if (!t->steps) {
-        return xsmi_fail_memory(err, count * sizeof *t->steps, "a transform");
-    }
+    XSMI_TRY(xsmi_array_new(t->context, &t->steps, count, sizeof *t->steps, "a transform", err));
     t->count = count;
     const char *p = description;
     bool has[STEP_KINDS] = {false};
@@ -166,10 +163,8 @@ static xsm_status parse(xsm_transform *t, const char *description, xsm_error *er
 
 static xsm_status describe(xsm_transform *t, xsm_error *err)
 {
-    char *text = xsmi_allocate(t->context, t->count * STEP_TEXT + 1, 1);
-    if (!text) {
-        return xsmi_fail_memory(err, t->count * STEP_TEXT + 1, "a transform");
-    }
+    char *text;
+    XSMI_TRY(xsmi_array_new(t->context, &text, t->count * STEP_TEXT + 1, 1, "a transform", err));
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < t->count; i++) {
@@ -588,19 +583,14 @@ static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, x
     XSMI_TRY(parts->pairs ? xsmi_products_check(parts->pairs, parts->pair_count, features, err) : XSM_OK);
     XSMI_TRY(check_standard(t, parts, err));
     if (parts->idf_count > 0) {
-        t->idf = xsmi_allocate(t->context, parts->idf_count, sizeof *t->idf);
-        if (!t->idf) {
-            return xsmi_fail_memory(err, parts->idf_count * sizeof *t->idf, "the weights of a transform");
-        }
+        XSMI_TRY(
+            xsmi_array_new(t->context, &t->idf, parts->idf_count, sizeof *t->idf, "the weights of a transform", err));
         t->idf_count = parts->idf_count;
         memcpy(t->idf, parts->idf, parts->idf_count * sizeof *t->idf);
     }
     if (parts->columns > 0) {
-        t->standard = xsmi_allocate(t->context, parts->columns, 2 * sizeof *t->standard);
-        if (!t->standard) {
-            return xsmi_fail_memory(err, parts->columns * 2 * sizeof *t->standard,
-                                    "the means and scales of a transform");
-        }
+        XSMI_TRY(xsmi_array_new(t->context, &t->standard, parts->columns, 2 * sizeof *t->standard,
+                                "the means and scales of a transform", err));
         t->columns = parts->columns;
         memcpy(t->standard, parts->standard, parts->columns * 2 * sizeof *t->standard);
         find_means(t);

@@ -6,10 +6,8 @@
 static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o,
                              xsmi_stream_rows **out, xsm_error *err)
 {
-    xsmi_stream_rows *s = xsmi_allocate_zero(e->context, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "a stream of rows");
-    }
+    xsmi_stream_rows *s;
+    XSMI_TRY(xsmi_zeros_new(e->context, &s, 1, sizeof *s, "a stream of rows", err));
     s->context = xsmi_context_retain(e->context);
     s->ids = o->ids;
     s->batch = o->batch;

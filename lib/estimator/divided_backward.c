@@ -51,10 +51,7 @@ static xsm_status list_new(const xsm_model *m, node_list *out, xsm_error *err)
 {
     memset(out, 0, sizeof *out);
     list_nodes(m, 0, XSMI_SHARDS, out);
-    out->nodes = xsmi_allocate(m->context, out->count, sizeof *out->nodes);
-    if (!out->nodes) {
-        return xsmi_fail_memory(err, out->count * sizeof *out->nodes, "the sums of all processes");
-    }
+    XSMI_TRY(xsmi_array_new(m->context, &out->nodes, out->count, sizeof *out->nodes, "the sums of all processes", err));
     out->count = out->own = 0;
     list_nodes(m, 0, XSMI_SHARDS, out);
     return XSM_OK;

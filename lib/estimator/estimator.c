@@ -578,10 +578,8 @@ xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, con
     for (const char *c = text; *c; c++) {
         count += *c == ',';
     }
-    uint32_t *classes = xsmi_allocate(e->context, count, sizeof *classes);
-    if (!classes) {
-        return xsmi_fail_memory(err, count * sizeof *classes, "a list of classes");
-    }
+    uint32_t *classes;
+    XSMI_TRY(xsmi_array_new(e->context, &classes, count, sizeof *classes, "a list of classes", err));
     xsm_status status = XSM_OK;
     const char *at = text;
     for (uint32_t i = 0; status == XSM_OK && i < count; i++) {

@@ -131,10 +131,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
         return xsmi_fail_memory(err, SIZE_MAX, "row codes");
     }
     if (count > 0) {
-        e->sampling.codes = xsmi_allocate(e->context, count, sizeof *e->sampling.codes);
-        if (!e->sampling.codes) {
-            return xsmi_fail_memory(err, count * sizeof *e->sampling.codes, "row codes");
-        }
+        XSMI_TRY(xsmi_array_new(e->context, &e->sampling.codes, count, sizeof *e->sampling.codes, "row codes", err));
         e->sampling.code_count = count;
         XSMI_TRY(xsmi_sampler_encode_all(s, e->context, train, e->sampling.codes, err));
     }

@@ -56,10 +56,8 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
                          "takes at least one, and %u classes",
                          plan->blocks, XSMI_MAX(plan->candidates, plan->most), model->features, model->classes);
     }
-    xsmi_searcher *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "what searches");
-    }
+    xsmi_searcher *s;
+    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "what searches", err));
     s->context = xsmi_context_retain(ctx);
     s->model = model;
     s->classes = model->classes;
@@ -302,11 +300,8 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
         if (s->copy.counts[j] >= SIZE_MAX / sizeof **s->copy.indexes) {
             return xsmi_fail_memory(err, SIZE_MAX, "what a checkpoint keeps of a search");
         }
-        s->copy.indexes[j] = xsmi_allocate_zero(s->context, (size_t)s->copy.counts[j] + 1, sizeof **s->copy.indexes);
-        if (!s->copy.indexes[j]) {
-            return xsmi_fail_memory(err, (size_t)s->copy.counts[j] * sizeof **s->copy.indexes,
-                                    "what a checkpoint keeps of a search");
-        }
+        XSMI_TRY(xsmi_zeros_new(s->context, &s->copy.indexes[j], (size_t)s->copy.counts[j] + 1,
+                                sizeof **s->copy.indexes, "what a checkpoint keeps of a search", err));
         snprintf(s->copy.names[j], sizeof *s->copy.names, "search.%u", j);
         if (s->built) {
             xsmi_index_save(p->index, s->copy.indexes[j]);
@@ -369,10 +364,8 @@ static xsm_status check(const xsmi_searcher *s, const void *const *data, xsm_err
     const uint64_t *progress = data[0];
     const double *alpha = data[1];
     bool good = progress[0] <= 1 && progress[2] <= s->classes && *alpha > 0;
-    uint64_t *seen = xsmi_allocate_zero(s->context, s->update.mark_words, sizeof *seen);
-    if (!seen) {
-        return xsmi_fail_memory(err, s->update.mark_words * sizeof *seen, "rows to be indexed");
-    }
+    uint64_t *seen;
+    XSMI_TRY(xsmi_zeros_new(s->context, &seen, s->update.mark_words, sizeof *seen, "rows to be indexed", err));
     good = good && good_changes(s, data[2], progress[2], seen);
     xsmi_release(s->context, seen, s->update.mark_words, sizeof *seen);
     return good ? XSM_OK

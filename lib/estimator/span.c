@@ -59,10 +59,8 @@ static double *kept_coordinates(kept *k)
 xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_kernels *kernels, bool keep,
                           xsmi_spans **out, xsm_error *err)
 {
-    xsmi_spans *s = xsmi_allocate(ctx, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "the spans of batches");
-    }
+    xsmi_spans *s;
+    XSMI_TRY(xsmi_array_new(ctx, &s, 1, sizeof *s, "the spans of batches", err));
     memset(s, 0, sizeof *s);
     s->context = ctx;
     s->data = data;

@@ -40,10 +40,7 @@ xsm_status xsmi_stream_keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, x
     for (uint32_t i = 0; by_row(e, i, &t); i++) {
         size += t.lines > 0 ? line_bytes(&t) : 0;
     }
-    s->fresh = xsmi_allocate(s->context, size, 1);
-    if (!s->fresh) {
-        return xsmi_fail_memory(err, size, "a row's numbers");
-    }
+    XSMI_TRY(xsmi_array_new(s->context, &s->fresh, size, 1, "a row's numbers", err));
     s->fresh_size = size;
     size_t offset = 0;
     for (uint32_t i = 0; by_row(e, i, &t); i++) {

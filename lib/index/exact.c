@@ -54,10 +54,7 @@ static xsm_status build(void *state, const xsm_index_source *source, xsm_error *
     s->count = source->count;
     s->width = source->width;
     s->stride = xsmi_row_stride(source->width);
-    s->rows = xsmi_allocate(s->context, s->count, s->stride * sizeof *s->rows);
-    if (!s->rows) {
-        return xsmi_fail_memory(err, s->count * s->stride * sizeof *s->rows, "the rows of an index");
-    }
+    XSMI_TRY(xsmi_array_new(s->context, &s->rows, s->count, s->stride * sizeof *s->rows, "the rows of an index", err));
     copy_job job = {s, source};
     return xsmi_run_ranges(s->context, run_copy, &job, s->count, COPY_ROWS, err);
 }

@@ -27,10 +27,8 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
                              float *rest, xsm_error *err)
 {
     uint32_t most = XSMI_MIN(s->count, ASSIGN_ROWS);
-    float *rows = xsmi_allocate(s->context, most, s->stride * sizeof *rows);
-    if (!rows) {
-        return xsmi_fail_memory(err, most * s->stride * sizeof *rows, "copies of rows");
-    }
+    float *rows;
+    XSMI_TRY(xsmi_array_new(s->context, &rows, most, s->stride * sizeof *rows, "copies of rows", err));
     xsm_status status = XSM_OK;
     for (uint32_t first = 0; first < s->count && status == XSM_OK;) {
         uint32_t count = s->count - first < most ? s->count - first : most;
@@ -120,10 +118,7 @@ static xsm_status make_clusters(xsmi_sphere *s, xsm_error *err)
         s->cluster[c].capacity = xsmi_whole_quads(count + count / 8 + 1);
         s->row_floats += cluster_floats(s, s->cluster[c].capacity);
     }
-    s->rows = xsmi_allocate_zero(s->context, s->row_floats, sizeof *s->rows);
-    if (!s->rows) {
-        return xsmi_fail_memory(err, s->row_floats * sizeof *s->rows, "the rows of an index");
-    }
+    XSMI_TRY(xsmi_zeros_new(s->context, &s->rows, s->row_floats, sizeof *s->rows, "the rows of an index", err));
     size_t offset = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
         uint32_t capacity = s->cluster[c].capacity;
@@ -136,10 +131,8 @@ static xsm_status make_clusters(xsmi_sphere *s, xsm_error *err)
 /* Copies all rows to their clusters, each cluster in the given order (NULL: rising). */
 static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm_index_source *source, xsm_error *err)
 {
-    float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
-    if (!row) {
-        return xsmi_fail_memory(err, s->stride * sizeof *row, "a row");
-    }
+    float *row;
+    XSMI_TRY(xsmi_array_new(s->context, &row, s->stride, sizeof *row, "a row", err));
     for (uint32_t j = 0; j < s->count; j++) {
         if (j % READ_ROWS == 0) {
             if (xsmi_poll(s->context)) {

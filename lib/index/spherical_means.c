@@ -307,10 +307,7 @@ static xsm_status start_centres(xsmi_sphere *s, const row_sample *of, uint64_t s
     start_job job = {.sphere = s, .sample = of};
     job.step = wanted < of->count ? (uint32_t)(of->count / wanted) : 1;
     job.count = of->count / job.step;
-    job.distance = xsmi_allocate(s->context, job.count, sizeof *job.distance);
-    if (!job.distance) {
-        return xsmi_fail_memory(err, job.count * sizeof *job.distance, "the start of clusters");
-    }
+    XSMI_TRY(xsmi_array_new(s->context, &job.distance, job.count, sizeof *job.distance, "the start of clusters", err));
     for (uint32_t i = 0; i < job.count; i++) {
         job.distance[i] = INFINITY;
     }

@@ -474,10 +474,8 @@ static xsm_status train_all(grower *g, xsm_error *err)
 static xsm_status make_tree(const grower *g, xsmi_class_tree **out, xsm_error *err)
 {
     const xsmi_layout *t = &g->layout;
-    uint32_t *numbers = xsmi_allocate(g->context, t->nodes, sizeof *numbers);
-    if (!numbers) {
-        return xsmi_fail_memory(err, t->nodes * sizeof *numbers, "a label tree");
-    }
+    uint32_t *numbers;
+    XSMI_TRY(xsmi_array_new(g->context, &numbers, t->nodes, sizeof *numbers, "a label tree", err));
     for (uint32_t v = 0; v < t->nodes; v++) {
         numbers[v] = xsmi_layout_is_leaf(t, v) ? XSMI_TREE_LEAF | g->label[t->order[t->start[v]]]
                                                : t->first_child[v + 1] - t->first_child[v];
@@ -489,15 +487,10 @@ static xsm_status make_tree(const grower *g, xsmi_class_tree **out, xsm_error *e
 
 static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err)
 {
-    g->place_of = xsmi_allocate(g->context, g->data->classes, sizeof *g->place_of);
-    if (!g->place_of) {
-        return xsmi_fail_memory(err, g->data->classes * sizeof *g->place_of, "the classes of a label tree");
-    }
+    XSMI_TRY(xsmi_array_new(g->context, &g->place_of, g->data->classes, sizeof *g->place_of,
+                            "the classes of a label tree", err));
     if (!g->data->sparse) {
-        g->identity = xsmi_allocate(g->context, g->data->features, sizeof *g->identity);
-        if (!g->identity) {
-            return xsmi_fail_memory(err, g->data->features * sizeof *g->identity, "the features");
-        }
+        XSMI_TRY(xsmi_array_new(g->context, &g->identity, g->data->features, sizeof *g->identity, "the features", err));
         for (uint32_t f = 0; f < g->data->features; f++) {
             g->identity[f] = f;
         }

@@ -105,18 +105,14 @@ xsm_status xsmi_levels_list(xsmi_levels *s, uint32_t number, xsm_error *err)
 xsm_status xsmi_levels_find(xsmi_levels *s, xsm_error *err)
 {
     const xsmi_layout *t = s->layout;
-    s->level = xsmi_allocate_zero(s->context, (uint64_t)t->depth + 1, sizeof *s->level);
-    if (!s->level) {
-        return xsmi_fail_memory(err, t->depth * sizeof *s->level, "the levels of a label tree");
-    }
+    XSMI_TRY(xsmi_zeros_new(s->context, &s->level, (uint64_t)t->depth + 1, sizeof *s->level,
+                            "the levels of a label tree", err));
     for (uint32_t k = 0; k < t->depth; k++) {
         xsmi_level *l = &s->level[k];
         l->from = t->level[k];
         l->count = (k + 1 < t->depth ? t->level[k + 1] : t->nodes) - l->from;
-        l->node_at = xsmi_allocate(s->context, t->labels, sizeof *l->node_at);
-        if (!l->node_at) {
-            return xsmi_fail_memory(err, t->labels * sizeof *l->node_at, "the levels of a label tree");
-        }
+        XSMI_TRY(
+            xsmi_array_new(s->context, &l->node_at, t->labels, sizeof *l->node_at, "the levels of a label tree", err));
         find_nodes(s, l);
         XSMI_TRY(xsmi_go_on(s->context, err));
     }

@@ -9,10 +9,7 @@ const char *const xsmi_double_sum_starts[] = {"zero", "log-classes", NULL};
 xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err)
 {
     XSMI_TRY(xsmi_negatives(name, s->negatives_option, problem->classes, &s->negatives, err));
-    s->u = xsmi_allocate(problem->context, problem->row_slots, sizeof *s->u);
-    if (!s->u) {
-        return xsmi_fail_memory(err, problem->row_slots * sizeof *s->u, "one number for each row");
-    }
+    XSMI_TRY(xsmi_array_new(problem->context, &s->u, problem->row_slots, sizeof *s->u, "one number for each row", err));
     s->context = problem->context;
     s->examples = problem->examples;
     s->slots = problem->row_slots;

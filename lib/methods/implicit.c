@@ -55,10 +55,8 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     s->ridge = problem->ridge;
     s->bias = problem->bias ? 1 : 0;
     if (s->ridge > 0) {
-        s->class_counts = xsmi_allocate(problem->context, problem->classes, sizeof *s->class_counts);
-        if (!s->class_counts) {
-            return xsmi_fail_memory(err, problem->classes * sizeof *s->class_counts, "class counts");
-        }
+        XSMI_TRY(xsmi_array_new(problem->context, &s->class_counts, problem->classes, sizeof *s->class_counts,
+                                "class counts", err));
         for (uint32_t k = 0; k < problem->classes; k++) {
             s->class_counts[k] = problem->class_counts[k];
         }
@@ -328,10 +326,7 @@ static xsm_status reserve(xsmi_implicit *s, size_t count, xsm_error *err)
 {
     if (count > s->work_count) {
         xsmi_implicit_release(s);
-        s->work = xsmi_allocate(s->sum.context, count, sizeof *s->work);
-        if (!s->work) {
-            return xsmi_fail_memory(err, count * sizeof *s->work, "the step of a batch");
-        }
+        XSMI_TRY(xsmi_array_new(s->sum.context, &s->work, count, sizeof *s->work, "the step of a batch", err));
         s->work_count = count;
     }
     return XSM_OK;

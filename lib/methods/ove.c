@@ -60,10 +60,8 @@ static int compare_frequencies(const void *a, const void *b)
 
 static xsm_status list_frequent(ove_state *s, const xsm_problem *problem, xsm_error *err)
 {
-    frequency *order = xsmi_allocate(s->context, s->classes, sizeof *order);
-    if (!order) {
-        return xsmi_fail_memory(err, s->classes * sizeof *order, "the classes by frequency");
-    }
+    frequency *order;
+    XSMI_TRY(xsmi_array_new(s->context, &order, s->classes, sizeof *order, "the classes by frequency", err));
     for (uint32_t k = 0; k < s->classes; k++) {
         order[k] = (frequency){problem->class_counts[k], k};
     }
@@ -94,10 +92,8 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
                              s->tight_list.classes[j], s->classes);
         }
     }
-    s->inside = xsmi_allocate(s->context, (size_t)count, sizeof *s->inside);
-    if (!s->inside) {
-        return xsmi_fail_memory(err, (size_t)count * sizeof *s->inside, "the classes of a tighter bound");
-    }
+    XSMI_TRY(xsmi_array_new(s->context, &s->inside, (size_t)count, sizeof *s->inside, "the classes of a tighter bound",
+                            err));
     s->inside_count = (uint32_t)count;
     if (s->tight_list.count > 0) {
         memcpy(s->inside, s->tight_list.classes, s->inside_count * sizeof *s->inside);

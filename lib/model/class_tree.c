@@ -98,10 +98,8 @@ xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t c
     if (count < 2 || count >= XSMI_TREE_LEAF || classes < 1) {
         return XSM_OK;
     }
-    xsmi_class_tree *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
-    if (!t) {
-        return xsmi_fail_memory(err, sizeof *t, "a tree over the classes");
-    }
+    xsmi_class_tree *t;
+    XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "a tree over the classes", err));
     t->context = xsmi_context_retain(ctx);
     xsmi_holders_start(&t->holders);
     t->nodes = (uint32_t)count;

@@ -92,10 +92,8 @@ static xsm_status check_names(const xsm_context *ctx, const char *const *names, 
 
 static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t count, char ***out, xsm_error *err)
 {
-    char **copy = xsmi_allocate(ctx, count, sizeof *copy);
-    if (!copy) {
-        return xsmi_fail_memory(err, count * sizeof *copy, "the classes' names");
-    }
+    char **copy;
+    XSMI_TRY(xsmi_array_new(ctx, &copy, count, sizeof *copy, "the classes' names", err));
     for (size_t k = 0; k < count; k++) {
         size_t length = strlen(names[k]);
         xsm_status status = k % NAMES_TOGETHER == 0 ? xsmi_go_on(ctx, err) : XSM_OK;

@@ -179,10 +179,9 @@ static xsm_status convert_parts(const xsm_model *m, xsm_model *to, float *rows, 
 static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     const size_t together = XSMI_MIN(FLOATS_TOGETHER / m->features + 1, xsmi_model_weights(m)->classes);
-    float *rows = xsmi_allocate(m->context, (uint64_t)together * m->features, sizeof *rows);
-    if (!rows) {
-        return xsmi_fail_memory(err, together * m->features * sizeof *rows, "copies of weights");
-    }
+    float *rows;
+    XSMI_TRY(
+        xsmi_array_new(m->context, &rows, (uint64_t)together * m->features, sizeof *rows, "copies of weights", err));
     xsm_model *to = NULL;
     xsm_status status = new_model(m, dtype, &to, err);
     if (status == XSM_OK) {

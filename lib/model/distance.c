@@ -53,10 +53,7 @@ static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
     xsmi_model_drop_row_lengths(m);
     XSMI_TRY(xsmi_model_fold(m, err));
     if (!m->w.bias) {
-        m->w.bias = xsmi_allocate_zero(m->context, m->classes, sizeof *m->w.bias);
-        if (!m->w.bias) {
-            return xsmi_fail_memory(err, m->classes * sizeof *m->w.bias, "the bias");
-        }
+        XSMI_TRY(xsmi_zeros_new(m->context, &m->w.bias, m->classes, sizeof *m->w.bias, "the bias", err));
         m->bias_owned = true;
     }
     return XSM_OK;

@@ -39,10 +39,8 @@ static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, co
                               xsm_context *ctx, xsm_error *err)
 {
     const size_t code = xsmi_model_chosen_scratch(m), floats = code + (m->layer ? m->features : 0);
-    float *scratch = xsmi_allocate(ctx, floats, sizeof *scratch);
-    if (!scratch) {
-        return xsmi_fail_memory(err, floats * sizeof *scratch, "scratch of scoring");
-    }
+    float *scratch;
+    XSMI_TRY(xsmi_array_new(ctx, &scratch, floats, sizeof *scratch, "scratch of scoring", err));
     for (size_t i = 0, at = 0; i < rows->rows; at += lists->counts[i], i++) {
         if (lists->counts[i] > 0) {
             const xsmi_features x = rows->features[i];

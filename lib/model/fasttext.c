@@ -213,10 +213,8 @@ static xsm_status add_mended(file *f, uint32_t i, const char *text, size_t lengt
 {
     const size_t room = 3 * length + 16;
     uint64_t replaced;
-    char *copy = xsmi_allocate(f->context, room, 1);
-    if (!copy) {
-        return xsmi_fail_memory(err, room, "a word");
-    }
+    char *copy;
+    XSMI_TRY(xsmi_array_new(f->context, &copy, room, 1, "a word", err));
     size_t size = xsmi_utf8_mend(text, length, copy, &replaced);
     xsm_status status = xsmi_vocabulary_add(f->vocabulary, copy, size, known, err);
     if (status == XSM_OK && *known) {

@@ -48,10 +48,7 @@ static void fill(xsm_filter *f, const xsm_filter_classes *c)
 
 static xsm_status make_list(xsm_filter *f, xsm_error *err)
 {
-    f->list = xsmi_allocate(f->context, f->left, sizeof *f->list);
-    if (!f->list) {
-        return xsmi_fail_memory(err, f->left * sizeof *f->list, "a filter");
-    }
+    XSMI_TRY(xsmi_array_new(f->context, &f->list, f->left, sizeof *f->list, "a filter", err));
     uint32_t count = 0;
     for (size_t w = 0; w < xsmi_filter_words(f->classes); w++) {
         for (uint64_t left = f->bits[w]; left; left &= left - 1) {

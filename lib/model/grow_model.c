@@ -134,10 +134,8 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
         return XSM_OK;
     }
     if (!wider->map.counts) {
-        wider->map.counts = xsmi_allocate_zero(wider->context, wider->classes, sizeof *wider->map.counts);
-        if (!wider->map.counts) {
-            return xsmi_fail_memory(err, wider->classes * sizeof *wider->map.counts, "the classes' counts");
-        }
+        XSMI_TRY(xsmi_zeros_new(wider->context, &wider->map.counts, wider->classes, sizeof *wider->map.counts,
+                                "the classes' counts", err));
     }
     for (uint32_t k = 0; k < m->classes; k++) {
         wider->map.counts[match[k]] += m->map.counts[k]; /* both are at most INT64_MAX */

@@ -6,10 +6,8 @@
 xsm_status xsmi_head_new(xsm_context *ctx, const xsmi_head_kind *kind, uint32_t classes, xsmi_head **out,
                          xsm_error *err)
 {
-    xsmi_head *c = xsmi_allocate(ctx, 1, kind->size);
-    if (!c) {
-        return xsmi_fail_memory(err, kind->size, "a correction of scores");
-    }
+    xsmi_head *c;
+    XSMI_TRY(xsmi_array_new(ctx, &c, 1, kind->size, "a correction of scores", err));
     memset(c, 0, kind->size);
     c->kind = kind;
     c->context = xsmi_context_retain(ctx);

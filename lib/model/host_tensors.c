@@ -85,10 +85,7 @@ void xsmi_host_tensors_clear(xsm_context *ctx, xsmi_host_tensors *h)
 
 static xsm_status copy_data(xsm_context *ctx, xsmi_host_tensor *t, xsm_error *err)
 {
-    t->copy = xsmi_allocate(ctx, t->tensor.size, 1);
-    if (!t->copy) {
-        return xsmi_fail_memory(err, t->tensor.size, "a tensor of the host");
-    }
+    XSMI_TRY(xsmi_array_new(ctx, &t->copy, t->tensor.size, 1, "a tensor of the host", err));
     XSMI_TRY(xsmi_copy_bytes(ctx, t->copy, t->tensor.data, t->tensor.size, err));
     t->tensor.data = t->copy;
     return XSM_OK;
@@ -100,10 +97,8 @@ static xsm_status make(xsm_context *ctx, const char *name, const xsmi_tensor *fr
 {
     const size_t length = strlen(name) + PREFIX_LENGTH;
     char text[PREFIX_LENGTH + XSM_TENSOR_NAME_MAX + 1] = XSMI_HOST_PREFIX;
-    xsmi_host_tensor *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
-    if (!t) {
-        return xsmi_fail_memory(err, sizeof *t, "a tensor of the host");
-    }
+    xsmi_host_tensor *t;
+    XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "a tensor of the host", err));
     memcpy(text + PREFIX_LENGTH, name, length - PREFIX_LENGTH + 1);
     t->tensor = *from;
     t->tensor.name = t->name = xsmi_copy_text(ctx, text, length);

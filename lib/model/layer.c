@@ -36,10 +36,8 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
 {
     XSMI_TRY(xsmi_check_dimensions(features, 1, err));
     XSMI_TRY(options->tied ? xsmi_context_need_alone(m->context, "an embedding with tied vectors", err) : XSM_OK);
-    xsmi_layer *l = xsmi_allocate(m->context, 1, sizeof *l);
-    if (!l) {
-        return xsmi_fail_memory(err, sizeof *l, "a first layer");
-    }
+    xsmi_layer *l;
+    XSMI_TRY(xsmi_array_new(m->context, &l, 1, sizeof *l, "a first layer", err));
     memset(l, 0, sizeof *l);
     l->features = features;
     l->made = *options;
@@ -141,10 +139,8 @@ static xsm_status own_narrow(xsm_model *m, xsm_error *err)
     if (l->w.narrow_bytes > 0) {
         return XSM_OK;
     }
-    void *numbers = xsmi_allocate(m->context, bytes, 1);
-    if (!numbers) {
-        return xsmi_fail_memory(err, bytes, "the features' vectors");
-    }
+    void *numbers;
+    XSMI_TRY(xsmi_array_new(m->context, &numbers, bytes, 1, "the features' vectors", err));
     const xsm_status status = xsmi_copy_bytes(m->context, numbers, l->w.narrow.data, bytes, err);
     if (status != XSM_OK) {
         xsmi_release(m->context, numbers, bytes, 1);

@@ -43,10 +43,8 @@ xsm_status xsmi_weights_allocate(xsm_context *ctx, int32_t layout, const char *w
     if (!xsmi_weights_size(w, layout, &stride, &count)) {
         return fail_too_large(w, err);
     }
-    float *weight = xsmi_allocate_zero(ctx, count, sizeof *weight);
-    if (!weight) {
-        return xsmi_fail_memory(err, count * sizeof *weight, what);
-    }
+    float *weight;
+    XSMI_TRY(xsmi_zeros_new(ctx, &weight, count, sizeof *weight, what, err));
     w->weight = weight;
     w->stride = stride;
     w->weight_count = count;
@@ -61,16 +59,11 @@ xsm_status xsmi_weights_allocate_narrow(xsm_context *ctx, int32_t dtype, xsmi_we
         return fail_too_large(w, err);
     }
     if (dtype == XSM_DTYPE_INT8) {
-        w->row_scale = xsmi_allocate(ctx, w->rows, sizeof *w->row_scale);
-        if (!w->row_scale) {
-            return xsmi_fail_memory(err, w->rows * sizeof *w->row_scale, "the factors of weights");
-        }
+        XSMI_TRY(xsmi_array_new(ctx, &w->row_scale, w->rows, sizeof *w->row_scale, "the factors of weights", err));
     }
     count *= xsmi_number_bytes(dtype);
-    void *data = xsmi_allocate(ctx, count, 1);
-    if (!data) {
-        return xsmi_fail_memory(err, count, "weights in fewer bits");
-    }
+    void *data;
+    XSMI_TRY(xsmi_array_new(ctx, &data, count, 1, "weights in fewer bits", err));
     w->stride = w->features;
     w->narrow = (xsmi_narrow){dtype, data, w->stride};
     w->narrow_bytes = count;

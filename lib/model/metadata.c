@@ -164,10 +164,8 @@ xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *containe
     if (count == 0) {
         return XSM_OK;
     }
-    const xsmi_entry **sorted = xsmi_allocate(m->context, count, sizeof *sorted);
-    if (!sorted) {
-        return xsmi_fail_memory(err, count * sizeof *sorted, "metadata");
-    }
+    const xsmi_entry **sorted;
+    XSMI_TRY(xsmi_array_new(m->context, &sorted, count, sizeof *sorted, "metadata", err));
     size_t next = 0;
     for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
         if (!is_reserved(entry->key)) {

@@ -249,10 +249,8 @@ xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
 xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err)
 {
     if (m->w.bias && !m->bias_owned) {
-        float *bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
-        if (!bias) {
-            return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
-        }
+        float *bias;
+        XSMI_TRY(xsmi_array_new(m->context, &bias, m->classes, sizeof *bias, "a copy of the bias", err));
         memcpy(bias, m->w.bias, m->classes * sizeof *bias);
         m->w.bias = bias;
         m->bias_owned = true;
@@ -268,10 +266,7 @@ xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
     if (m->w.row_scale) {
         return XSM_OK;
     }
-    m->w.row_scale = xsmi_allocate(m->context, m->classes, sizeof *m->w.row_scale);
-    if (!m->w.row_scale) {
-        return xsmi_fail_memory(err, m->classes * sizeof *m->w.row_scale, "the rows' scales");
-    }
+    XSMI_TRY(xsmi_array_new(m->context, &m->w.row_scale, m->classes, sizeof *m->w.row_scale, "the rows' scales", err));
     for (size_t k = 0; k < m->classes; k++) {
         m->w.row_scale[k] = 1.0;
     }
@@ -332,10 +327,7 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
     if (m->row_length) {
         return XSM_OK;
     }
-    m->row_length = xsmi_allocate(m->context, m->classes, sizeof *m->row_length);
-    if (!m->row_length) {
-        return xsmi_fail_memory(err, m->classes * sizeof *m->row_length, "the rows' lengths");
-    }
+    XSMI_TRY(xsmi_array_new(m->context, &m->row_length, m->classes, sizeof *m->row_length, "the rows' lengths", err));
     const xsm_status status = xsmi_model_each_row(m, xsmi_model_sum_row_length, err);
     if (status != XSM_OK) {
         xsmi_model_drop_row_lengths(m);

@@ -101,10 +101,7 @@ static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_erro
 static xsm_status widen_bias(xsm_model *m, const xsmi_tensor *bias, xsm_error *err)
 {
     const xsmi_narrow numbers = {XSM_DTYPE_BFLOAT16, bias->data, 0};
-    m->w.bias = xsmi_allocate(m->context, m->classes, sizeof *m->w.bias);
-    if (!m->w.bias) {
-        return xsmi_fail_memory(err, m->classes * sizeof *m->w.bias, "the bias");
-    }
+    XSMI_TRY(xsmi_array_new(m->context, &m->w.bias, m->classes, sizeof *m->w.bias, "the bias", err));
     m->bias_owned = true;
     m->kernels->widen(&numbers, 0, m->classes, m->w.bias);
     return XSM_OK;

@@ -185,10 +185,8 @@ static xsm_status write_lines(const xsmi_content *c, xsmi_container_writer *w, x
     size_t together = WRITE_BYTES / (bytes ? bytes : 1);
     together = XSMI_MAX(together, least);
     together = XSMI_MIN(together, lines);
-    unsigned char *some = xsmi_allocate(m->context, together, bytes);
-    if (!some) {
-        return xsmi_fail_memory(err, together * bytes, "copies of weights");
-    }
+    unsigned char *some;
+    XSMI_TRY(xsmi_array_new(m->context, &some, together, bytes, "copies of weights", err));
     xsm_status status = XSM_OK;
     for (size_t first = 0, count; first < lines && status == XSM_OK; first += count) {
         const size_t end = divided ? xsmi_divided_end(m, first) : lines;

@@ -21,10 +21,8 @@ static xsm_status read_factors(xsm_context *ctx, const char *path, const xsmi_te
                                xsm_error *err)
 {
     const size_t rows = (size_t)t->shape[0];
-    double *read = xsmi_allocate(ctx, rows, sizeof *read);
-    if (!read) {
-        return xsmi_fail_memory(err, rows * sizeof *read, "the factors of weights");
-    }
+    double *read;
+    XSMI_TRY(xsmi_array_new(ctx, &read, rows, sizeof *read, "the factors of weights", err));
     for (size_t k = 0; k < rows; k++) {
         const float factor = ((const float *)(const void *)t->data)[k];
         if (!(factor >= 0 && factor < INFINITY)) {

@@ -87,10 +87,8 @@ xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, c
     const size_t code = xsmi_model_chosen_scratch(m), each = code + hidden;
     scores_job job = {m, batch, classes, count, scores, NULL, code, each};
     if (each > 0) {
-        job.scratch = xsmi_allocate(m->context, threads, each * sizeof *job.scratch);
-        if (!job.scratch) {
-            return xsmi_fail_memory(err, threads * each * sizeof *job.scratch, "scratch of scoring");
-        }
+        XSMI_TRY(
+            xsmi_array_new(m->context, &job.scratch, threads, each * sizeof *job.scratch, "scratch of scoring", err));
     }
     xsm_status status = xsmi_run_ranges(m->context, score_rows, &job, batch->count, JOB_ROWS, err);
     xsmi_release(m->context, job.scratch, threads, each * sizeof *job.scratch);

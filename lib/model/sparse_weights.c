@@ -112,10 +112,8 @@ static void empty(xsmi_sparse_builder *b)
 xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bias, xsmi_sparse_builder **out,
                                    xsm_error *err)
 {
-    xsmi_sparse_builder *b = xsmi_allocate_zero(ctx, 1, sizeof *b);
-    if (!b) {
-        return xsmi_fail_memory(err, sizeof *b, "sparse weights");
-    }
+    xsmi_sparse_builder *b;
+    XSMI_TRY(xsmi_zeros_new(ctx, &b, 1, sizeof *b, "sparse weights", err));
     b->context = xsmi_context_retain(ctx);
     b->features = features;
     b->with_bias = bias;
@@ -214,10 +212,8 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
 {
     xsm_context *ctx = b->context;
     const xsmi_sparse_place end = b->places[b->chunks];
-    xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "sparse weights");
-    }
+    xsmi_sparse *s;
+    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "sparse weights", err));
     uint8_t *bytes = NULL;
     const bool narrow = b->widest <= XSMI_BYTE_ROWS;
     if (narrow) {
@@ -383,10 +379,8 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
     if (!places_sound(a)) {
         return XSM_OK;
     }
-    xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "sparse weights");
-    }
+    xsmi_sparse *s;
+    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "sparse weights", err));
     s->context = xsmi_context_retain(ctx);
     xsmi_holders_start(&s->holders);
     s->rows = a->rows;

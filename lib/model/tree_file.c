@@ -109,10 +109,8 @@ xsm_status xsmi_tree_restore(const xsmi_tensor_source *s, xsmi_tree *t, xsm_erro
         return bad_tree(s->name, err);
     }
     size_t count = 2 * xsmi_tree_leaves(t);
-    unsigned char *has_class = xsmi_allocate(s->context, count, 1);
-    if (!has_class) {
-        return xsmi_fail_memory(err, count, "the leaves of a tree");
-    }
+    unsigned char *has_class;
+    XSMI_TRY(xsmi_array_new(s->context, &has_class, count, 1, "the leaves of a tree", err));
     bool closed = is_closed(t, has_class);
     xsmi_release(s->context, has_class, count, 1);
     if (!closed) {

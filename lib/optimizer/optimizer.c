@@ -312,11 +312,8 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
     }
     XSMI_TRY(new_numbers(o, &m->w, initial, "an optimizer's numbers for the weights", &accumulator->w, err));
     if (m->w.bias) {
-        accumulator->w.bias = xsmi_allocate(o->context, m->classes, sizeof *accumulator->w.bias);
-        if (!accumulator->w.bias) {
-            return xsmi_fail_memory(err, m->classes * sizeof *accumulator->w.bias,
-                                    "an optimizer's numbers for the bias");
-        }
+        XSMI_TRY(xsmi_array_new(o->context, &accumulator->w.bias, m->classes, sizeof *accumulator->w.bias,
+                                "an optimizer's numbers for the bias", err));
         XSMI_TRY(fill(o, accumulator->w.bias, m->classes, initial, err));
     }
     const xsmi_weights *vectors = xsmi_model_vectors(m);

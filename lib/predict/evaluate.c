@@ -140,10 +140,9 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
 
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)
 {
-    double *values = xsmi_allocate(ctx, ARRAYS * (uint64_t)top, sizeof *values);
-    if (!values) {
-        return xsmi_fail_memory(err, ARRAYS * (uint64_t)top * sizeof *values, "the measures of an evaluation");
-    }
+    double *values;
+    XSMI_TRY(
+        xsmi_array_new(ctx, &values, ARRAYS * (uint64_t)top, sizeof *values, "the measures of an evaluation", err));
     *m = (xsm_metrics)XSM_METRICS_INIT;
     m->top = top;
     m->precision = values;

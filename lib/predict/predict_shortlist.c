@@ -103,10 +103,7 @@ xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o,
     const uint32_t wanted = o->candidates ? o->candidates : XSMI_DEFAULT(xsm_predictor_options, candidates);
     s->model = xsmi_model_retain(o->shortlist);
     s->candidates = XSMI_MIN(XSMI_MAX(wanted, p->top), p->classes);
-    s->match = xsmi_allocate(p->context, p->classes, sizeof *s->match);
-    if (!s->match) {
-        return xsmi_fail_memory(err, p->classes * sizeof *s->match, "a shortlist");
-    }
+    XSMI_TRY(xsmi_array_new(p->context, &s->match, p->classes, sizeof *s->match, "a shortlist", err));
     return match_classes(p->model, s->model, s->match, err);
 }
 

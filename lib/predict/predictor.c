@@ -148,10 +148,7 @@ xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_p
 
 xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err)
 {
-    p->workers = xsmi_allocate_zero(p->context, count, sizeof *p->workers);
-    if (!p->workers) {
-        return xsmi_fail_memory(err, count * sizeof *p->workers, "a predictor");
-    }
+    XSMI_TRY(xsmi_zeros_new(p->context, &p->workers, count, sizeof *p->workers, "a predictor", err));
     p->worker_count = count;
     for (uint32_t i = 0; i < count; i++) {
         XSMI_TRY(xsmi_predictor_make(p->context, p->model, o, p->top, p->beam, &p->workers[i].predictor, err));

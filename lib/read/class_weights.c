@@ -229,10 +229,8 @@ xsm_status xsm_dataset_weigh_classes(xsm_dataset *d, const xsm_class_weights *gi
         return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_class_weights.count is %zu; %zu is accepted, %s", o.count, expected,
                          o.weights ? "the number of classes" : "without weights");
     }
-    float *weights = xsmi_allocate(d->context, d->classes, sizeof *weights);
-    if (!weights) {
-        return xsmi_fail_memory(err, d->classes * sizeof *weights, "the weights of classes");
-    }
+    float *weights;
+    XSMI_TRY(xsmi_array_new(d->context, &weights, d->classes, sizeof *weights, "the weights of classes", err));
     xsm_status status = XSM_OK;
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "weighing labels", "labels", 0);

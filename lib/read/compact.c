@@ -47,10 +47,7 @@ static xsm_status mark(compaction *c, uint64_t most, uint64_t *count, xsm_error 
 {
     const xsmi_reader *r = c->s->r;
     c->words = (size_t)largest_code(r) / 64 + 1;
-    c->used = xsmi_allocate_zero(r->context, c->words, sizeof *c->used);
-    if (!c->used) {
-        return xsmi_fail_memory(err, c->words * sizeof *c->used, "the numbers of features");
-    }
+    XSMI_TRY(xsmi_zeros_new(r->context, &c->used, c->words, sizeof *c->used, "the numbers of features", err));
     *count = 0;
     for (size_t j = 0; j < r->entries.count && *count <= most; j++) {
         const uint32_t code = r->entries.index[j];
@@ -204,10 +201,8 @@ static xsm_status keep_numbers(const compaction *c, xsm_error *err)
 {
     xsmi_reader *r = c->s->r;
     const uint32_t count = c->numbers.count;
-    int64_t *numbers = xsmi_allocate(r->context, count, sizeof *numbers);
-    if (!numbers) {
-        return xsmi_fail_memory(err, count * sizeof *numbers, "the numbers of features");
-    }
+    int64_t *numbers;
+    XSMI_TRY(xsmi_array_new(r->context, &numbers, count, sizeof *numbers, "the numbers of features", err));
     for (uint32_t j = 0; j < count; j++) {
         numbers[j] = xsmi_dictionary_label(&c->numbers, j);
     }

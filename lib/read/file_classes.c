@@ -132,10 +132,8 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
     }
     xsmi_sort_by(r->context, word_before, &r->dictionary, order, order + count, count);
     XSMI_TRY(xsmi_go_on(r->context, err));
-    const char **names = xsmi_allocate(r->context, count, sizeof *names);
-    if (!names) {
-        return xsmi_fail_memory(err, count * sizeof *names, "the names of classes");
-    }
+    const char **names;
+    XSMI_TRY(xsmi_array_new(r->context, &names, count, sizeof *names, "the names of classes", err));
     for (uint32_t k = 0; k < count; k++) {
         size_t length;
         names[k] = xsmi_dictionary_text(&r->dictionary, order[k], &length);
@@ -224,10 +222,8 @@ static xsm_status add_mended(const xsmi_reader *r, xsmi_dictionary *mended, uint
     uint64_t replaced = 0;
     const char *const word = xsmi_dictionary_text(&r->dictionary, i, &length);
     most = 3 * length + 1; /* a bad byte becomes three bytes */
-    char *copy = xsmi_allocate(r->context, most, 1);
-    if (!copy) {
-        return xsmi_fail_memory(err, most, "a label");
-    }
+    char *copy;
+    XSMI_TRY(xsmi_array_new(r->context, &copy, most, 1, "a label", err));
     const xsm_status status =
         xsmi_dictionary_word(mended, copy, xsmi_utf8_mend(word, length, copy, &replaced), &id, err);
     xsmi_release(r->context, copy, most, 1);
@@ -292,10 +288,8 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
 xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
 {
     uint32_t count = d->classes;
-    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
-    if (!class_of) {
-        return xsmi_fail_memory(err, count * sizeof *class_of, "the map of classes");
-    }
+    uint32_t *class_of;
+    XSMI_TRY(xsmi_array_new(r->context, &class_of, count, sizeof *class_of, "the map of classes", err));
     xsm_status status = take_map(r, path, d, class_of, err);
     bool same = true;
     for (uint32_t k = 0; k < count && status == XSM_OK; k++) {

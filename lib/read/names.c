@@ -161,10 +161,7 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
                          path, xsmi_quote(quote, d->map.names[0], strlen(d->map.names[0])));
     }
     names n = {.context = d->context};
-    n.starts = xsmi_allocate(d->context, d->classes, sizeof *n.starts);
-    if (!n.starts) {
-        return xsmi_fail_memory(err, d->classes * sizeof *n.starts, "the names of classes");
-    }
+    XSMI_TRY(xsmi_array_new(d->context, &n.starts, d->classes, sizeof *n.starts, "the names of classes", err));
     xsmi_source source;
     xsmi_lines lines;
     xsmi_activity activity;

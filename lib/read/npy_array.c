@@ -128,10 +128,8 @@ xsm_status xsmi_npy_read_header(xsmi_source *s, xsmi_npy *n, xsm_error *err)
     if (length > HEADER_MAX) {
         return FAIL(n, err, "a header of %zu bytes; at most %zu are read", length, HEADER_MAX);
     }
-    char *header = xsmi_allocate(s->context, length + 1, 1);
-    if (!header) {
-        return xsmi_fail_memory(err, length + 1, "a file's header");
-    }
+    char *header;
+    XSMI_TRY(xsmi_array_new(s->context, &header, length + 1, 1, "a file's header", err));
     xsm_status status = xsmi_npy_read(s, header, length, &got, err);
     header[got] = '\0';
     if (status == XSM_OK) {

@@ -55,10 +55,8 @@ static xsm_status start(xsmi_row_reader *r, xsm_context *ctx, const xsmi_row_for
 
 xsm_status xsmi_row_reader_new(xsm_context *ctx, const xsmi_row_form *form, xsmi_row_reader **out, xsm_error *err)
 {
-    xsmi_row_reader *r = xsmi_allocate(ctx, 1, sizeof *r);
-    if (!r) {
-        return xsmi_fail_memory(err, sizeof *r, "a reader of rows");
-    }
+    xsmi_row_reader *r;
+    XSMI_TRY(xsmi_array_new(ctx, &r, 1, sizeof *r, "a reader of rows", err));
     const xsm_status status = start(r, ctx, form, err);
     if (status != XSM_OK) {
         xsmi_row_reader_free(r);

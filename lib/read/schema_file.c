@@ -35,10 +35,8 @@ static xsm_status describe_words(const xsm_vocabulary *v, xsmi_settings *metadat
                                            words, first, o->min_count, o->word_ngrams, o->min_chars, o->max_chars,
                                            o->buckets, xsmi_vocabulary_is_fasttext(v) ? FASTTEXT : ""),
                  prefix = strlen(o->label_prefix);
-    char *text = xsmi_allocate(metadata->context, length + prefix + 1, 1);
-    if (!text) {
-        return xsmi_fail_memory(err, length + prefix + 1, "metadata");
-    }
+    char *text;
+    XSMI_TRY(xsmi_array_new(metadata->context, &text, length + prefix + 1, 1, "metadata", err));
     memcpy(text, numbers, length);
     memcpy(text + length, o->label_prefix, prefix + 1);
     const xsm_status status = xsmi_settings_add(metadata, XSMI_KEY_VOCABULARY, "", text, err);
@@ -263,10 +261,8 @@ static xsm_status read_number_list(xsm_context *ctx, const xsmi_tensor *t, const
                          "%s: the tensor 'feature_numbers' is I64 of 1 dimension, and this is none", name);
     }
     const size_t count = (size_t)t->shape[0];
-    int64_t *numbers = xsmi_allocate(ctx, count, sizeof *numbers);
-    if (!numbers) {
-        return xsmi_fail_memory(err, count * sizeof *numbers, "the numbers of features");
-    }
+    int64_t *numbers;
+    XSMI_TRY(xsmi_array_new(ctx, &numbers, count, sizeof *numbers, "the numbers of features", err));
     memcpy(numbers, t->data, count * sizeof *numbers);
     xsm_error inner = XSM_ERROR_INIT;
     xsm_status status = xsmi_schema_of_number_list(ctx, numbers, (uint32_t)count, out, &inner);

@@ -129,10 +129,7 @@ static xsm_status is_gzip(xsmi_source *s, bool *gzip, xsm_error *err)
 /* Starts gunzip if the first bytes are gzip's. */
 static xsm_status start(xsmi_source *s, xsm_error *err)
 {
-    s->raw = xsmi_allocate(s->context, RAW_SIZE, 1);
-    if (!s->raw) {
-        return xsmi_fail_memory(err, RAW_SIZE, "a read buffer");
-    }
+    XSMI_TRY(xsmi_array_new(s->context, &s->raw, RAW_SIZE, 1, "a read buffer", err));
     s->raw_next = s->raw;
     bool gzip;
     XSMI_TRY(is_gzip(s, &gzip, err));

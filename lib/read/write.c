@@ -231,10 +231,7 @@ static xsm_status write_dataset(const xsm_dataset *d, const char *path, const xs
     XSMI_TRY(check_rows(d, format, o, err));
     o->label_column = o->label_column ? o->label_column : "label";
     xsmi_output output = {.d = d, .activity = activity, .options = o, .numbers = o->names_path != NULL};
-    output.buffer = xsmi_allocate(d->context, XSMI_WRITE_BUFFER, 1);
-    if (!output.buffer) {
-        return xsmi_fail_memory(err, XSMI_WRITE_BUFFER, "a file being written");
-    }
+    XSMI_TRY(xsmi_array_new(d->context, &output.buffer, XSMI_WRITE_BUFFER, 1, "a file being written", err));
     xsm_status status = write_files(&output, path, format, err);
     xsmi_release(d->context, output.buffer, XSMI_WRITE_BUFFER, 1);
     return status;

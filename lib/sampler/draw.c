@@ -401,10 +401,8 @@ static xsm_status run_sweeps(draw_job *job, xsm_error *err)
     job->sweep_own = (floats * sizeof(float) + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
     own = s->ops.rows_scratch ? s->ops.rows_scratch(s->state) : 0;
     job->sweep_each = job->sweep_own + (own + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
-    job->sweep = xsmi_allocate(s->context, threads, job->sweep_each);
-    if (!job->sweep) {
-        return xsmi_fail_memory(err, threads * job->sweep_each, "log-probabilities of all classes");
-    }
+    XSMI_TRY(
+        xsmi_array_new(s->context, &job->sweep, threads, job->sweep_each, "log-probabilities of all classes", err));
     xsm_status status = xsmi_run_ranges(s->context, run_sweep, job, job->batch->count, XSM_SAMPLER_ROWS, err);
     xsmi_release(s->context, job->sweep, threads, job->sweep_each);
     return status;

@@ -186,10 +186,8 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_er
     if (s->code_length > 0) {
         return correct_by_sampler(s, out, err);
     }
-    float *log_q = xsmi_allocate(s->context, s->classes, sizeof *log_q);
-    if (!log_q) {
-        return xsmi_fail_memory(err, s->classes * sizeof *log_q, "a correction of scores");
-    }
+    float *log_q;
+    XSMI_TRY(xsmi_array_new(s->context, &log_q, s->classes, sizeof *log_q, "a correction of scores", err));
     bool constant = true;
     for (uint32_t k = 0; k < s->classes; k++) {
         log_q[k] = (float)s->ops.log_probability(s->state, NULL, k);

@@ -100,10 +100,8 @@ static xsm_status copy_options(const xsm_sampler *from, xsm_sampler *to, xsm_err
     xsm_status status = XSM_OK;
     for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(&from->ops, i)); i++) {
         const size_t size = xsm_sampler_get(from, option->name, NULL, 0) + 1;
-        char *value = xsmi_allocate(from->context, size, 1);
-        if (!value) {
-            return xsmi_fail_memory(err, size, "the options of a sampler");
-        }
+        char *value;
+        XSMI_TRY(xsmi_array_new(from->context, &value, size, 1, "the options of a sampler", err));
         xsm_sampler_get(from, option->name, value, size);
         status = xsm_sampler_set(to, option->name, value, err);
         xsmi_release(from->context, value, size, 1);

@@ -355,14 +355,8 @@ static xsm_status run(fit *t, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%zu weights; L-BFGS takes up to %d", t->size, INT_MAX - LBFGS_BLOCK);
     }
     t->capacity = (t->size + LBFGS_BLOCK - 1) / LBFGS_BLOCK * LBFGS_BLOCK;
-    t->x = xsmi_allocate_zero(t->context, t->capacity, sizeof *t->x);
-    if (!t->x) {
-        return xsmi_fail_memory(err, t->capacity * sizeof *t->x, "the parameters");
-    }
-    t->kept = xsmi_allocate(t->context, best_floats(t), sizeof *t->kept);
-    if (!t->kept) {
-        return xsmi_fail_memory(err, best_floats(t) * sizeof *t->kept, "the best weights");
-    }
+    XSMI_TRY(xsmi_zeros_new(t->context, &t->x, t->capacity, sizeof *t->x, "the parameters", err));
+    XSMI_TRY(xsmi_array_new(t->context, &t->kept, best_floats(t), sizeof *t->kept, "the best weights", err));
     XSMI_TRY(xsmi_objective_read(t->objective, t->x, err));
     keep_best(t);
     xsm_status status = t->status = report(t, false, NULL, NULL) ? fail_stopped(t, err) : XSM_OK;

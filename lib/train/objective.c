@@ -94,10 +94,8 @@ static void set_shape(xsmi_objective *o)
 xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset *train, xsm_estimator *e,
                               xsmi_objective **out, xsm_error *err)
 {
-    xsmi_objective *o = xsmi_allocate(ctx, 1, sizeof *o);
-    if (!o) {
-        return xsmi_fail_memory(err, sizeof *o, "an objective");
-    }
+    xsmi_objective *o;
+    XSMI_TRY(xsmi_array_new(ctx, &o, 1, sizeof *o, "an objective", err));
     memset(o, 0, sizeof *o);
     o->context = ctx;
     o->model = m;

@@ -73,10 +73,8 @@ xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err)
 xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_rank_steps **out,
                                xsm_error *err)
 {
-    xsmi_rank_steps *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
-    if (!t) {
-        return xsmi_fail_memory(err, sizeof *t, "steps of several processes");
-    }
+    xsmi_rank_steps *t;
+    XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "steps of several processes", err));
     t->context = xsmi_context_retain(ctx);
     t->estimator = e;
     t->optimizer = o;

@@ -62,10 +62,8 @@ static void choose_blocks(xsmi_stepper *t)
 
 xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err)
 {
-    xsmi_stepper *t = xsmi_allocate(ctx, 1, sizeof *t);
-    if (!t) {
-        return xsmi_fail_memory(err, sizeof *t, "taking steps");
-    }
+    xsmi_stepper *t;
+    XSMI_TRY(xsmi_array_new(ctx, &t, 1, sizeof *t, "taking steps", err));
     memset(t, 0, sizeof *t);
     t->context = xsmi_context_retain(ctx);
     t->estimator = e;

@@ -100,10 +100,8 @@ static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
 
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)
 {
-    xsmi_window *w = xsmi_allocate(ctx, 1, sizeof *w);
-    if (!w) {
-        return xsmi_fail_memory(err, sizeof *w, "a window of steps");
-    }
+    xsmi_window *w;
+    XSMI_TRY(xsmi_array_new(ctx, &w, 1, sizeof *w, "a window of steps", err));
     memset(w, 0, sizeof *w);
     w->context = xsmi_context_retain(ctx);
     w->estimator = e;

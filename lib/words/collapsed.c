@@ -63,10 +63,8 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
                               xsm_error *err)
 {
     xsm_context *ctx = task->context;
-    xsmi_collapsed *c = xsmi_allocate(ctx, 1, sizeof *c);
-    if (!c) {
-        return xsmi_fail_memory(err, sizeof *c, "the collapsed objective");
-    }
+    xsmi_collapsed *c;
+    XSMI_TRY(xsmi_array_new(ctx, &c, 1, sizeof *c, "the collapsed objective", err));
     memset(c, 0, sizeof *c);
     c->context = xsmi_context_retain(ctx);
     c->kernels = xsmi_context_kernels(ctx);

@@ -60,10 +60,8 @@ xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t 
                                      xsmi_collapsed_search **out, xsm_error *err)
 {
     xsm_context *ctx = task->context;
-    xsmi_collapsed_search *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "the collapsed objective");
-    }
+    xsmi_collapsed_search *s;
+    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "the collapsed objective", err));
     s->context = xsmi_context_retain(ctx);
     s->kernels = xsmi_context_kernels(ctx);
     s->estimator = task->estimator;

@@ -143,10 +143,8 @@ static xsm_status rank_words(xsm_corpus *c, const counting *counted, const xsm_c
                          "min_count",
                          c->path, distinct, (unsigned long long)o->min_count);
     }
-    ranked *ranks = xsmi_allocate(c->context, often, sizeof *ranks);
-    if (!ranks) {
-        return xsmi_fail_memory(err, often * sizeof *ranks, "a vocabulary");
-    }
+    ranked *ranks;
+    XSMI_TRY(xsmi_array_new(c->context, &ranks, often, sizeof *ranks, "a vocabulary", err));
     uint32_t n = 0;
     for (uint32_t i = 0; i < distinct; i++) {
         if (counted->words.entries[i].mark >= o->min_count) {

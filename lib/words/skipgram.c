@@ -148,10 +148,7 @@ xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xs
 static xsm_status bind_rows(xsm_skipgram *t, xsm_error *err)
 {
     const uint32_t words = t->corpus->info.words;
-    t->labels = xsmi_allocate(t->context, words, sizeof *t->labels);
-    if (!t->labels) {
-        return xsmi_fail_memory(err, words * sizeof *t->labels, "word vectors as rows");
-    }
+    XSMI_TRY(xsmi_array_new(t->context, &t->labels, words, sizeof *t->labels, "word vectors as rows", err));
     for (uint32_t k = 0; k < words; k++) {
         t->labels[k] = k;
     }

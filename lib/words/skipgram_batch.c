@@ -70,10 +70,8 @@ static double weigh(const xsm_corpus *corpus, double power, uint32_t first, doub
 static xsm_status make_alias(xsmi_skipgram_batch *b, const xsm_corpus *corpus, double power, xsm_error *err)
 {
     const uint32_t words = corpus->info.words; /* two at least, by falling count */
-    double *weights = xsmi_allocate(b->context, words, sizeof *weights);
-    if (!weights) {
-        return xsmi_fail_memory(err, words * sizeof *weights, "the words' frequencies");
-    }
+    double *weights;
+    XSMI_TRY(xsmi_array_new(b->context, &weights, words, sizeof *weights, "the words' frequencies", err));
     const double sum = weigh(corpus, power, 0, weights);
     xsm_status status = xsmi_alias_new(b->context, weights, words, &b->alias, err);
     if (status == XSM_OK && weights[0] > sum / 2) {
@@ -118,10 +116,8 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
 {
     xsm_context *ctx = task->context;
     const xsm_estimator *e = task->estimator;
-    xsmi_skipgram_batch *b = xsmi_allocate(ctx, 1, sizeof *b);
-    if (!b) {
-        return xsmi_fail_memory(err, sizeof *b, "a batch of steps");
-    }
+    xsmi_skipgram_batch *b;
+    XSMI_TRY(xsmi_array_new(ctx, &b, 1, sizeof *b, "a batch of steps", err));
     memset(b, 0, sizeof *b);
     b->context = xsmi_context_retain(ctx);
     b->kernels = xsmi_context_kernels(ctx);

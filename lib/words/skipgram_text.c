@@ -16,10 +16,7 @@ xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus
     c->words.source.fd = -1;
     c->corpus = corpus;
     c->settings = *settings;
-    c->keep = xsmi_allocate(ctx, corpus->info.words, sizeof *c->keep);
-    if (!c->keep) {
-        return xsmi_fail_memory(err, corpus->info.words * sizeof *c->keep, "a text");
-    }
+    XSMI_TRY(xsmi_array_new(ctx, &c->keep, corpus->info.words, sizeof *c->keep, "a text", err));
     const double subsample = settings->subsample;
     for (uint32_t k = 0; k < corpus->info.words; k++) {
         double share = (double)corpus->counts[k] / (double)corpus->info.known;

@@ -374,10 +374,7 @@ static xsm_status read_all(reading *r, const char *path, xsmi_activity *activity
         return fail_at(r, 0, err, "more lines than the first one says");
     }
     XSMI_TRY(r->model ? XSM_OK : move_rows(r, err));
-    r->names = xsmi_allocate(r->context, r->words, sizeof *r->names);
-    if (!r->names) {
-        return xsmi_fail_memory(err, r->words * sizeof *r->names, "the words of a file");
-    }
+    XSMI_TRY(xsmi_array_new(r->context, &r->names, r->words, sizeof *r->names, "the words of a file", err));
     for (uint32_t k = 0; k < r->words; k++) {
         r->names[k] = r->text + r->starts[k];
     }
