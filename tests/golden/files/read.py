@@ -14,6 +14,8 @@ from model_file import checksum, raw_contents, xxh3  # noqa: E402
 
 DTYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "U64": "<u8", "U8": "u1", "U16": "<u2", "U32": "<u4", "I8": "i1",
           "BF16": "<u2", "I32": "<i4"}
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../doc/formats.md"), encoding="utf-8") as page:
+    NAMED = {re.sub("^tree<t>.", "", name) for name in re.findall(r"`([^`\n]+)`", page.read())}  # and other words
 LEAF, M64 = 1 << 31, 2**64 - 1
 
 
@@ -28,6 +30,8 @@ class File:
         for name, (dtype, shape, data) in raw.items():
             self.tensors[name] = np.frombuffer(data, DTYPES[dtype]).reshape(shape)
             self.dtypes[name] = dtype
+            known = name.startswith("host.") or re.sub(r"^tree\d+\.", "", name) in NAMED
+            assert known, f"{path}: the page names no tensor {name}"
 
     def get(self, name):
         return self.tensors.get(name)
