@@ -80,7 +80,7 @@
 #define XSMI_LAST_xsm_sampler_info reserved
 #define XSMI_LAST_xsm_sampler_ops follow
 #define XSMI_LAST_xsm_sampler_problem seed
-#define XSMI_LAST_xsm_sampler_step examples
+#define XSMI_LAST_xsm_sampler_step weights
 #define XSMI_LAST_xsm_scaled_gradient reserved
 #define XSMI_LAST_xsm_score_block label_weights
 #define XSMI_LAST_xsm_search_block next

@@ -22,13 +22,34 @@ xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *va
     return xsm_sampler_set(object, name, value, err);
 }
 
+/* Makes up rows of weights. */
+static void read_weights(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
+                         float *out, size_t stride)
+{
+    for (uint32_t j = 0; j < count; j++) {
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, source->seed, XSMI_STREAM_CHECK, rows ? rows[j] : first + j);
+        for (uint32_t i = 0; i < source->width; i++) {
+            out[j * stride + i] = (float)(2 * xsmi_stream_uniform(&stream) - 1);
+        }
+    }
+}
+
 xsm_status xsmi_sampler_trial_follow(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     const uint64_t *offsets = t->data->label_offsets;
+    const xsm_index_source weights = {
+        .size = sizeof weights,
+        .context = s->context,
+        .count = t->shape.classes,
+        .width = t->shape.features + 1,
+        .seed = 1,
+        .read = read_weights,
+    };
     for (uint64_t first = 0, count = 1; first < t->shape.rows; first += count++) {
         const uint64_t end = XSMI_MIN(first + count, t->shape.rows);
         const xsm_sampler_step step = {sizeof step, t->data->labels + offsets[first], offsets[end] - offsets[first],
-                                       first};
+                                       first, &weights};
         XSMI_TRY(s->ops.follow(s->state, &step, err));
     }
     return XSM_OK;

@@ -32,9 +32,12 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
     return XSM_OK;
 }
 
+/* Makes room for the codes of the rows, and makes those of a sampler that is constant. */
 static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
 {
-    const size_t length = e->sampling.sampler && !e->exact && batch->values ? e->sampling.sampler->code_length : 0;
+    const bool follows = e->sampling.follows;
+    const size_t length =
+        e->sampling.sampler && !e->exact && (batch->values || follows) ? e->sampling.sampler->code_length : 0;
     size_t count;
     if (!xsmi_multiply((size_t)batch->count, length, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "row codes");
@@ -43,10 +46,21 @@ static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm
         return xsmi_fail_memory(err, count * sizeof *g->work.codes, "row codes");
     }
     g->work.coded = length > 0;
-    for (size_t i = 0; length > 0 && i < batch->count; i++) {
+    for (size_t i = 0; length > 0 && !follows && i < batch->count; i++) {
         xsmi_sampler_encode_batch(e->sampling.sampler, batch, i, g->work.codes + i * length);
     }
     return XSM_OK;
+}
+
+static void run_encode(void *state, const xsmi_range *r)
+{
+    const xsmi_pass *p = state;
+    const xsm_sampler *s = p->estimator->sampling.sampler;
+    xsmi_pass_list_examples(p, r->first, r->end - r->first);
+    for (uint64_t i = r->first; i < r->end; i++) {
+        const xsmi_features x = xsmi_gradient_features(p->estimator, p->gradient, i);
+        xsmi_sampler_encode(s, &x, p->gradient->work.codes + i * s->code_length);
+    }
 }
 
 static xsm_status compute_hidden(const xsmi_pass *p, const xsmi_aside *aside, xsm_error *err)
@@ -74,16 +88,19 @@ xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_e
     xsmi_example_weighted(e, batch, g);
     g->work.rows.offsets = NULL;
     if (e->model->layer) {
-        return compute_hidden(p, aside, err);
+        XSMI_TRY(compute_hidden(p, aside, err));
+    } else {
+        if (aside) {
+            aside->run(aside->state);
+        }
+        g->work.rows.values = batch->values;
+        g->work.rows.stride = batch->stride;
+        g->work.rows.offsets = batch->offsets;
+        g->work.rows.index = batch->index;
     }
-    if (aside) {
-        aside->run(aside->state);
-    }
-    g->work.rows.values = batch->values;
-    g->work.rows.stride = batch->stride;
-    g->work.rows.offsets = batch->offsets;
-    g->work.rows.index = batch->index;
-    return XSM_OK;
+    return g->work.coded && e->sampling.follows
+               ? xsmi_run_ranges(e->context, run_encode, (void *)(uintptr_t)p, batch->count, XSMI_EXAMPLE_CHUNK, err)
+               : XSM_OK;
 }
 
 void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count)

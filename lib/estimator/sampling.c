@@ -97,8 +97,8 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
         XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));
     }
     if (!s->bound) {
-        XSMI_TRY(xsm_sampler_bind(s, train, err));
-        if (train->rows == 0 && s->code_length > 0) {
+        XSMI_TRY(xsmi_sampler_bind(s, train, e->sampling.follows ? model->features : train->features, err));
+        if (train->rows == 0 && s->code_length > 0 && !e->sampling.follows) {
             xsmi_sampler_unbind(s);
             return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                              "sampler '%s' draws by the features of a row, and a stream has no rows to make it from; "
@@ -110,7 +110,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
                          "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",
                          s->ops.name, s->features, s->classes, train->features, train->classes);
     }
-    if (e->labels_alone && s->code_length > 0 && s->features != xsmi_model_input(model)) {
+    if (e->labels_alone && s->code_length > 0 && !e->sampling.follows && s->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "sampler '%s' draws by the features of a row, and is bound to rows of %u, but those of the "
                          "batches will have %u; bind it to such rows first",
@@ -123,7 +123,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
         XSMI_TRY(xsmi_sampler_correction(s, &e->head, err));
     }
-    if (e->labels_alone) {
+    if (e->labels_alone || e->sampling.follows) {
         return XSM_OK; /* codes are made with each batch */
     }
     size_t count;
@@ -148,6 +148,20 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
     return status;
 }
 
+/* Reads rows of weights with their bias, or with what replaces it where scores are distances. */
+static void read_weights(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
+                         float *out, size_t stride)
+{
+    const xsm_model *m = source->state;
+    xsmi_weights_copy(&m->w, rows, first, count, false, out, stride);
+    for (uint32_t j = 0; j < count; j++) {
+        float *row = out + j * stride;
+        row[m->features] = m->score == XSM_GEOMETRY_EUCLIDEAN ? -0.5f * m->kernels->dot(row, row, m->features)
+                           : m->w.bias                        ? m->w.bias[rows ? rows[j] : first + j]
+                                                              : 0;
+    }
+}
+
 xsm_status xsmi_estimator_follow(xsm_estimator *e, const xsm_batch *batch, xsm_error *err)
 {
     xsmi_sampling *s = &e->sampling;
@@ -167,7 +181,16 @@ xsm_status xsmi_estimator_follow(xsm_estimator *e, const xsm_batch *batch, xsm_e
         memcpy(next, x.labels, (size_t)x.label_count * sizeof *next);
         next += x.label_count;
     }
-    const xsm_sampler_step step = {sizeof step, s->labels, count, e->position};
+    const xsm_index_source weights = {
+        .size = sizeof weights,
+        .context = e->context,
+        .state = e->model,
+        .count = e->model->classes,
+        .width = e->model->features + 1,
+        .seed = (uint64_t)s->sampler->common.seed,
+        .read = read_weights,
+    };
+    const xsm_sampler_step step = {sizeof step, s->labels, count, e->position, &weights};
     return s->sampler->ops.follow(s->sampler->state, &step, err);
 }
 

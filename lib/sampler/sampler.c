@@ -52,9 +52,9 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "sampler '%s': XSM_SAMPLER_TREE needs code_length(), encode(), save() and load()", ops->name);
     }
-    if (ops->follow && (!ops->save || ops->code_length)) {
+    if (ops->follow && (!ops->save || (ops->flags & XSM_SAMPLER_TREE))) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "sampler '%s': follow() needs save() and load(), and does not go with code_length()",
+                         "sampler '%s': follow() needs save() and load(), and does not go with XSM_SAMPLER_TREE",
                          ops->name);
     }
     xsmi_option_group group = options_of(ops, NULL, NULL);
@@ -152,10 +152,8 @@ XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
+xsm_status xsmi_sampler_bind(xsm_sampler *s, const xsm_dataset *train, uint32_t features, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {s, "the sampler"}, {train, "the data"});
     xsmi_sampler_unbind(s);
     xsm_sampler_problem problem = {
         .size = sizeof problem,
@@ -163,7 +161,7 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
         .train = train,
         .examples = train->rows,
         .classes = train->classes,
-        .features = train->features,
+        .features = features,
         .class_counts = train->map.counts,
         .seed = (uint64_t)s->common.seed,
     };
@@ -178,10 +176,17 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
     }
     s->bound = true;
     s->classes = train->classes;
-    s->features = train->features;
+    s->features = features;
     s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
-    s->schema = s->code_length > 0 ? xsmi_schema_retain(train->schema) : NULL;
+    s->schema = s->code_length > 0 && features == train->features ? xsmi_schema_retain(train->schema) : NULL;
     return XSM_OK;
+}
+
+xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {s, "the sampler"}, {train, "the data"});
+    return xsmi_sampler_bind(s, train, train->features, err);
 }
 
 /* -- codes --------------------------------------------------------------------------------------------------------- */

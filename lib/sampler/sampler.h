@@ -44,6 +44,9 @@ struct xsm_random {
 
 /* Returns the sampler's options with their values, which may be set while it is not bound. */
 xsmi_option_group xsmi_sampler_options(const xsm_sampler *s);
+/* xsm_sampler_bind() for rows of `features` features: those of hidden vectors, for a sampler that follows a training.
+ */
+xsm_status xsmi_sampler_bind(xsm_sampler *s, const xsm_dataset *train, uint32_t features, xsm_error *err);
 /* Unbinds; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);
 /* Makes a bound sampler of the same table, options and distribution; the table must have save() and load(). */
@@ -122,6 +125,7 @@ extern const char *const xsmi_sampler_names[];
     X(xsmi_uniform_ops, "uniform") \
     X(xsmi_frequency_ops, "frequency") \
     X(xsmi_recent_ops, "recent") \
+    X(xsmi_midx_ops, "midx") \
     X(xsmi_tree_ops, "tree") \
     X(xsmi_label_tree_ops, "label-tree")
 /* clang-format on */

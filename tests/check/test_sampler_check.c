@@ -36,9 +36,10 @@ TEST(built_in_samplers_pass)
         {"clusters=1", "leaf=2", NULL},
         {"clusters=64", "leaf=7", "power=0", NULL},
         {"labels=7", "share=0.9", NULL},
+        {"words=3", "every=7", NULL},
     };
-    static const char *const of[] = {NULL,         "frequency",  "tree",       "tree",
-                                     "label-tree", "label-tree", "label-tree", "recent"};
+    static const char *const of[] = {NULL,         "frequency",  "tree",   "tree", "label-tree",
+                                     "label-tree", "label-tree", "recent", "midx"};
     for (size_t i = 0; xsm_sampler_at(i); i++) {
         const xsm_sampler_ops *ops = xsm_sampler_at(i);
         for (size_t set = 0; set < sizeof sets / sizeof *sets; set++) {

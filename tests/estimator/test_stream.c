@@ -149,6 +149,7 @@ TEST(the_same_bits_as_a_dataset)
             check_bits(ops->name, "sampler=frequency", 1, true, false);
             if (!(ops->flags & XSM_ESTIMATOR_CORRECTED)) {
                 check_bits(ops->name, "sampler=recent", 7, true, true);
+                check_bits(ops->name, "sampler=midx sampler.words=3", 7, true, true);
             }
         }
     }

@@ -389,7 +389,7 @@ says stdout 'negatives='
 says stdout 'newton or bisection'
 says stdout 'ridge='
 run 0 estimators nce
-says stdout 'uniform, frequency, recent, tree or label-tree'
+says stdout 'uniform, frequency, recent, midx, tree or label-tree'
 run 0 samplers
 for name in uniform frequency tree label-tree; do
     says stdout "$name "

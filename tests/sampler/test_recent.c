@@ -1,11 +1,12 @@
 /*
- * Tests of samplers that follow the training, by `recent`: its distribution against a queue of labels, batch by batch;
- * draws do not depend on the labels of their own batch; who may use such a sampler; what the suite finds of wrong
- * ones.
+ * Tests of samplers that follow the training: the distribution of `recent` against a queue of labels, batch by batch,
+ * and that of `midx` against its definition; draws do not depend on the labels of their own batch; who may use such a
+ * sampler; what the suite finds of wrong ones.
  */
 #include "training.h"
 
 #include "estimator/estimator.h"
+#include "sampler/arrays.h"
 
 #include <math.h>
 #include <string.h>
@@ -79,6 +80,76 @@ TEST(it_is_a_mixture_of_the_last_labels_and_all_classes)
     test_problem_free(&p);
 }
 
+/* Words are means of the weights, and of what the first word leaves of them; q(k) is in proportion to e^(x.(c_a +
+ * d_b)).
+ */
+TEST(midx_is_a_softmax_of_words)
+{
+    enum { M = 3, BIASED = FEATURES + 1 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    xsm_estimator *e = test_estimator(NULL, "importance", "sampler=midx sampler.words=3");
+    xsm_gradient *g = test_gradient(NULL);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    const xsm_batch all = xsm_batch_range(p.data, 0, ROWS);
+    const xsm_sampler *s = e->sampling.sampler;
+    for (int batch = 0; batch < 2; batch++) { /* the books are made after the second */
+        assert_ok(xsm_estimator_gradient(e, &all, 0.1, g, &err), err);
+    }
+    xsm_array_writer w = {.context = s->context};
+    assert_ok(xsmi_sampler_arrays(s, &w, &err), err);
+    const float *words = (const float *)(const void *)w.tensors[0].data;
+    const uint32_t *cells = (const uint32_t *)(const void *)w.tensors[1].data, stride = (uint32_t)w.tensors[0].shape[2];
+    static double near[CLASSES][BIASED], rest[CLASSES][BIASED];
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        for (uint32_t j = 0; j < BIASED; j++) {
+            rest[k][j] = (double)(j < FEATURES ? m->w.weight[k * m->w.stride + j] : m->w.bias[k]);
+        }
+    }
+    for (uint32_t book = 0; book < 2; book++) {
+        double sums[M][BIASED] = {{0}};
+        uint32_t counts[M] = {0};
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            const uint32_t a = book ? cells[k] % M : cells[k] / M;
+            counts[a]++;
+            for (uint32_t j = 0; j < BIASED; j++) {
+                sums[a][j] += rest[k][j];
+            }
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            const uint32_t a = book ? cells[k] % M : cells[k] / M;
+            for (uint32_t j = 0; j < BIASED; j++) {
+                assert_true(fabs((double)words[(book * M + a) * stride + j] - sums[a][j] / counts[a]) < 1e-6);
+                near[k][j] += sums[a][j] / counts[a];
+                rest[k][j] -= sums[a][j] / counts[a];
+            }
+        }
+        assert_true(counts[0] > 0 && counts[1] > 0 && counts[2] > 0);
+    }
+    static float log_q[ROWS][CLASSES];
+    assert_ok(xsm_sampler_log_probabilities(s, &all, 0, CLASSES, log_q[0], &err), err);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const float *x = xsmi_dataset_features(p.data, i).values;
+        double sum = 0, z[CLASSES];
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            z[k] = near[k][FEATURES];
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                z[k] += (double)x[j] * near[k][j];
+            }
+            sum += exp(z[k]);
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            assert_true(fabs((double)log_q[i][k] - (z[k] - log(sum))) < 1e-5);
+        }
+    }
+    xsmi_array_writer_clear(&w);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 TEST(who_may_use_it)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -118,7 +189,8 @@ TEST(who_may_use_it)
 static xsm_status follow_by_calls(void *state, const xsm_sampler_step *step, xsm_error *err)
 {
     static uint32_t calls;
-    const xsm_sampler_step other = {sizeof other, &step->labels[++calls % step->label_count], 1, step->examples};
+    const xsm_sampler_step other = {sizeof other, &step->labels[++calls % step->label_count], 1, step->examples,
+                                    step->weights};
     return xsm_sampler_find("recent")->follow(state, &other, err);
 }
 
@@ -126,7 +198,7 @@ static xsm_status load_more(void *state, const xsm_sampler_problem *problem, con
                             xsm_error *err)
 {
     const uint32_t label = 0;
-    const xsm_sampler_step step = {sizeof step, &label, 1, 0};
+    const xsm_sampler_step step = {sizeof step, &label, 1, 0, NULL};
     const xsm_status status = xsm_sampler_find("recent")->load(state, problem, reader, err);
     return status == XSM_OK ? xsm_sampler_find("recent")->follow(state, &step, err) : status;
 }

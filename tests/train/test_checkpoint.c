@@ -313,6 +313,7 @@ TEST(settings_resume_to_the_same_bits)
     check_estimator("importance", "sampler=tree sampler.seed=4");
     check_estimator("nce", "sampler=recent sampler.share=0.9");
     check_estimator("sampled-softmax", "sampler=recent sampler.labels=20 shared=yes");
+    check_estimator("importance", "sampler=midx sampler.words=4 sampler.every=50");
 }
 
 /* What the optimizer keeps, for every registered one. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <xsoftmax/dtype.h>
+#include <xsoftmax/ext/index.h>
 #include <xsoftmax/sampler.h>
 
 /** @defgroup ext_sampler Writing a sampler
@@ -61,7 +62,8 @@ typedef struct xsm_sampler_problem {
     const xsm_dataset *train;     /**< The rows; valid during the call only. */
     uint64_t examples;            /**< N. */
     uint32_t classes;             /**< K. */
-    uint32_t features;            /**< D. */
+    uint32_t features;            /**< D; for a table with follow() of what the classes' weights multiply: with a first
+                                       layer, of hidden vectors. */
     const uint64_t *class_counts; /**< [K] number of rows with each class. */
     uint64_t seed;                /**< Seed for random choices of bind(). */
 } xsm_sampler_problem;
@@ -72,6 +74,9 @@ typedef struct xsm_sampler_step {
     const uint32_t *labels; /**< [label_count] the labels of the batch's examples, one example after another. */
     uint64_t label_count;   /**< Labels. */
     uint64_t examples;      /**< Examples before the batch, since the estimator was bound. */
+    /** The K classes' rows of D + 1 weights, the last one the bias (0 without), or -||w||^2/2 where scores are
+     *  distances; D is xsm_sampler_problem::features. */
+    const xsm_index_source *weights;
 } xsm_sampler_step;
 
 /** An array of a saved state. Start with #XSM_ARRAY_INIT. */
@@ -153,10 +158,11 @@ struct xsm_sampler_ops {
                       uint32_t count, uint32_t *const *classes, double *const *log_probabilities);
     /** Lets the distribution follow the training: called once the gradient of a batch is computed, so that no draw
      *  depends on the labels of its own batch. On failure the state must be as before. Needs save() and load(), by
-     *  which checkpoints have the state: after bind(), their arrays must never change names, types or shapes. Not with
-     *  code_length(). Such a sampler belongs to one estimator at a time, whose binding binds it anew; one that corrects
-     *  scores after training (#XSM_ESTIMATOR_CORRECTED) refuses it, as do classes that are divided among processes.
-     *  NULL = the distribution is constant. */
+     *  which checkpoints have the state: after bind(), their arrays must never change names, types or shapes. With
+     *  code_length(), rows are encoded batch by batch, as the classes' weights see them. Such a sampler belongs to one
+     *  estimator at a time, whose binding binds it anew; one that corrects scores after training
+     *  (#XSM_ESTIMATOR_CORRECTED) refuses it, as do classes that are divided among processes. NULL = the distribution
+     *  is constant. */
     xsm_status (*follow)(void *state, const xsm_sampler_step *step, xsm_error *err);
 };
 

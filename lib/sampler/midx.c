@@ -1,0 +1,365 @@
+/*
+ * Classes by two codebooks of the present weights (MIDX: J. Chen et al., Adaptive sampled softmax with inverted
+ * multi-index: methods, theory and applications, 2025, arXiv 2501.08563): w_k is near c_a + d_b, where c_a is the mean
+ * of the weights of a cluster of classes, and d_b that of a cluster of what then remains. N_ab classes are in cell
+ * (a, b). With s_a = x.c_a and t_b = x.d_b,
+ *     q(a, b|x) = N_ab e^(s_a + t_b) / Z,  Z = sum_ab N_ab e^(s_a + t_b),  q(k|x) = e^(s_a + t_b) / Z in the cell of k.
+ * A draw takes a by its marginal, b given a, then any class of the cell. Codebooks are made anew at examples 1, 2, 4,
+ * ..., later every so many. With M words and D features, a row costs O(MD + M^2), a draw O(M).
+ *
+ * The code of a row is s [M], the marginals of a [M], t [M], log Z.
+ */
+#include "sampler/arrays.h"
+#include "base/order.h"
+#include "index/spherical.h"
+#include "sampler/sampler.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WORDS_MOST = 1024, ITERATIONS = 10, SAMPLES = 32 };
+
+/* What the distribution is. */
+typedef struct midx_books {
+    float *words;             /* [2][M][stride], the bias at D */
+    uint32_t *cell;           /* [K] a*M + b of each class */
+    float *sizes;             /* [M][size_stride] N_ab */
+    uint32_t *starts, *order; /* [M^2 + 1], [K] the classes of each cell */
+} midx_books;
+
+typedef struct midx_state {
+    int64_t words, every;
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    uint32_t classes, features;
+    size_t stride, size_stride;
+    uint32_t rows[WORDS_MOST]; /* 0, 1, ...: for the kernels that gather */
+    midx_books books;
+    uint64_t next; /* examples at which books are made again */
+} midx_state;
+
+static const xsm_option options[] = {
+    XSMI_OPTION_INT("words", midx_state, words, "64", 1, WORDS_MOST, "M, the words of each codebook"),
+    XSMI_OPTION_INT("every", midx_state, every, "50000", 1, 1e15,
+                    "most examples between one making of the codebooks and the next"),
+};
+
+/* -- codebooks ----------------------------------------------------------------------------------------------------- */
+
+static void release_books(const midx_state *s, midx_books *b)
+{
+    const size_t m = (size_t)s->words;
+    xsmi_release(s->context, b->words, 2 * m, s->stride * sizeof *b->words);
+    xsmi_release(s->context, b->cell, s->classes, sizeof *b->cell);
+    xsmi_release(s->context, b->sizes, m, s->size_stride * sizeof *b->sizes);
+    xsmi_release(s->context, b->starts, m * m + 1, sizeof *b->starts);
+    xsmi_release(s->context, b->order, s->classes, sizeof *b->order);
+    memset(b, 0, sizeof *b);
+}
+
+/* Makes books of zeros: every class in the first cell. */
+static xsm_status new_books(const midx_state *s, midx_books *b, xsm_error *err)
+{
+    const size_t m = (size_t)s->words;
+    b->words = xsmi_allocate_zero(s->context, 2 * m, s->stride * sizeof *b->words);
+    b->cell = xsmi_allocate_zero(s->context, s->classes, sizeof *b->cell);
+    b->sizes = xsmi_allocate(s->context, m, s->size_stride * sizeof *b->sizes);
+    b->starts = xsmi_allocate(s->context, m * m + 1, sizeof *b->starts);
+    b->order = xsmi_allocate(s->context, s->classes, sizeof *b->order);
+    if (!b->words || !b->cell || !b->sizes || !b->starts || !b->order) {
+        release_books(s, b);
+        return xsmi_fail_memory(err, (2 * m * s->stride + 2 * (size_t)s->classes) * sizeof(float), "codebooks");
+    }
+    return XSM_OK;
+}
+
+/* Sorts the classes by cell, and counts them. */
+static void fill_cells(const midx_state *s, midx_books *b)
+{
+    const uint32_t m = (uint32_t)s->words;
+    xsmi_sort_by_cluster(b->cell, s->classes, m * m, b->starts, b->order);
+    memset(b->sizes, 0, m * s->size_stride * sizeof *b->sizes);
+    for (uint32_t c = 0; c < m * m; c++) {
+        b->sizes[c / m * s->size_stride + c % m] = (float)(b->starts[c + 1] - b->starts[c]);
+    }
+}
+
+/* What the first book leaves of the rows. */
+typedef struct remainder_rows {
+    const midx_state *state;
+    const xsm_index_source *rows;
+    const uint32_t *word; /* [K] of the first book */
+    const float *words;
+} remainder_rows;
+
+static void read_remainder(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
+                           float *out, size_t stride)
+{
+    const remainder_rows *of = source->state;
+    of->rows->read(of->rows, rows, first, count, out, stride);
+    for (uint32_t j = 0; j < count; j++) {
+        const uint32_t k = rows ? rows[j] : first + j;
+        of->state->kernels->axpby(out + j * stride, of->words + of->word[k] * of->state->stride, source->width, -1, 1);
+    }
+}
+
+/* Clusters rows: the word of each [K], and the words [M][stride], which are 0. */
+static xsm_status make_book(const midx_state *s, const xsm_index_source *rows, uint32_t *word, float *words,
+                            xsm_error *err)
+{
+    const size_t m = (size_t)s->words, width = rows->width;
+    const xsmi_sphere_settings settings = {s->words, ITERATIONS, SAMPLES, rows->seed};
+    xsmi_sphere sphere;
+    XSMI_TRY(xsmi_sphere_build(&sphere, &settings, rows, err));
+    for (uint32_t k = 0; k < s->classes; k++) {
+        word[k] = sphere.member[k].cluster;
+    }
+    xsmi_sphere_clear(&sphere);
+    double *sums = xsmi_allocate_zero(s->context, m, width * sizeof *sums);
+    uint32_t *counts = xsmi_allocate_zero(s->context, m, sizeof *counts);
+    float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
+    const bool whole = sums && counts && row;
+    for (uint32_t k = 0; whole && k < s->classes; k++) {
+        double *sum = sums + word[k] * width;
+        rows->read(rows, NULL, k, 1, row, s->stride);
+        counts[word[k]]++;
+        for (size_t i = 0; i < width; i++) {
+            sum[i] += (double)row[i];
+        }
+    }
+    for (size_t a = 0; whole && a < m; a++) {
+        for (size_t i = 0; counts[a] > 0 && i < width; i++) {
+            words[a * s->stride + i] = (float)(sums[a * width + i] / counts[a]);
+        }
+    }
+    xsmi_release(s->context, sums, m, width * sizeof *sums);
+    xsmi_release(s->context, counts, m, sizeof *counts);
+    xsmi_release(s->context, row, s->stride, sizeof *row);
+    return whole ? XSM_OK : xsmi_fail_memory(err, m * width * sizeof *sums, "codebooks");
+}
+
+static xsm_status make_books(const midx_state *s, const xsm_index_source *rows, midx_books *b, uint32_t *second,
+                             xsm_error *err)
+{
+    const uint32_t m = (uint32_t)s->words;
+    const remainder_rows of = {s, rows, b->cell, b->words};
+    xsm_index_source remainder = *rows;
+    remainder.state = &of;
+    remainder.read = read_remainder;
+    XSMI_TRY(make_book(s, rows, b->cell, b->words, err));
+    XSMI_TRY(make_book(s, &remainder, second, b->words + m * s->stride, err));
+    for (uint32_t k = 0; k < s->classes; k++) {
+        b->cell[k] = b->cell[k] * m + second[k];
+    }
+    fill_cells(s, b);
+    return XSM_OK;
+}
+
+static xsm_status follow(void *state, const xsm_sampler_step *step, xsm_error *err)
+{
+    midx_state *s = state;
+    if (step->examples < s->next) {
+        return XSM_OK;
+    }
+    midx_books made = {NULL};
+    XSMI_TRY(new_books(s, &made, err));
+    uint32_t *second = xsmi_allocate(s->context, s->classes, sizeof *second);
+    const xsm_status status = second ? make_books(s, step->weights, &made, second, err)
+                                     : xsmi_fail_memory(err, s->classes * sizeof *second, "codebooks");
+    xsmi_release(s->context, second, s->classes, sizeof *second);
+    if (status != XSM_OK) {
+        release_books(s, &made);
+        return status;
+    }
+    release_books(s, &s->books);
+    s->books = made;
+    s->next = step->examples + XSMI_MIN(step->examples, (uint64_t)s->every);
+    return XSM_OK;
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static void unbind(void *state)
+{
+    midx_state *s = state;
+    release_books(s, &s->books);
+}
+
+static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
+{
+    midx_state *s = state;
+    s->context = problem->context;
+    s->kernels = xsmi_context_kernels(problem->context);
+    s->classes = problem->classes;
+    s->features = problem->features;
+    s->stride = xsmi_row_stride((size_t)problem->features + 1);
+    s->size_stride = xsmi_row_stride((size_t)s->words);
+    s->next = 1;
+    for (uint32_t a = 0; a < WORDS_MOST; a++) {
+        s->rows[a] = a;
+    }
+    XSMI_TRY(new_books(s, &s->books, err));
+    fill_cells(s, &s->books);
+    return XSM_OK;
+}
+
+/* -- draws --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t code_length(const void *state)
+{
+    return 3 * (uint32_t)((const midx_state *)state)->words + 1;
+}
+
+/* Computes what a row scores with the words of a book. */
+static void score(const midx_state *s, const float *words, const xsm_row *x, float *out)
+{
+    const size_t m = (size_t)s->words;
+    if (x->index) {
+        s->kernels->sparse_gather_scores(words, s->stride, s->rows, m, x->index, x->values, (size_t)x->count, out);
+    } else {
+        s->kernels->gather_scores(words, s->stride, s->rows, m, x->values, (size_t)x->count, out, NULL);
+    }
+    for (size_t a = 0; a < m; a++) {
+        out[a] += words[a * s->stride + s->features];
+    }
+}
+
+static void encode(const void *state, const xsm_row *row, float *code)
+{
+    const midx_state *s = state;
+    const size_t m = (size_t)s->words;
+    float *first = code, *marginal = code + m, *second = code + 2 * m, within[WORDS_MOST];
+    score(s, s->books.words, row, first);
+    score(s, s->books.words + m * s->stride, row, second);
+    float most[2] = {s->kernels->row_max(first, m), s->kernels->row_max(second, m)};
+    if (!(fabsf(most[0]) < INFINITY && fabsf(most[1]) < INFINITY)) { /* a model that diverges: uniform */
+        memset(code, 0, 3 * m * sizeof *code);
+        most[0] = most[1] = 0;
+    }
+    s->kernels->row_softmax(second, m, most[1], 1, marginal);
+    s->kernels->gather_scores(s->books.sizes, s->size_stride, s->rows, m, marginal, m, within, NULL);
+    s->kernels->row_softmax(first, m, most[0], 1, marginal);
+    double z = 0;
+    for (size_t a = 0; a < m; a++) {
+        z += (double)marginal[a] * (double)within[a];
+    }
+    for (size_t a = 0; a < m; a++) {
+        marginal[a] = (float)((double)marginal[a] * (double)within[a] / z);
+    }
+    code[3 * m] = (float)((double)most[0] + (double)most[1] + log(z));
+}
+
+static double log_of_cell(const midx_state *s, const float *code, uint32_t a, uint32_t b)
+{
+    const double log_q = (double)code[a] + (double)code[2 * s->words + b] - (double)code[3 * s->words];
+    return XSMI_MIN(log_q, 0); /* not above by rounding */
+}
+
+static double log_probability(const void *state, const float *code, uint32_t class)
+{
+    const midx_state *s = state;
+    const uint32_t cell = s->books.cell[class], m = (uint32_t)s->words;
+    return log_of_cell(s, code, cell / m, cell % m);
+}
+
+/* Returns what a number in [0, 1) selects of n weights, of which some are above 0. */
+static uint32_t pick(const double *sums, uint32_t n, double u)
+{
+    uint32_t i = 0, last = n - 1;
+    while (last > 0 && !(sums[last] > sums[last - 1])) {
+        last--;
+    }
+    while (i < last && !(sums[i] > u * sums[n - 1])) {
+        i++;
+    }
+    return i;
+}
+
+static void draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
+                 double *log_probabilities)
+{
+    const midx_state *s = state;
+    const uint32_t m = (uint32_t)s->words;
+    const float *marginal = code + m, *second = code + 2 * (size_t)m;
+    double sums[WORDS_MOST], cells[WORDS_MOST];
+    float within[WORDS_MOST];
+    s->kernels->row_softmax(second, m, s->kernels->row_max(second, m), 1, within);
+    for (uint32_t a = 0; a < m; a++) {
+        sums[a] = (a > 0 ? sums[a - 1] : 0) + (double)marginal[a];
+    }
+    for (uint32_t j = 0; j < count; j++) {
+        const uint32_t a = pick(sums, m, xsmi_stream_uniform(&random->stream));
+        const float *sizes = s->books.sizes + a * s->size_stride;
+        for (uint32_t b = 0; b < m; b++) {
+            cells[b] = (b > 0 ? cells[b - 1] : 0) + (double)sizes[b] * (double)within[b];
+        }
+        const uint32_t b = pick(cells, m, xsmi_stream_uniform(&random->stream));
+        const uint32_t *members = s->books.order + s->books.starts[a * m + b];
+        const uint32_t size = s->books.starts[a * m + b + 1] - s->books.starts[a * m + b];
+        classes[j] = members[xsmi_stream_below(&random->stream, size)];
+        log_probabilities[j] = log_of_cell(s, code, a, b);
+    }
+}
+
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
+{
+    const midx_state *s = state;
+    const xsm_array words = {sizeof words,  "words", XSM_DTYPE_FLOAT32, 3, {2, (uint64_t)s->words, s->stride},
+                             s->books.words};
+    const xsm_array cells = {sizeof cells, "cells", XSM_DTYPE_UINT32, 1, {s->classes}, s->books.cell};
+    const xsm_array next = {sizeof next, "next", XSM_DTYPE_UINT64, 1, {1}, &s->next};
+    XSMI_TRY(xsm_array_write(writer, &words, err));
+    XSMI_TRY(xsm_array_write(writer, &cells, err));
+    return xsm_array_write(writer, &next, err);
+}
+
+static xsm_status load(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err)
+{
+    midx_state *s = state;
+    const uint64_t m = (uint64_t)s->words, stride = xsmi_row_stride((size_t)problem->features + 1);
+    xsm_array words = XSM_ARRAY_INIT, cells = XSM_ARRAY_INIT, next = XSM_ARRAY_INIT;
+    XSMI_TRY(xsm_array_read(reader, "words", XSM_DTYPE_FLOAT32, 3, &words, err));
+    XSMI_TRY(xsm_array_read(reader, "cells", XSM_DTYPE_UINT32, 1, &cells, err));
+    XSMI_TRY(xsm_array_read(reader, "next", XSM_DTYPE_UINT64, 1, &next, err));
+    bool good = words.shape[0] == 2 && words.shape[1] == m && words.shape[2] == stride &&
+                cells.shape[0] == problem->classes && next.shape[0] == 1;
+    for (uint64_t i = 0; good && i < 2 * m * stride; i++) {
+        good = fabsf(((const float *)words.data)[i]) < INFINITY;
+    }
+    for (uint64_t k = 0; good && k < problem->classes; k++) {
+        good = ((const uint32_t *)cells.data)[k] < m * m;
+    }
+    if (!good) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: finite words [2, %llu, %llu], cells [%u] below %llu and next [1] are needed",
+                         reader->name, (unsigned long long)m, (unsigned long long)stride, problem->classes,
+                         (unsigned long long)(m * m));
+    }
+    XSMI_TRY(bind(state, problem, err));
+    memcpy(s->books.words, words.data, (size_t)(2 * m * stride) * sizeof *s->books.words);
+    memcpy(s->books.cell, cells.data, s->classes * sizeof *s->books.cell);
+    memcpy(&s->next, next.data, sizeof s->next);
+    fill_cells(s, &s->books);
+    return XSM_OK;
+}
+
+const xsm_sampler_ops xsmi_midx_ops = {
+    .size = sizeof(xsm_sampler_ops),
+    .abi = XSM_EXT_ABI_VERSION,
+    .name = "midx",
+    .summary = "by two codebooks of the present weights (Chen et al. 2025)",
+    .state_size = sizeof(midx_state),
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .bind = bind,
+    .unbind = unbind,
+    .code_length = code_length,
+    .encode = encode,
+    .draw = draw,
+    .log_probability = log_probability,
+    .save = save,
+    .load = load,
+    .follow = follow,
+};
