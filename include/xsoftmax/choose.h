@@ -70,10 +70,10 @@
  *
  * **Work and time.** The size of the first share and the number of trials follow from counts of work, converted to
  * seconds of a usual machine: the choice takes half as long as the run that it chooses, or choice and run together take
- * three seconds, whichever is more. The first trial of a slower way in a round may take up to half as long as that
- * way's run. So nothing depends on the clock: the same rows, options and seed give the same choice on any machine and
- * any number of threads, to the last bit. Only with xsm_choose_options::seconds does the clock decide, too: about a
- * third of these seconds is for the race.
+ * three seconds, whichever is more. The first trial of a slower way in a round may end within half of that way's run,
+ * in the second round within twice that or six seconds, so that each has a curve. So nothing depends on the clock: the
+ * same rows, options and seed give the same bits on any machine and any threads. Only with xsm_choose_options::seconds
+ * does the clock decide, too: about a third of these seconds is for the race.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
