@@ -38,8 +38,8 @@
 #define SHARED_COST 0.45
 #define SCORE_COST 0.1
 /* Costs of a label tree for each feature and label of a row: of a level of a tree, and of a class of a leaf. */
-#define TREE_COST 130.0
-#define LEAF_COST 2.0
+#define TREE_COST 104.0
+#define LEAF_COST 1.6
 /* Costs of a class that a search scores. It scores BEAM_CLASSES on each level, with 2^ARITY_BITS children of a node, or
  * all. */
 #define TREE_SCORE_COST 6.0
@@ -49,11 +49,10 @@
 #define FIT_COST 250.0
 /* How many times longer a label tree takes if it also learns from the mistakes of a beam. */
 #define BEAM_TIMES 5.0
-/* Multiplications a second of a usual machine, and in training label trees and embedding models: they convert work to
- * seconds. The real speed is not used, so that the choice is the same on any machine; with a time budget, it is used
- * once it is measured. */
+/* Multiplications a second of a usual machine, and in training embedding models: they convert work to seconds. The real
+ * speed is not used, so that the choice is the same on any machine; with a time budget, it is used once it is
+ * measured. */
 #define SPEED 8e9
-#define SPEED_TREE 1e10
 #define SPEED_VECTORS 2e10
 /* A line is tried if its run takes at most RUN_MOST seconds, or RUN_TIMES the time of the cheapest one, and if its
  * model and optimizer take at most BYTES_MOST. Where there are embedding models, RUN_OTHERS is in place of RUN_MOST,
@@ -413,7 +412,7 @@ static xsm_status add_tree(xsmi_chooser *c, const method *m, xsmi_line *line, xs
     line->kind = XSMI_KIND_TREE;
     line->tree = tree;
     line->epochs = 1;
-    line->speed = SPEED_TREE;
+    line->speed = SPEED;
     const double classes = (double)c->train->classes, leaf = fmin(classes, tree->leaf ? tree->leaf : TREE_LEAF);
     const double times = tree->negatives > 0 ? BEAM_TIMES : 1;
     line->work = times * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);

@@ -25,8 +25,6 @@
 #define OF_RUN 0.5
 #define FREE_SECONDS 3.0
 #define OF_BUDGET 0.35
-/* A choice of n-grams, which another choice follows, may take this part of these times. */
-#define OF_TEXT 0.5
 /* The first round searches settings: the share of the choice's time that it is planned for, the share that it may take
  * at most, the trials of a line in it, and the least number of rows of a share. */
 #define OF_FIRST (1.0 / 3)
@@ -120,10 +118,11 @@ static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
     return longer * xsmi_line_seconds(c, e->line, (double)c->train->rows, 0);
 }
 
-/* Returns the seconds that the choice may take if the run takes `run` seconds. */
+/* Returns the seconds that the choice may take if the run takes `run` seconds; a choice of n-grams, which another
+ * choice follows, OF_RUN of these. */
 static double allowance(const xsmi_chooser *c, double run)
 {
-    const double part = c->text_count > 0 ? OF_TEXT : 1;
+    const double part = c->text_count > 0 ? OF_RUN : 1;
     return part * (c->options.seconds > 0 ? OF_BUDGET * c->options.seconds : fmax(OF_RUN * run, FREE_SECONDS - run));
 }
 
