@@ -9,6 +9,7 @@
 #include "index/block.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct exact_state {
     xsm_context *context;
@@ -104,29 +105,40 @@ typedef struct scored {
 
 typedef void (*taker)(void *user, const scored *part);
 
+/* How many queries are in the lanes of the b-th block. */
+static uint32_t queries_of(const xsm_index_block *block, uint32_t b)
+{
+    const uint32_t left = block->count - b * XSMI_LANES;
+    return XSMI_MIN(left, XSMI_LANES);
+}
+
 /* Scores all rows with all queries, and hands the scores on in rising order of row. */
 static xsm_status score_rows(const exact_state *s, const xsm_index_block *block, taker take, void *user, xsm_error *err)
 {
     xsmi_arena arena = {block->scratch, 0};
     scratch_arrays p = divide_scratch(s, &arena);
     const uint32_t blocks = (block->count + XSMI_LANES - 1) / XSMI_LANES;
-    for (uint32_t b = 0; b < blocks; b++) {
-        const float *x[XSMI_LANES];
-        uint32_t n = block->count - b * XSMI_LANES < XSMI_LANES ? block->count - b * XSMI_LANES : XSMI_LANES;
-        for (uint32_t l = 0; l < n; l++) {
-            x[l] = block->queries + (b * XSMI_LANES + l) * block->stride;
-        }
-        s->kernels->pack(x, n, s->width, p.packed[b]);
+    const float *x[XSM_INDEX_QUERIES];
+    for (uint32_t i = 0; i < block->count; i++) {
+        x[i] = block->queries + i * block->stride;
     }
+    for (uint32_t b = 0; b < blocks; b++) {
+        s->kernels->pack(x + b * XSMI_LANES, queries_of(block, b), s->width, p.packed[b]);
+    }
+    memset(p.tile, 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *p.tile); /* lanes without a query are read, too */
     for (uint32_t first = 0; first < s->count;) {
         uint32_t classes = s->count - first < XSMI_CLASS_TILE ? s->count - first : XSMI_CLASS_TILE;
         for (uint32_t b = 0; b < blocks; b++) {
             if ((b == 0 || s->width > LONG_ROW) && xsmi_poll(s->context)) {
                 return xsmi_fail_cancelled(s->context, err);
             }
-            uint32_t at = b * XSMI_LANES, n = block->count - at < XSMI_LANES ? block->count - at : XSMI_LANES;
-            s->kernels->score_tile(s->rows + first * s->stride, s->stride, classes, p.packed[b], s->width, 1, NULL,
-                                   NULL, p.tile);
+            const uint32_t at = b * XSMI_LANES, n = queries_of(block, b);
+            const float *rows = s->rows + first * s->stride;
+            if (n <= XSMI_FEW) {
+                s->kernels->score_few(rows, s->stride, classes, x + at, n, s->width, 1, NULL, NULL, p.tile);
+            } else {
+                s->kernels->score_lanes(rows, s->stride, classes, p.packed[b], n, s->width, 1, NULL, NULL, p.tile);
+            }
             take(user, &(scored){p.tile, first, classes, at, n});
         }
         first += classes;
