@@ -55,10 +55,11 @@
 #define SPEED 8e9
 #define SPEED_VECTORS 2e10
 /* A line is tried if its run takes at most RUN_MOST seconds, or RUN_TIMES the time of the cheapest one, and if its
- * model and optimizer take at most BYTES_MOST. Where there are embedding models, RUN_OTHERS is in place of RUN_MOST,
- * and the cheapest one is a label tree or an embedding model. */
+ * model and optimizer take at most BYTES_MOST. Where there are embedding models, the cheapest one is a label tree or
+ * an embedding model, and in place of RUN_MOST is RUN_OTHERS, or RUN_LINEAR for linear models. */
 #define RUN_MOST 60.0
 #define RUN_OTHERS 5.0
+#define RUN_LINEAR 20.0
 #define RUN_TIMES 4.0
 #define BYTES_MOST 8e9
 #define VALUE_BYTES 8.0 /* bytes of a value of a sparse row */
@@ -512,7 +513,7 @@ static void drop_dear(xsmi_chooser *c)
     for (size_t i = 0; i < c->line_count && has_vectors(c) && !(c->options.seconds > 0); i++) {
         others = others || c->lines[i].kind == XSMI_KIND_TREE || c->lines[i].kind == XSMI_KIND_EMBEDDING;
     }
-    const double least = others ? RUN_OTHERS : run_most(c);
+    const double least = others ? RUN_OTHERS : run_most(c), linear = others ? RUN_LINEAR : least;
     double most = 0;
     size_t kept = 0;
     for (size_t i = 0; i < c->line_count; i++) {
@@ -520,7 +521,7 @@ static void drop_dear(xsmi_chooser *c)
         const double run = run_of(c, &line);
         const bool measures = line.kind != XSMI_KIND_MEANS && !(others && line.kind == XSMI_KIND_LINEAR);
         most = measures && !(most > 0) ? fmax(least, RUN_TIMES * run) : most;
-        if (run <= (measures ? most : least)) {
+        if (run <= (measures ? most : linear)) {
             c->lines[kept++] = line;
         } else if (line.own) {
             xsm_estimator_free(line.estimator);
