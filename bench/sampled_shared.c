@@ -7,6 +7,7 @@
 #include "ceilings.h"
 #include "data.h"
 #include "training.h"
+#include "train/trainer.h"
 
 #include <stdlib.h>
 
@@ -22,15 +23,15 @@ enum {
 };
 
 /* Rows of ROW_FEATURES features of equal value, each feature from its own range. */
-static xsm_dataset *rows_of(xsm_context *ctx, uint32_t classes)
+static xsm_dataset *rows_of(xsm_context *ctx, size_t rows, uint32_t classes)
 {
     enum { RANGE = FEATURES / ROW_FEATURES };
     bench_random random = {7};
-    uint64_t *offsets = bench_memory(ROWS + 1, sizeof *offsets);
-    uint32_t *index = bench_memory((size_t)ROWS * ROW_FEATURES, sizeof *index);
-    float *values = bench_memory((size_t)ROWS * ROW_FEATURES, sizeof *values);
-    uint32_t *labels = bench_memory(ROWS, sizeof *labels);
-    for (size_t i = 0; i < ROWS; i++) {
+    uint64_t *offsets = bench_memory(rows + 1, sizeof *offsets);
+    uint32_t *index = bench_memory(rows * ROW_FEATURES, sizeof *index);
+    float *values = bench_memory(rows * ROW_FEATURES, sizeof *values);
+    uint32_t *labels = bench_memory(rows, sizeof *labels);
+    for (size_t i = 0; i < rows; i++) {
         for (uint32_t j = 0; j < ROW_FEATURES; j++) {
             index[i * ROW_FEATURES + j] = j * RANGE + (uint32_t)bench_below(&random, RANGE);
             values[i * ROW_FEATURES + j] = 0.316f;
@@ -46,7 +47,7 @@ static xsm_dataset *rows_of(xsm_context *ctx, uint32_t classes)
                                                      .offsets = offsets,
                                                      .index = index,
                                                      .values = values,
-                                                     .rows = ROWS,
+                                                     .rows = rows,
                                                      .features = FEATURES,
                                                      .labels = &of},
                                      &data, &err),
@@ -67,7 +68,7 @@ bench_result bench_batch_sampled_shared(uint32_t threads)
 {
     xsm_context *ctx = bench_context(threads);
     training t = {.sampler = "frequency", .shared = true, .hidden = HIDDEN, .rule = "adagrad"};
-    training_start(&t, ctx, rows_of(ctx, CLASSES), "sampled-softmax", DRAWS, BATCH, 0.05);
+    training_start(&t, ctx, rows_of(ctx, ROWS, CLASSES), "sampled-softmax", DRAWS, BATCH, 0.05);
     ceilings c = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(train, &t, ceiling_fma, &c, "GFLOP/s");
     ceilings_free(&c);
@@ -81,7 +82,7 @@ bench_result bench_batch_sampled_shared(uint32_t threads)
 static void start_rule(training *t, uint32_t threads)
 {
     xsm_context *ctx = bench_context(threads);
-    training_start(t, ctx, rows_of(ctx, MANY), "sampled-softmax", DRAWS, BATCH, 0.05);
+    training_start(t, ctx, rows_of(ctx, ROWS, MANY), "sampled-softmax", DRAWS, BATCH, 0.05);
 }
 
 bench_result bench_batch_row_adagrad(uint32_t threads)
@@ -93,5 +94,25 @@ bench_result bench_batch_row_adagrad(uint32_t threads)
     bench_result result = bench_measure_pairs(training_rate, &row, training_rate, &each, "rows/s");
     training_end(&row);
     training_end(&each);
+    return result;
+}
+
+/* Steps of 256 rows with every class: 1 GB of coefficients, kept or computed again (estimator/recomputed.h). */
+static void start_exact(training *t, uint32_t threads, uint64_t array_most)
+{
+    enum { FEW_ROWS = 512, LARGE_BATCH = 256 };
+    xsm_context *ctx = bench_context(threads);
+    training_start(t, ctx, rows_of(ctx, FEW_ROWS, MANY), "softmax", 0, LARGE_BATCH, 0.05);
+    t->trainer->gradient->array_most = array_most;
+}
+
+bench_result bench_batch_recomputed(uint32_t threads)
+{
+    training again = {.hidden = 64}, kept = again;
+    start_exact(&again, threads, 0);
+    start_exact(&kept, threads, UINT64_MAX);
+    bench_result result = bench_measure_pairs(training_rate, &again, training_rate, &kept, "rows/s");
+    training_end(&again);
+    training_end(&kept);
     return result;
 }

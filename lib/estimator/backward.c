@@ -54,6 +54,7 @@ typedef struct input_sums {
     const xsmi_weights *weights; /* class k is row k - first of these, and its coefficient is in column k - column */
     uint32_t first, column;
     uint64_t row, rows;
+    uint32_t thread;
     uint32_t next; /* sifted: the first entry of the list, after the labels, that is not added yet */
 } input_sums;
 
@@ -63,6 +64,10 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
     const input_sums *s = state;
     const xsm_gradient *g = s->pass->gradient;
     const xsmi_weights *w = s->weights;
+    const xsmi_pass *p = s->pass;
+    const float *all = p->recompute ? p->recompute(g, s->row, s->rows, first, end, s->thread)
+                                    : g->coefficients + s->row * g->width + (first - s->column);
+    const uint64_t width = p->recompute ? end - first : g->width;
     for (uint64_t i = 0; i < s->rows; i++) {
         memset(out + i * stride, 0, w->features * sizeof *out);
     }
@@ -72,8 +77,7 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
             return true; /* the call fails, and its rows are undefined */
         }
         for (uint64_t i = 0; i < s->rows; i++) {
-            const float *coefficients = g->coefficients + (s->row + i) * g->width + (k - s->column);
-            xsmi_weights_backward(w, NULL, k - s->first, coefficients, some, out + i * stride);
+            xsmi_weights_backward(w, NULL, k - s->first, all + i * width + (k - first), some, out + i * stride);
         }
     }
     return true;
@@ -156,7 +160,7 @@ uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows)
 }
 
 /* Sets up the sums of `rows` examples from `first` on. */
-static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows, input_sums *state)
+static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows, uint32_t thread, input_sums *state)
 {
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
@@ -168,6 +172,7 @@ static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows
         .column = g->width < m->classes ? m->part.first : 0,
         .row = first,
         .rows = rows,
+        .thread = thread,
         .next = sifted ? listed_labels(g, first) : 0,
     };
     return (xsmi_shard_sums){.kernels = m->kernels,
@@ -182,7 +187,7 @@ bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, 
                              uint32_t count, float *out, size_t stride)
 {
     input_sums state;
-    const xsmi_shard_sums sums = sums_of(p, first, rows, &state);
+    const xsmi_shard_sums sums = sums_of(p, first, rows, thread, &state);
     return xsmi_shard_node(&sums, shard, count, out, stride,
                            p->gradient->work.shards + thread * p->gradient->work.shards_each);
 }
@@ -195,7 +200,7 @@ static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, u
     for (uint64_t i = first, rows; i < first + count; i += rows) {
         rows = XSMI_MIN(first + count - i, together);
         input_sums state;
-        const xsmi_shard_sums sums = sums_of(p, i, rows, &state);
+        const xsmi_shard_sums sums = sums_of(p, i, rows, thread, &state);
         xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride,
                        g->work.shards + thread * g->work.shards_each);
     }

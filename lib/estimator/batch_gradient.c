@@ -4,6 +4,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "estimator/gathered.h"
+#include "estimator/recomputed.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
 #include "estimator/stream.h"
@@ -226,6 +227,14 @@ static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
     const xsm_estimator *e = p->estimator;
     if (xsmi_estimator_is_joint(e, p->batch->count)) {
         return xsmi_pass_joint(p, outcome, err);
+    }
+    if (xsmi_pass_recomputes(p)) {
+        bool done;
+        XSMI_TRY(xsmi_pass_recomputed(p, outcome, &done, err));
+        if (done) {
+            return XSM_OK;
+        }
+        *outcome = (xsmi_outcome){.finite = true};
     }
     return e->search.searcher && xsmi_searcher_begun(e->search.searcher, e->position)
                ? xsmi_pass_search(p, outcome, err)

@@ -28,11 +28,31 @@ xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_erro
     return XSM_OK;
 }
 
+static xsm_status reserve(const xsm_estimator *e, xsm_gradient *g, const xsmi_gradient_shape *shape, xsm_error *err)
+{
+    XSMI_TRY(xsmi_gradient_reserve(g, shape, err));
+    if (g->head != e->head) {
+        xsmi_head_release(g->head);
+        g->head = xsmi_head_retain(e->head);
+    }
+    g->row_bound = e->row_bound;
+    g->link = xsmi_estimator_link(e);
+    xsmi_example_weighted(e, NULL, g);
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_reserve_recomputed(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, xsm_error *err)
+{
+    const xsmi_gradient_shape shape = {
+        .form = XSMI_GRADIENT_RECOMPUTED, .examples = examples, .width = e->width, .model_classes = e->model->classes};
+    return reserve(e, g, &shape, err);
+}
+
 xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
                                   bool joint, xsm_error *err)
 {
     const bool sifted = e->ops.sift != NULL;
-    xsmi_gradient_shape shape = {
+    const xsmi_gradient_shape shape = {
         .form = !e->exact ? XSMI_GRADIENT_LISTED
                 : sifted  ? XSMI_GRADIENT_SIFTED
                           : XSMI_GRADIENT_DENSE,
@@ -45,15 +65,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         .scratch_each = e->ops.scratch ? e->ops.scratch(e->state) : 0,
         .threads = threads,
     };
-    XSMI_TRY(xsmi_gradient_reserve(g, &shape, err));
-    if (g->head != e->head) {
-        xsmi_head_release(g->head);
-        g->head = xsmi_head_retain(e->head);
-    }
-    g->row_bound = e->row_bound;
-    g->link = xsmi_estimator_link(e);
-    xsmi_example_weighted(e, NULL, g);
-    return XSM_OK;
+    return reserve(e, g, &shape, err);
 }
 
 /* Returns what example i will be scored with, for prefetching; nothing from the end on. */

@@ -93,6 +93,9 @@ void xsmi_estimator_unbind(xsm_estimator *e);
  * batch or one by one, and gives it what does not depend on the batch. */
 xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
                                   bool joint, xsm_error *err);
+/* The same for a recomputed gradient. */
+xsm_status xsmi_estimator_reserve_recomputed(const xsm_estimator *e, xsm_gradient *g, uint64_t examples,
+                                             xsm_error *err);
 
 /* Returns the example at position `position` of the run. */
 static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, uint64_t position)

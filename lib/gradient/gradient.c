@@ -29,6 +29,7 @@ xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error 
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_gradient), "a gradient", &ctx, &memory, err));
     xsm_gradient *g = memory;
     g->context = ctx;
+    g->array_most = XSMI_ARRAY_MOST;
     *out = g;
     return XSM_OK;
 }
@@ -73,6 +74,7 @@ void xsm_gradient_free(xsm_gradient *g)
         xsmi_head_release(g->head);
         clear_shared(ctx, g);
         clear_gathered(ctx, &g->work.gathered);
+        xsmi_release(ctx, g->recomputed.memory, g->recomputed.memory_bytes, 1);
         xsmi_release(ctx, g->work.own.counts, g->work.own.example_capacity, sizeof *g->work.own.counts);
         xsmi_release_all(ctx, OWN(&g->work.own), &g->work.own.entry_capacity);
         clear_work(ctx, &g->work);
@@ -87,9 +89,9 @@ static bool reserve_entries(xsm_gradient *g, const xsmi_gradient_shape *s, size_
 {
     xsm_context *ctx = g->context;
     xsmi_work *w = &g->work;
-    const bool lists = s->form != XSMI_GRADIENT_DENSE;
+    const bool kept = s->form != XSMI_GRADIENT_RECOMPUTED, lists = kept && s->form != XSMI_GRADIENT_DENSE;
     return xsmi_reserve_all(ctx, BY_EXAMPLE(g), &g->example_capacity, (size_t)s->examples) &&
-           xsmi_reserve(ctx, &g->coefficients, &g->entry_capacity, entries, sizeof *g->coefficients) &&
+           (!kept || xsmi_reserve(ctx, &g->coefficients, &g->entry_capacity, entries, sizeof *g->coefficients)) &&
            (!lists || xsmi_reserve(ctx, &g->classes, &g->list_capacity, entries, sizeof *g->classes)) &&
            (!lists || xsmi_reserve(ctx, &w->scores, &w->list_capacity, entries, sizeof *w->scores)) &&
            (!s->linear || xsmi_reserve(ctx, &w->linear, &w->linear_capacity, entries, sizeof *w->linear)) &&
@@ -295,7 +297,7 @@ size_t xsmi_gradient_entries(const xsm_gradient *g, bool shared, uint64_t *entri
 double xsmi_gradient_density(const xsm_gradient *g)
 {
     double listed = 0;
-    if (g->form == XSMI_GRADIENT_DENSE) {
+    if (!xsmi_gradient_has_lists(g)) {
         return (double)g->examples;
     }
     for (uint64_t i = 0; i < g->examples; i++) {
@@ -311,6 +313,17 @@ xsm_status xsmi_check_eta(double eta, xsm_error *err)
                          XSMI_STEP_LIMIT);
     }
     return XSM_OK;
+}
+
+xsmi_class_matrix xsmi_gradient_range(const xsm_gradient *g, uint32_t first, uint32_t end, void *scratch,
+                                      const xsm_context *ctx)
+{
+    if (!xsmi_gradient_is_recomputed(g)) {
+        return (xsmi_class_matrix){NULL, first, end - first, g->coefficients + first, (size_t)g->width};
+    }
+    end = XSMI_MIN(end - first, (uint32_t)XSMI_RUN_CLASSES) + first;
+    g->recomputed.compute(g, first, end, scratch, ctx);
+    return (xsmi_class_matrix){NULL, first, end - first, scratch, end - first};
 }
 
 /* -- for trials ---------------------------------------------------------------------------------------------------- */

@@ -15,10 +15,11 @@
 #include <xsoftmax/ext/estimator.h>
 
 typedef enum xsmi_gradient_form {
-    XSMI_GRADIENT_LISTED, /* each example lists its classes, and the entries are theirs */
-    XSMI_GRADIENT_SHARED, /* listed; most classes are common to all examples, with a matrix of their coefficients */
-    XSMI_GRADIENT_DENSE,  /* every class: entry j is class j */
-    XSMI_GRADIENT_SIFTED  /* dense, and each example lists the classes whose coefficient is not 0 */
+    XSMI_GRADIENT_LISTED,    /* each example lists its classes, and the entries are theirs */
+    XSMI_GRADIENT_SHARED,    /* listed; most classes are common to all examples, with a matrix of their coefficients */
+    XSMI_GRADIENT_DENSE,     /* every class: entry j is class j */
+    XSMI_GRADIENT_SIFTED,    /* dense, and each example lists the classes whose coefficient is not 0 */
+    XSMI_GRADIENT_RECOMPUTED /* dense, but the coefficients are not kept: whoever needs some computes them again */
 } xsmi_gradient_form;
 
 /* The classes that all examples of a batch share. */
@@ -45,6 +46,25 @@ typedef struct xsmi_layer_gradient {
 typedef struct xsmi_whole_gradient {
     uint64_t width, nonzero;
 } xsmi_whole_gradient;
+
+/* What computes coefficients again, of a recomputed gradient (estimator/recomputed.h). */
+typedef struct xsmi_recomputed {
+    /* Writes the coefficients [examples][end-first] of the classes first..end of one class run, which `first` begins,
+     * at the start of `scratch`, of `scratch_each` bytes. Polls the activity of `ctx`. The weights of these classes,
+     * the batch and the estimator must be those of the gradient. */
+    void (*compute)(const xsm_gradient *g, uint32_t first, uint32_t end, void *scratch, const xsm_context *ctx);
+    size_t scratch_each;
+    const xsm_estimator *estimator;
+    uint64_t batch; /* examples */
+    double eta;
+    float *most;                    /* [examples] the largest values, or NULL: see xsm_class_sums */
+    double *sums;                   /* [examples][count] over all classes */
+    float *label_scores;            /* of the labels of all examples */
+    const float **label_score_rows; /* [examples] in `label_scores` */
+    unsigned char *memory;          /* of the four above, and of the estimator's own work */
+    size_t memory_bytes;
+    const void *work; /* the estimator's, during its call */
+} xsmi_recomputed;
 
 struct xsm_gradient {
     xsm_context *context;
@@ -77,9 +97,17 @@ struct xsm_gradient {
     xsmi_whole_gradient whole;
     uint64_t listed, clean; /* sifted: rows below `listed` have lists; rows below `clean` are zero where the lists have
                                no class */
+    xsmi_recomputed recomputed;
+    uint64_t array_most; /* a step's coefficients are recomputed if they are more; XSMI_ARRAY_MOST but for tests */
     xsmi_work work;
     size_t example_capacity, entry_capacity, list_capacity, shrink_capacity;
 };
+
+/* More coefficients than these, 1 GB, are not kept for a step, which then takes 1.5 to 2.6 times as long: with so many
+ * the array is what a machine is too small for, and below that time counts more. */
+#define XSMI_ARRAY_MOST ((uint64_t)250000000)
+/* A dense gradient, such as the margin's, is applied class by class if at most one coefficient in so many is not 0. */
+#define XSMI_SPARSE_PART 16
 
 /* The sizes of what a gradient must hold. */
 typedef struct xsmi_gradient_shape {
@@ -124,13 +152,19 @@ static inline bool xsmi_gradient_is_dense(const xsm_gradient *g)
 /* Whether each example has a list of classes. */
 static inline bool xsmi_gradient_has_lists(const xsm_gradient *g)
 {
-    return g->form != XSMI_GRADIENT_DENSE;
+    return g->form < XSMI_GRADIENT_DENSE || g->form == XSMI_GRADIENT_SIFTED;
 }
 
 /* Whether every class has an entry, and each example lists its entries that are not 0. */
 static inline bool xsmi_gradient_is_sifted(const xsm_gradient *g)
 {
     return g->form == XSMI_GRADIENT_SIFTED;
+}
+
+/* Whether every class has an entry, which is not kept. */
+static inline bool xsmi_gradient_is_recomputed(const xsm_gradient *g)
+{
+    return g->form == XSMI_GRADIENT_RECOMPUTED;
 }
 
 /* Whether all examples share most classes, whose coefficients are a matrix. */
@@ -156,7 +190,8 @@ static inline xsmi_entries xsmi_gradient_list(const xsm_gradient *g, uint64_t i)
                           g->proximal ? g->shrinks + first : NULL};
 }
 
-/* Returns the coefficients of every class, of dense gradients; those of example i + 1 are `width` later. */
+/* Returns the coefficients of every class, of dense gradients that keep them; those of example i + 1 are `width` later.
+ */
 static inline const float *xsmi_gradient_row(const xsm_gradient *g, uint64_t i)
 {
     return g->coefficients + i * g->width;
@@ -221,22 +256,22 @@ double xsmi_gradient_density(const xsm_gradient *g);
 /* -- classes with a matrix of coefficients ------------------------------------------------------------------------- */
 
 typedef struct xsmi_class_matrix {
-    const uint32_t *classes; /* [count]; NULL = 0, 1, 2, ... */
+    const uint32_t *classes; /* [count]; NULL = first, first + 1, ... */
+    uint32_t first;
     size_t count;
     const float *coefficients; /* [examples][stride] */
     size_t stride;
 } xsmi_class_matrix;
 
-/* Every class, of dense gradients. */
-static inline xsmi_class_matrix xsmi_gradient_all(const xsm_gradient *g)
-{
-    return (xsmi_class_matrix){NULL, (size_t)g->width, g->coefficients, (size_t)g->width};
-}
+/* Returns the classes first..end, of dense gradients. Of a recomputed one `first` begins a class run, the matrix ends
+ * with it, and is in `scratch`; see xsmi_recomputed. */
+xsmi_class_matrix xsmi_gradient_range(const xsm_gradient *g, uint32_t first, uint32_t end, void *scratch,
+                                      const xsm_context *ctx);
 
 /* Returns the classes that all examples share, of shared gradients. */
 static inline xsmi_class_matrix xsmi_gradient_shared(const xsm_gradient *g)
 {
-    return (xsmi_class_matrix){g->shared.classes, g->shared.count, g->shared.matrix, g->shared.stride};
+    return (xsmi_class_matrix){g->shared.classes, 0, g->shared.count, g->shared.matrix, g->shared.stride};
 }
 
 /* -- for trials ---------------------------------------------------------------------------------------------------- */

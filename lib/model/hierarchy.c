@@ -376,7 +376,8 @@ static void score_hierarchy(const xsmi_tile_call *call, void *memory)
                                       m->w.sparse ? keep_tile : sweep_tile,
                                       m->w.sparse ? (void *)&all : &w,
                                       call->context,
-                                      call->stores};
+                                      call->stores,
+                                      call->hidden};
         xsmi_plain_score(&nodes, &s.plain);
         for (size_t i = 0; i < some && m->w.sparse; i++) {
             sweep_kept(&w, i, s.rows + i * XSMI_LANES * h->inner, call->context);

@@ -492,7 +492,7 @@ static void score_hidden(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 
 void xsmi_plain_score(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 {
-    if (call->model->layer) {
+    if (call->model->layer && !call->hidden) {
         score_hidden(call, s);
     } else {
         score_input(call, s);

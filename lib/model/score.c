@@ -264,27 +264,38 @@ typedef struct range_job {
     size_t scratch_each;
 } range_job;
 
-typedef struct range_group {
-    const xsmi_score_range *range;
-    size_t row; /* the first row of the group in the batch */
+typedef struct block_copy {
+    const xsmi_score_block *block;
     const size_t *counts;
-} range_group;
+} block_copy;
 
 static void copy_tile(void *state, const xsmi_tile *tile)
 {
-    const range_group *group = state;
-    const xsmi_score_range *range = group->range;
-    size_t row = group->row + tile->block * XSMI_LANES + tile->row;
-    float *out = range->scores + row * range->stride + (tile->first - range->first);
+    const block_copy *copy = state;
+    const xsmi_score_block *block = copy->block;
+    const size_t row = tile->block * XSMI_LANES + tile->row;
+    float *out = block->scores + row * block->stride + (tile->first - block->first);
     if (!tile->lanes) {
         memcpy(out, tile->scores, tile->count * sizeof *out);
         return;
     }
-    for (size_t l = 0; l < group->counts[tile->block]; l++, out += range->stride) {
+    for (size_t l = 0; l < copy->counts[tile->block]; l++, out += block->stride) {
         for (size_t c = 0; c < tile->count; c++) {
             out[c] = tile->scores[c * XSMI_LANES + l];
         }
     }
+}
+
+void xsmi_model_score_block(const xsm_model *m, const xsmi_score_block *block, void *scratch, const xsm_context *ctx)
+{
+    size_t counts[XSMI_TILE_BLOCKS] = {0};
+    for (size_t i = 0; i < block->count; i++) {
+        counts[i / XSMI_LANES]++;
+    }
+    const xsmi_tile_rows rows = {block->features, counts, (block->count + XSMI_LANES - 1) / XSMI_LANES, block->sparse};
+    block_copy copy = {block, counts};
+    const xsmi_tile_call call = {m, &rows, block->first, block->end, copy_tile, &copy, ctx, true, block->hidden};
+    xsmi_tiles_score(&call, scratch);
 }
 
 static void score_group(void *state, size_t index, uint32_t thread)
@@ -296,16 +307,14 @@ static void score_group(void *state, size_t index, uint32_t thread)
     size_t left = (size_t)range->batch->count - first;
     size_t count = XSMI_MIN(left, XSMI_TILE_ROWS);
     xsmi_features features[XSMI_TILE_ROWS];
-    size_t counts[XSMI_TILE_BLOCKS] = {0};
     for (size_t i = 0; i < count; i++) {
         features[i] = xsmi_batch_features(range->batch, first + i);
-        counts[i / XSMI_LANES]++;
     }
-    xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, xsmi_batch_sparse(range->batch)};
-    range_group group = {range, first, counts};
     end = end - class < job->each ? end : class + job->each;
-    const xsmi_tile_call call = {job->model, &rows, class, end, copy_tile, &group, job->model->context, true};
-    xsmi_tiles_score(&call, job->scratch + thread * job->scratch_each);
+    float *scores = range->scores + first * range->stride + (class - range->first);
+    const xsmi_score_block block = {features, count,        xsmi_batch_sparse(range->batch), false, class, end,
+                                    scores,   range->stride};
+    xsmi_model_score_block(job->model, &block, job->scratch + thread * job->scratch_each, job->model->context);
 }
 
 /* Divides the classes if there are too few rows to keep the threads busy. */

@@ -90,6 +90,19 @@ typedef struct xsmi_score_range {
     float *scores;
     size_t stride; /* >= count */
 } xsmi_score_range;
+/* Scores of some rows against the classes first..end, which the calling thread computes. */
+typedef struct xsmi_score_block {
+    const xsmi_features *features; /* [count] */
+    size_t count;                  /* 1 to XSMI_TILE_ROWS */
+    bool sparse;
+    bool hidden; /* the rows are hidden vectors of the model's first layer, if it has one */
+    uint32_t first, end;
+    float *scores; /* of row i from scores + i*stride on */
+    size_t stride;
+} xsmi_score_block;
+/* `scratch` has xsmi_tiles_scratch() bytes for the blocks of these rows. When the activity of `ctx` is cancelled, the
+ * scores left are undefined. */
+void xsmi_model_score_block(const xsm_model *m, const xsmi_score_block *block, void *scratch, const xsm_context *ctx);
 /* xsm_model_scores() for a model that is not divided, without checks. */
 xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
                                    float *scores, xsm_error *err);

@@ -304,7 +304,7 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
         }
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};
-    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state, ctx, false};
+    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state, ctx, false, false};
     xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }

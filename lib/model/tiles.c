@@ -64,7 +64,8 @@ static void score_corrected(const xsmi_tile_call *call, scratch *s)
             kind->prepare(m->head, m->kernels, group.features, group.counts[0], s->prepared);
         }
         corrected c = {call, &group, b, s->prepared};
-        const xsmi_tile_call plain = {m, &group, call->first, call->end, correct_tile, &c, call->context, call->stores};
+        const xsmi_tile_call plain = {m,  &group,        call->first,  call->end,   correct_tile,
+                                      &c, call->context, call->stores, call->hidden};
         xsmi_plain_score(&plain, &s->plain);
     }
 }

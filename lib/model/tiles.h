@@ -24,6 +24,7 @@ typedef struct xsmi_tile_call {
     /* consume() stores scores in memory that may be new, whose first use takes the system some time: polls before each
      * block's tile. */
     bool stores;
+    bool hidden; /* the rows are the hidden vectors of the model's first layer, if it has one */
 } xsmi_tile_call;
 
 /* Whether a tile has the rows of a block as lanes. */

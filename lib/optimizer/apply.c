@@ -200,7 +200,8 @@ static void run_range(void *state, const xsmi_range *r)
     const xsmi_step *s = state;
     const uint32_t first = (uint32_t)r->first, end = (uint32_t)r->end;
     if (s->optimizer->linear) {
-        xsmi_linear_range(s, first, end - first, r->thread);
+        const xsmi_class_matrix range = xsmi_gradient_range(s->g, first, end, NULL, NULL);
+        xsmi_linear_range(s, &range, r->thread);
         return;
     }
     for (uint32_t k = first; k < end; k++) {
@@ -209,6 +210,36 @@ static void run_range(void *state, const xsmi_range *r)
         }
         xsmi_rule_class(s, k, NULL, (size_t)s->batch->count, r->thread);
     }
+}
+
+/* Computes the coefficients of class runs again, and takes the step on them. */
+static void run_recomputed(void *state, const xsmi_range *r)
+{
+    const xsmi_step *s = state;
+    xsm_optimizer *o = s->optimizer;
+    float *scratch = o->tiles + r->thread * (s->g->recomputed.scratch_each / sizeof *o->tiles);
+    const uint32_t end = (uint32_t)r->end;
+    for (uint32_t first = (uint32_t)r->first; first < end; first += XSMI_RUN_CLASSES) {
+        const xsmi_class_matrix run = xsmi_gradient_range(s->g, first, end, scratch, o->context);
+        if (o->linear) {
+            xsmi_linear_range(s, &run, r->thread);
+        } else {
+            xsmi_groups_here(s, &run, r->thread);
+        }
+    }
+}
+
+static xsm_status apply_recomputed(const xsmi_step *s, xsm_error *err)
+{
+    xsm_optimizer *o = s->optimizer;
+    const size_t each = s->g->recomputed.scratch_each / sizeof *o->tiles;
+    size_t count;
+    if (!xsmi_multiply(xsmi_context_threads(o->context), each, &count) ||
+        !xsmi_reserve(o->context, &o->tiles, &o->tiles_capacity, count, sizeof *o->tiles)) {
+        return xsmi_fail_memory(err, s->g->recomputed.scratch_each, "coefficients of a batch, for each thread");
+    }
+    XSMI_TRY(xsmi_pack_batch(s, err));
+    return xsmi_run_step(s, run_recomputed, (void *)(uintptr_t)s, o->model->classes, XSMI_RUN_CLASSES, err);
 }
 
 static bool uses_groups(const xsmi_step *s)
@@ -220,8 +251,11 @@ static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
     const uint32_t classes = o->model->classes, threads = xsmi_context_threads(o->context);
+    if (xsmi_gradient_is_recomputed(s->g)) {
+        return apply_recomputed(s, err);
+    }
     if (uses_groups(s)) {
-        const xsmi_class_matrix all = xsmi_gradient_all(s->g);
+        const xsmi_class_matrix all = xsmi_gradient_range(s->g, 0, classes, NULL, NULL);
         return xsmi_step_groups(s, &all, err);
     }
     XSMI_TRY(xsmi_step_is_product(s) ? xsmi_pack_batch(s, err) : XSM_OK);
@@ -324,9 +358,6 @@ static void apply_one(const xsmi_step *s)
     xsmi_optimizer_step(s->optimizer, &one);
 }
 
-/* A dense gradient, such as the margin's, is applied class by class if at most one coefficient in so many is not 0. */
-#define SPARSE_PART 16
-
 /* Takes the step of the output layer. */
 static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
 {
@@ -395,9 +426,11 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
         s.batch = &hidden;
     }
     const bool large = batch->count >= XSMI_UNDO_ROWS;
-    const size_t most = g->whole.width > 0 ? SIZE_MAX : (size_t)(g->examples * g->width / SPARSE_PART);
-    s.listed = xsmi_gradient_is_dense(g) ? xsmi_gradient_count_to(g, most) : 0;
-    s.every = g->whole.width > 0 ? g->whole.nonzero > g->examples * g->whole.width / SPARSE_PART : s.listed > most;
+    const bool recomputed = xsmi_gradient_is_recomputed(g); /* its coefficients are not that few */
+    const size_t most = g->whole.width > 0 ? SIZE_MAX : (size_t)(g->examples * g->width / XSMI_SPARSE_PART);
+    s.listed = xsmi_gradient_is_dense(g) && !recomputed ? xsmi_gradient_count_to(g, most) : 0;
+    s.every = recomputed || (g->whole.width > 0 ? g->whole.nonzero > g->examples * g->whole.width / XSMI_SPARSE_PART
+                                                : s.listed > most);
     s.undoes = large && s.every && xsmi_undo_begin(&s);
     xsmi_activity shield;
     if (large && !s.undoes) {

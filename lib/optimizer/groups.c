@@ -27,7 +27,7 @@ size_t xsmi_group_sums(const xsm_model *m)
 
 static uint32_t class_at(const xsmi_class_matrix *matrix, size_t i)
 {
-    return matrix->classes ? matrix->classes[i] : (uint32_t)i;
+    return matrix->classes ? matrix->classes[i] : matrix->first + (uint32_t)i;
 }
 
 /* Lists the rows that a group's step changes, to be prefetched. */
@@ -90,7 +90,7 @@ static void run_group(const group_job *job, size_t first, float *sums)
     }
     if (!o->linear && o->model->w.bias) {
         const uint32_t *index = matrix->classes ? matrix->classes + first : NULL;
-        xsmi_rule_bias(o, index ? 0 : (uint32_t)first, &(xsmi_features){bias, index, classes}, &s->step);
+        xsmi_rule_bias(o, index ? 0 : class_at(matrix, first), &(xsmi_features){bias, index, classes}, &s->step);
     }
 }
 
@@ -107,7 +107,8 @@ static void run_one(const group_job *job, size_t first, size_t end)
         xsmi_rule_row(o, &row, &x, coefficients[i], step);
     }
     if (o->model->w.bias) {
-        xsmi_rule_bias(o, (uint32_t)first, &(xsmi_features){coefficients + first, NULL, end - first}, step);
+        xsmi_rule_bias(o, class_at(job->matrix, first), &(xsmi_features){coefficients + first, NULL, end - first},
+                       step);
     }
 }
 
@@ -122,11 +123,18 @@ static void run_groups(void *state, const xsmi_range *r)
     }
     for (size_t first = start; first < end; first += CLASSES) {
         const size_t left = end - first;
-        if (job->step->undoes && !xsmi_undo_save(job->step, (uint32_t)first, XSMI_MIN(left, (size_t)CLASSES))) {
+        if (job->step->undoes &&
+            !xsmi_undo_save(job->step, class_at(job->matrix, first), XSMI_MIN(left, (size_t)CLASSES))) {
             return;
         }
         run_group(job, first, o->sums + r->thread * o->sums_each + xsmi_rule_zeros(o->model));
     }
+}
+
+void xsmi_groups_here(const xsmi_step *s, const xsmi_class_matrix *matrix, uint32_t thread)
+{
+    group_job job = {s, matrix, xsmi_row_stride(s->optimizer->model->features)};
+    run_groups(&job, &(xsmi_range){0, (matrix->count + CLASSES - 1) / CLASSES, 0, thread});
 }
 
 xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err)

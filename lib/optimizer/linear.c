@@ -166,10 +166,10 @@ size_t xsmi_linear_sums(const xsmi_step *s)
 }
 
 /* Dense rows, class-major: a blocked product. `amounts` is scratch of RANGE_FLOATS, zeros afterwards. */
-static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, float scale, float *amounts)
+static void range_dense(const xsmi_step *s, const xsmi_class_matrix *range, float scale, float *amounts)
 {
     const xsm_model *m = s->optimizer->model;
-    const xsm_gradient *g = s->g;
+    const uint32_t first = range->first, count = (uint32_t)range->count;
     const uint64_t examples = s->batch->count;
     const bool polls = examples * m->features >= POLL_WORK;
     for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
@@ -183,7 +183,7 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
                 (void)xsmi_poll(s->optimizer->context);
             }
             for (size_t i = 0; i < n; i++) {
-                const float *from = xsmi_gradient_row(g, start + i) + first + c;
+                const float *from = range->coefficients + (start + i) * range->stride + c;
                 for (size_t k = 0; k < classes; k++) {
                     amounts[i * RANGE_CLASSES + k] = scale * from[k];
                 }
@@ -213,21 +213,21 @@ static void range_sparse(const xsm_model *m, const xsmi_features *x, const float
     }
 }
 
-static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float *scratch)
+static void add_range(const xsmi_step *s, const xsmi_class_matrix *range, float *scratch)
 {
     const xsm_model *m = s->optimizer->model;
-    const xsm_gradient *g = s->g;
+    const uint32_t first = range->first, count = (uint32_t)range->count;
     const float scale = (float)(-s->step.eta / s->alpha);
     for (uint64_t i = 0; m->w.bias && !s->distances && i < s->batch->count; i++) {
-        m->kernels->axpby(m->w.bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
+        m->kernels->axpby(m->w.bias + first, range->coefficients + i * range->stride, count, (float)-s->step.eta, 1);
     }
     if (xsmi_step_is_product(s)) {
-        range_dense(s, first, count, scale, scratch);
+        range_dense(s, range, scale, scratch);
         return;
     }
     for (uint64_t i = 0; i < s->batch->count; i++) {
         xsmi_features x = xsmi_batch_features(s->batch, (size_t)i);
-        const float *from = xsmi_gradient_row(g, i) + first;
+        const float *from = range->coefficients + i * range->stride;
         if (i % POLL_ROWS == POLL_ROWS - 1) {
             (void)xsmi_poll(s->optimizer->context);
         }
@@ -239,20 +239,20 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     }
 }
 
-void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint32_t thread)
+void xsmi_linear_range(const xsmi_step *s, const xsmi_class_matrix *range, uint32_t thread)
 {
     const xsm_optimizer *o = s->optimizer;
     xsm_model *m = o->model;
-    for (uint32_t k = first; s->distances && k < first + count; k++) {
+    for (uint32_t k = 0; s->distances && k < range->count; k++) {
         double sum = 0;
         for (uint64_t i = 0; i < s->batch->count; i++) {
-            sum += (double)xsmi_gradient_row(s->g, i)[k];
+            sum += (double)range->coefficients[i * range->stride + k];
         }
-        xsmi_model_pull(m, k, sum, s->step.eta);
+        xsmi_model_pull(m, range->first + k, sum, s->step.eta);
     }
-    add_range(s, first, count, xsmi_step_is_product(s) ? o->sums + thread * o->sums_each : NULL);
-    for (uint32_t k = first; s->distances && k < first + count; k++) {
-        xsmi_model_settle(m, k);
+    add_range(s, range, xsmi_step_is_product(s) ? o->sums + thread * o->sums_each : NULL);
+    for (uint32_t k = 0; s->distances && k < range->count; k++) {
+        xsmi_model_settle(m, range->first + k);
     }
 }
 

@@ -74,6 +74,8 @@ void xsmi_release_tiles(xsm_optimizer *o);
 /* Returns the floats of scratch that each thread needs; SIZE_MAX if they cannot be addressed. */
 size_t xsmi_group_sums(const xsm_model *m);
 xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err);
+/* The same on the calling thread, once the batch is packed. */
+void xsmi_groups_here(const xsmi_step *s, const xsmi_class_matrix *matrix, uint32_t thread);
 
 /* Take the step of the first layer on the rows, after that of the output layer (first_layer.c). Call prepare before the
  * output layer's step. */
@@ -98,8 +100,8 @@ void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s);
 void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count);
 /* Applies a gradient that is summed already. */
 void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float bias);
-/* Applies a dense gradient to the classes first..first+count. */
-void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint32_t thread);
+/* Applies a range of classes of a dense gradient. */
+void xsmi_linear_range(const xsmi_step *s, const xsmi_class_matrix *range, uint32_t thread);
 /* Returns the floats of sums that each thread needs for xsmi_linear_range(). */
 size_t xsmi_linear_sums(const xsmi_step *s);
 void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile);

@@ -7,7 +7,10 @@
 #include "estimator/estimator.h"
 #include "train/trainer.h"
 
+#include <xsoftmax/dataset_weights.h>
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CLASSES = 20000 };
@@ -307,4 +310,143 @@ TEST(adagrad_has_the_same_bits)
         }
         test_problem_free(&p);
     }
+}
+
+/* -- coefficients that are not kept -------------------------------------------------------------------------------- */
+
+/* What a trained model is, and what the training took. */
+typedef struct trained {
+    uint64_t hash;
+    double loss;
+} trained;
+
+/* Trains with batches of 150 rows: a linear model, or one of `hidden` numbers. */
+static trained train_again(xsm_context *ctx, const xsm_dataset *data, const run *r, uint32_t hidden, bool again)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(data, &info, &err), err);
+    xsm_model *m = NULL;
+    xsm_model_options bias = XSM_MODEL_OPTIONS_INIT;
+    bias.bias = r->bias;
+    assert_ok(hidden ? xsm_model_new_embedding(ctx, info.features, hidden, info.classes, NULL, &m, &err)
+                     : xsm_model_new_linear(ctx, info.features, info.classes, &bias, &m, &err),
+              err);
+    xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(ctx, r->optimizer, &o, &err), err);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 3;
+    options.batch = 150;
+    options.eta = r->eta;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &options, &t, &err), err);
+    t->gradient->array_most = again ? 0 : UINT64_MAX;
+    assert_ok(xsm_trainer_run(t, &err), err);
+    assert_true((t->gradient->coefficients == NULL) == again);
+    const trained got = {hidden ? test_hash_embedding(m) : test_hash(m), t->gradient->loss};
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return got;
+}
+
+/* Rows with weights, some 0, and up to three labels, weighted too. */
+static xsm_dataset *weighted_rows(const test_problem *p, bool sparse, bool several)
+{
+    enum { MOST = 200 };
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t offsets[MOST + 1] = {0};
+    uint32_t labels[3 * MOST];
+    float rows[MOST], values[3 * MOST];
+    for (uint64_t i = 0; i < p->rows; i++) {
+        offsets[i + 1] = offsets[i];
+        rows[i] = (float)(i % 4) / 2;
+        for (uint32_t j = 0; j < (several ? 1 + i % 3 : 1); j++) {
+            values[offsets[i + 1]] = 0.5f + (float)j;
+            labels[offsets[i + 1]++] = (uint32_t)(i * 37 % 3000) + 3000 * j; /* one of each class run */
+        }
+    }
+    xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
+    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+    w.rows = rows;
+    w.row_count = (size_t)p->rows;
+    w.labels = several ? values : NULL;
+    w.label_count = several ? (size_t)offsets[p->rows] : 0;
+    assert_ok(xsm_dataset_set_weights(data, &w, &err), err);
+    return data;
+}
+
+TEST(coefficients_that_are_not_kept_have_the_same_bits)
+{
+    static const run runs[] = {
+        {.estimator = "softmax", .options = "", .bias = true, .eta = 0.5, .optimizer = "sgd"},
+        {.estimator = "softmax", .options = "ridge=3", .eta = 0.5, .optimizer = "sgd"},
+        {.estimator = "softmax", .options = "", .bias = true, .eta = 0.1, .optimizer = "adagrad"},
+        {.estimator = "softmax", .options = "", .eta = 0.1, .optimizer = "row-adagrad"},
+        {.estimator = "one-vs-all", .options = "", .bias = true, .eta = 0.5, .optimizer = "sgd"},
+        {.estimator = "ove", .options = "negatives=all", .eta = 0.01, .optimizer = "adagrad"}};
+    for (size_t k = 0; k < 2 * sizeof runs / sizeof *runs; k++) {
+        const run *r = &runs[k / 2];
+        const uint32_t hidden = k % 2 ? 5 : 0;
+        test_problem p = test_problem_new(190, 12, 9001, hidden > 0, 31);
+        xsm_dataset *data = weighted_rows(&p, hidden > 0, strcmp(r->estimator, "ove") != 0);
+        const trained want = train_again(NULL, data, r, hidden, false);
+        for (size_t i = 0; i < MACHINES; i += 1 + (i > 0)) {
+            xsm_context *ctx = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
+            const trained got = train_again(ctx, data, r, hidden, true);
+            if (got.hash != want.hash || got.loss != want.loss) {
+                fail_msg("%s %s by %s, hidden %u: machine %zu has other bits", r->estimator, r->options, r->optimizer,
+                         hidden, i);
+            }
+            xsm_context_free(ctx);
+        }
+        xsm_dataset_free(data);
+        test_problem_free(&p);
+    }
+}
+
+/* Bytes in use and the most so far, of one thread. */
+typedef struct meter {
+    size_t now, most;
+} meter;
+
+static void *meter_allocate(void *user, size_t size, size_t alignment)
+{
+    meter *m = user;
+    m->now += size;
+    m->most = m->now > m->most ? m->now : m->most;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void meter_release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)alignment;
+    ((meter *)user)->now -= size;
+    free(memory);
+}
+
+/* 150 rows of 300,000 classes: 180 MB of coefficients beside a model of 19 MB. Kept, they are that much more. */
+TEST(coefficients_that_are_not_kept_take_no_memory)
+{
+    const run r = {.estimator = "softmax", .options = "", .eta = 0.5, .optimizer = "sgd"};
+    test_problem p = test_problem_new(150, 12, 300000, false, 31);
+    size_t most[2];
+    for (int again = 0; again < 2; again++) {
+        xsm_error err = XSM_ERROR_INIT;
+        meter m = {0, 0};
+        const xsm_allocator allocator = {sizeof allocator, &m, meter_allocate, meter_release};
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        options.allocator = &allocator;
+        options.threads = 1;
+        xsm_context *ctx = NULL;
+        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        (void)train_again(ctx, p.data, &r, 0, again != 0);
+        xsm_context_free(ctx);
+        assert_int_equal(m.now, 0);
+        most[again] = m.most;
+    }
+    assert_true(most[0] > 180000000 && most[1] < 40000000);
+    test_problem_free(&p);
 }

@@ -170,7 +170,8 @@ typedef struct xsm_score_block {
 #define XSM_CLASS_RUN 4096
 
 /** Some classes of one or more examples: those of one process, where the classes of a model are divided among several
- *  (@ref guide_clusters). They begin at a multiple of #XSM_CLASS_RUN. */
+ *  (@ref guide_clusters), or a class run, where the coefficients of a batch are more than are kept. They begin
+ *  at a multiple of #XSM_CLASS_RUN. */
 typedef struct xsm_class_block {
     size_t size;                 /**< sizeof(xsm_class_block). */
     const xsm_example *examples; /**< [count]. */
