@@ -133,8 +133,8 @@ static uint64_t parts_of(const xsmi_chooser *c, uint64_t rows)
 }
 
 /* Whether there is time for a trial. The first trial of a line in a round, and every trial before there is a leader,
- * may take the time that its own run allows, because it may turn out to be the best one; in the second round, after
- * which each line has a curve, twice that or FREE_SECONDS. */
+ * may take the time that its own run allows, because it may turn out to be the best one; in the first two rounds, after
+ * which each line has a curve, twice that or twice FREE_SECONDS. */
 static bool is_affordable(xsmi_chooser *c, const xsmi_entrant *e, double rows)
 {
     const xsmi_entrant *leader = best_of(c, NULL), *line = best_of(c, e->line);
@@ -142,10 +142,10 @@ static bool is_affordable(xsmi_chooser *c, const xsmi_entrant *e, double rows)
     const bool ends = !(c->options.seconds > 0) || run <= c->options.seconds - c->elapsed || c->line_count == 1;
     const bool first = !line || line->rows < (uint64_t)rows;
     const double most = first ? fmax(allowance(c, run), allowance(c, other)) : allowance(c, other);
-    const bool curve = first && c->result->info.rounds == 1 && !(c->options.seconds > 0);
+    const bool early = first && c->result->info.rounds <= 1 && !(c->options.seconds > 0);
     const double part = first || e->rows > 0 || c->result->info.rounds > 0 ? 1 : FIRST_MOST;
     return ends && c->elapsed + (double)parts_of(c, (uint64_t)rows) * trial_seconds(c, e, rows) <=
-                       (curve ? 2 * fmax(most, FREE_SECONDS) : part * most);
+                       (early ? 2 * fmax(most, FREE_SECONDS) : part * most);
 }
 
 /* Finds the entrant with these settings, or makes it. */
