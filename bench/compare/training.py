@@ -218,8 +218,9 @@ def compare(given):
                     for epoch in epochs:
                         table.writerow({"set": name, "method": method, "program": program, "rate": rate, **epoch})
                     best, end = min(epochs, key=lambda epoch: epoch["log_loss"]), epochs[-1]
-                    print(f"{name} | {method} | {program} | {rate} | {best['seconds']:.1f} | {end['seconds'] / len(epochs):.2f} | "
-                          f"{best['log_loss']:.4f} | {best['precision_1']:.4f} | {end['mebibytes']:.0f}", flush=True)
+                    print(f"{name} | {method} | {program} | {rate} | {best['seconds']:.1f} | "
+                          f"{end['seconds'] / len(epochs):.2f} | {best['log_loss']:.4f} | {best['precision_1']:.4f} | "
+                          f"{end['mebibytes']:.0f}", flush=True)
     papers = pathlib.Path(__file__).parent.parent / "papers"
     for kind in ("svg", "png"):
         try:
