@@ -47,6 +47,8 @@ def _given(value, kind):
     """A value as ctypes takes it for a member or an argument of this kind."""
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, os.PathLike):
+        return os.fsencode(value)
     if isinstance(value, Object):
         return value._as_parameter_
     if isinstance(value, ctypes.Structure):
@@ -212,6 +214,8 @@ class Model:
     def best(self, rows, top, probabilities=False):
         """Of the `top` best classes of each row of a dataset, which this transforms: how many a row may have, the classes,
         how many each row has, and the probabilities or None, as arrays of ctypes."""
+        if top < 1:
+            raise ValueError(f"top is {top}; accepted is 1 or more")
         xsm, info, batch = library(), library().struct("dataset_info"), library().struct("batch")
         xsm.model_transform(self.model, rows)
         xsm.dataset_get_info(rows, info)
@@ -258,7 +262,7 @@ def load(path):
 
 
 class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [object])):
-    """A classifier of rows in memory: a NumPy array, a SciPy matrix or a list of texts, with one label a row. `method` is an
+    """A classifier of rows in memory: a NumPy array, a SciPy matrix or texts, with one label a row. `method` is an
     estimator's name, "label-tree" or "class-means", `transforms` such as "tfidf,unit" what is done to rows first. What is 0
     or None is chosen from the rows, or for a named method the library's default.
 
@@ -272,11 +276,14 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
 
     def _checked(self, X, y=None, first=False):
         """Rows as the library takes them: float32 matrices, or a list of texts; and labels."""
-        if isinstance(X, (list, tuple)) and len(X) and all(isinstance(row, str) for row in X):
-            return X, y
-        if BaseEstimator is None:
-            X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-            return X.astype(np.float32), y
+        X = X.tolist() if getattr(X, "ndim", 0) == 1 else X
+        texts = isinstance(X, (list, tuple)) and len(X) and all(isinstance(row, str) for row in X)
+        if texts or BaseEstimator is None:
+            X = X if texts else X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+            count = len(X) if texts else X.shape[0]
+            if y is not None and len(y) != count:
+                raise ValueError(f"y has {len(y)} labels; accepted is {count}, a label each row")
+            return X if texts else X.astype(np.float32), y
         checks = {"accept_sparse": "csr", "dtype": np.float32, "reset": first, **({} if y is None else {"y": y})}
         try:
             from sklearn.utils.validation import validate_data  # from scikit-learn 1.6 on
@@ -289,6 +296,8 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         """A dataset of checked rows, with the class of each."""
         xsm = library()
         if isinstance(X, (list, tuple)):
+            if weight is not None:
+                raise ValueError("sample_weight is for the rows of a matrix, and these are texts")
             return self._texts(X, k)
         labels = k if k is None else xsm.struct("labels", classes=len(self.classes_), labels=k)
         weight = None if weight is None else np.ascontiguousarray(weight, np.float32)
@@ -349,9 +358,13 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         return self._train(X, np.ascontiguousarray(k, np.uint32), sample_weight)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Steps over some more rows of a matrix, by sgd; the first call names all classes."""
+        """Steps over some more rows of a matrix, by sgd, without transforms; the first call names all classes."""
+        if self.transforms not in (None, "none"):
+            raise ValueError(f"transforms is {self.transforms!r}; partial_fit() accepts None: transform the rows first")
         first = not hasattr(self, "model_")
         X, y = self._checked(X, y, first)
+        if isinstance(X, (list, tuple)):
+            raise ValueError("partial_fit() accepts a matrix, and these are texts, which are for fit()")
         if first:
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit")
@@ -390,16 +403,23 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         return found
 
     def save(self, path):
-        """The model, which other programs read, too; the labels are in its metadata."""
-        library().model_set_metadata(self.model_.model, "python.classes", json.dumps(
-            [self.classes_.dtype.str, self.classes_.tolist(), getattr(self, "n_features_in_", None)]))
+        """The model, which other programs read, too; the labels, numbers or text, are in its metadata."""
+        _check_fitted(self)
+        try:
+            said = json.dumps([self.classes_.dtype.str, self.classes_.tolist(), getattr(self, "n_features_in_", None)])
+        except TypeError:
+            raise TypeError(f"labels of {self.classes_.dtype}; accepted in files are numbers and text, in a pickle all") from None
+        library().model_set_metadata(self.model_.model, "python.classes", said)
         self.model_.save(path)
 
     @classmethod
     def load(cls, path):
         made = cls()
         made.model_ = load(path)
-        kind, labels, features = json.loads(library().model_get_metadata(made.model_.model, "python.classes"))
+        said = library().model_get_metadata(made.model_.model, "python.classes")
+        if said is None:
+            raise ValueError(f"{path}: no Classifier saved it; xsoftmax.load() accepts it")
+        kind, labels, features = json.loads(said)
         made.classes_ = np.array(labels, kind)
         if features is not None:
             made.n_features_in_ = features

@@ -3,6 +3,7 @@
     test_python.py XSOFTMAX.PY LIBRARY XSOFTMAX-ABI.JSON     ends with 77, skipped, where scikit-learn or SciPy is missing
 """
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -35,6 +36,12 @@ import numpy as np, xsoftmax
 X = np.eye(3)[[0, 1, 2] * 20]
 made = xsoftmax.Classifier("softmax", optimizer="lbfgs").fit(X, [5, 6, 7] * 20)
 assert (made.predict(np.eye(3)) == [5, 6, 7]).all()
+try:
+    made.fit(X, [5, 6] * 20)
+except ValueError as refused:
+    assert "accepted is 60" in str(refused)
+else:
+    raise AssertionError("accepted")
 """
 
 
@@ -97,6 +104,31 @@ def check_steps():
             raise AssertionError(what)
 
 
+def check_refused(folder):
+    """Wrong arguments are refused with what is accepted; paths may be those of pathlib, texts an array."""
+    path = pathlib.Path(folder) / "made"
+    made, texts = exact().fit(X, y), exact().fit(np.array(TEXTS), np.array(ANIMALS))
+    texts.save(path)
+    assert (xsoftmax.Classifier.load(path).predict(np.array(TEXTS, object)) == texts.predict(TEXTS)).all()
+    made.model_.save(path)
+    for error, what, wrong in (
+            (ValueError, "accepted is 1", lambda: made.top(X, 0)), (ValueError, "accepted is 1", lambda: made.top(X, -1)),
+            (ValueError, "accepted is 42,", lambda: exact().fit(TEXTS, ANIMALS + [3])),
+            (ValueError, "accepted is 42,", lambda: exact().fit(TEXTS, ANIMALS[1:])),
+            (ValueError, "are texts", lambda: exact().fit(TEXTS, ANIMALS, np.ones(42))),
+            (ValueError, "are texts", lambda: exact().partial_fit(TEXTS, ANIMALS, [3, 7])),
+            (ValueError, "accepts None", lambda: exact(transforms="unit").partial_fit(X, y, np.unique(y))),
+            (ValueError, "no Classifier", lambda: xsoftmax.Classifier.load(path)),
+            (TypeError, "accepted in files", lambda: exact().fit(X, y.astype("S")).save(path)),
+            (TypeError, "accepted in files", lambda: exact().fit(X, np.array(ANIMALS * 10)[:400].astype("M8[D]")).save(path))):
+        try:
+            wrong()
+        except error as refused:
+            assert what in str(refused), refused
+        else:
+            raise AssertionError(what)
+
+
 def check_texts():
     made = xsoftmax.Classifier("softmax").fit(TEXTS, ANIMALS)
     assert (made.predict(["one cat", "this dog\nand that dog"]) == [3, 7]).all()
@@ -113,5 +145,6 @@ with tempfile.TemporaryDirectory() as scratch:
     check_kept(scratch)
     check_steps()
     check_texts()
+    check_refused(scratch)
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, env=dict(os.environ, PYTHONPATH=sys.path[0]))
 print(f"{checks} checks of scikit-learn {sklearn.__version__}; answers, files, steps, texts")
