@@ -323,6 +323,21 @@ def tree_log_probabilities(file, row):
     return out
 
 
+def recent_log_probabilities(file):
+    ring, classes, share = file.get("labels"), int(file.metadata["classes"]), float(file.metadata["option.share"])
+    ring = ring[:int(file.get("labels_seen")[0])]
+    return np.log(share * np.bincount(ring, minlength=classes) / len(ring) + (1 - share) / classes)
+
+
+def midx_log_probabilities(file, row):
+    features, (first, second) = int(file.metadata["features"]), file.get("words").astype(float)
+    x = np.zeros(first.shape[1])
+    x[[*row, features]] = [*row.values(), 1]
+    cells, m = file.get("cells"), len(first)
+    z = (first @ x)[cells // m] + (second @ x)[cells % m]
+    return z - np.logaddexp.reduce(z)
+
+
 def rows_of(model, path):
     for line in open(path, encoding="utf-8"):
         if model.text:

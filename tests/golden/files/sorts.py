@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 
-SAMPLERS = ("uniform", "frequency", "tree", "label-tree")
+SAMPLERS = ("uniform", "frequency", "recent", "midx", "tree", "label-tree")
+FOLLOWERS = {"recent": {"labels": "100"}, "midx": {"words": "3"}}  # with options
 FASTTEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fasttext")
 SOFTMAX = ["--estimator", "softmax", "--eta", "0.5", "--epochs", "3"]
 CHECKPOINT = ["train", "--data", "svm", "--optimizer", "sgd", "--ridge", "3", *SOFTMAX, "--transform", "none"]
@@ -56,12 +57,27 @@ def binding():
     return python.library() if "XSOFTMAX_LIBRARY" in os.environ else None
 
 
+def follow(xsm, rows, sampler, options):
+    """Lets a sampler follow a training."""
+    for option in options.items():
+        xsm.sampler_set(sampler, *option)
+    run_options = xsm.struct("trainer_options", epochs=3, eta=0.1, batch=8)
+    with xsm.make("model_new_linear", None, 12, 7, xsm.struct("model_options", bias=1)) as model, \
+            xsm.make("estimator_new", None, "sampled-softmax") as estimator, xsm.make("optimizer_new", None, "sgd") as optimizer:
+        xsm.estimator_set_sampler(estimator, sampler)
+        with xsm.make("trainer_new", None, model, rows, estimator, optimizer, run_options) as trainer:
+            xsm.trainer_run(trainer)
+
+
 def make_samplers(data):
     xsm = binding()
     with xsm.make("dataset_read", None, data, None) as rows:
         for name in SAMPLERS:
             with xsm.make("sampler_new", None, name) as sampler:
-                xsm.sampler_bind(sampler, rows)
+                if name in FOLLOWERS:
+                    follow(xsm, rows, sampler, FOLLOWERS[name])
+                else:
+                    xsm.sampler_bind(sampler, rows)
                 xsm.sampler_save(sampler, f"{name}.sampler", None)
 
 

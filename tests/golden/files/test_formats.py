@@ -68,6 +68,8 @@ def check_samplers():
         assert f.metadata["sampler"] == name and f.metadata["classes"] == "7" and f.metadata["features"] == "12", f.metadata
         for row, theirs in zip(rows, sampler_logs(f"{name}.sampler", "svm", len(rows))):
             own = (np.full(7, -np.log(7)) if name == "uniform" else f.get("log_q") if name == "frequency"
+                   else read.recent_log_probabilities(f) if name == "recent"
+                   else read.midx_log_probabilities(f, row) if name == "midx"
                    else read.tree_log_probabilities(f, row) if name == "tree" else np.log(np.exp(theirs) / np.exp(theirs).sum()))
             assert np.allclose(theirs, own, atol=1e-4), (name, theirs, own)
     print("samplers: as the page says")
