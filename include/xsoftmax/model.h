@@ -345,8 +345,8 @@ XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself are an error: `format_version`,
  *  `checksum`, `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`,
- *  `geometry`, `link`, `calibration`, `sparse_features`, `label_trees`, `checkpoint` and `library`. A `value` of
- *  NULL removes the entry.
+ *  `geometry`, `link`, `calibration`, `sparse_features`, `label_trees` and `library`, and those that tell the
+ *  kinds of files apart: `checkpoint`, `dataset`, `index` and `sampler`. A `value` of NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8 */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, or NULL if there is none; valid until the model changes. */

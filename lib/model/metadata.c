@@ -16,7 +16,8 @@ static bool is_reserved(const char *key)
                                        XSMI_KEY_INPUT_FEATURES, XSMI_KEY_LIBRARY,     XSMI_KEY_INDEX_BASE,
                                        XSMI_KEY_TRAINING_ROWS,  XSMI_KEY_VOCABULARY,  XSMI_KEY_FIRST_LAYER,
                                        XSMI_KEY_GEOMETRY,       XSMI_KEY_CALIBRATION, XSMI_KEY_SPARSE_FEATURES,
-                                       XSMI_KEY_LABEL_TREES,    XSMI_KEY_LINK};
+                                       XSMI_KEY_LABEL_TREES,    XSMI_KEY_LINK,        XSMI_KEY_DATASET,
+                                       XSMI_KEY_INDEX,          XSMI_KEY_SAMPLER};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (strcmp(key, keys[i]) == 0) {
             return true;

@@ -447,9 +447,10 @@ TEST(metadata_is_kept)
     assert_null(xsm_model_get_metadata(m, "k"));
     assert_string_equal(test_metadata_key(m, 3), "m");
 
-    static const char *const reserved[] = {"format_version", "checksum",   "transform",    "library",
-                                           "input_features", "index_base", "training_rows"};
-    for (size_t i = 0; i < 5; i++) {
+    static const char *const reserved[] = {"format_version", "checksum",   "transform",     "library",
+                                           "input_features", "index_base", "training_rows", "checkpoint",
+                                           "dataset",        "index",      "sampler"};
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
         assert_int_equal(xsm_model_set_metadata(m, reserved[i], "x", &err), XSM_ERROR_ARGUMENT);
         assert_int_equal(xsm_model_set_metadata(m, reserved[i], NULL, &err), XSM_ERROR_ARGUMENT);
         assert_non_null(strstr(err.message, reserved[i]));
