@@ -90,11 +90,11 @@ XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, cha
 
 /** Computes the distribution from training rows. The rows are not needed afterwards. Binding again computes it from
  *  scratch.
- *  @return #XSM_OK; #XSM_ERROR_DATA if no class has a positive probability; #XSM_ERROR_RANGE for an option that does
- *          not fit the data; #XSM_ERROR_UNSUPPORTED for `tree` and `label-tree` with rows without features; the
- *          errors of xsm_fit_label_tree() and of a host's table. O(1) for `uniform`, O(K) for `frequency`,
- *          O(N c^2 log K) for `tree`, plus the cost of the principal components; that of xsm_fit_label_tree() for
- *          `label-tree`. */
+ *  @return #XSM_OK; #XSM_ERROR_STATE while an estimator that draws from it is bound; #XSM_ERROR_DATA if no class has a
+ *          positive probability; #XSM_ERROR_RANGE for an option that does not fit the data; #XSM_ERROR_UNSUPPORTED for
+ *          `tree` and `label-tree` with rows without features; the errors of xsm_fit_label_tree() and of a host's
+ *          table. O(1) for `uniform`, O(K) for `frequency`, O(N c^2 log K) for `tree`, plus the cost of the principal
+ *          components; that of xsm_fit_label_tree() for `label-tree`. */
 XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *train, xsm_error *err);
 
 /** Saves the options and the distribution of a bound sampler in a safetensors file, so that a tree need not be fitted

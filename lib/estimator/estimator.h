@@ -38,6 +38,7 @@ typedef struct xsmi_sampling {
     xsmi_draw_fault fault; /* of the sampler, since this binding */
     float *codes;          /* [code_count] of the training rows while bound */
     size_t code_count;
+    bool counted;     /* as a user of the sampler */
     bool follows;     /* while bound: the sampler follows the training */
     uint32_t *labels; /* [label_capacity] of a batch, for it */
     size_t label_capacity;

@@ -43,10 +43,11 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     xsmi_release(e->context, e->sampling.labels, e->sampling.label_capacity, sizeof *e->sampling.labels);
     e->sampling.labels = NULL;
     e->sampling.label_capacity = 0;
-    if (e->sampling.follows) {
-        e->sampling.sampler->followed = e->sampling.follows = false;
+    if (e->sampling.counted) {
+        atomic_fetch_sub(&e->sampling.sampler->users, 1);
     }
-    if (e->sampling.own) {
+    e->sampling.counted = e->sampling.follows = false;
+    if (e->sampling.own && atomic_load(&e->sampling.own->users) == 0) {
         xsmi_sampler_unbind(e->sampling.own); /* so that its options can be set again */
     }
 }
@@ -58,7 +59,7 @@ static xsm_status take_follower(xsm_estimator *e, const xsm_model *model, xsm_er
     if (!s->ops.follow) {
         return XSM_OK;
     }
-    if (s->followed) {
+    if (atomic_load(&s->users) > 0) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "sampler '%s' follows the training of another estimator, which is bound; an estimator needs "
                          "one of its own",
@@ -66,7 +67,7 @@ static xsm_status take_follower(xsm_estimator *e, const xsm_model *model, xsm_er
     }
     XSMI_TRY(xsmi_model_need_whole(model, "a sampler that follows the training", err));
     xsmi_sampler_unbind(s); /* to begin anew */
-    e->sampling.follows = s->followed = true;
+    e->sampling.follows = true;
     return XSM_OK;
 }
 
@@ -92,6 +93,8 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     e->sampling.rule.fault = &e->sampling.fault;
     atomic_store(&e->sampling.fault.met, 0);
     XSMI_TRY(take_follower(e, model, err));
+    atomic_fetch_add(&s->users, 1);
+    e->sampling.counted = true;
     if (s->bound && !e->labels_alone) {
         const xsmi_feature_side rows = {s->schema, 0, "the sampler"}, wanted = {model->map.schema, 0, "the model"};
         XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));

@@ -186,6 +186,12 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {s, "the sampler"}, {train, "the data"});
+    if (atomic_load(&s->users) > 0) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "sampler '%s': an estimator that is bound draws from it; a sampler is bound before its "
+                         "estimators, or once they are freed",
+                         s->ops.name);
+    }
     return xsmi_sampler_bind(s, train, train->features, err);
 }
 

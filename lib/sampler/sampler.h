@@ -31,7 +31,7 @@ struct xsm_sampler {
     bool bound;
     uint32_t classes, features; /* of the training rows */
     uint32_t code_length;
-    bool followed;       /* it follows the training of an estimator, which has it bound */
+    atomic_uint users;   /* bound estimators that draw from it */
     xsmi_schema *schema; /* what the features of the training rows were (a reference), where it draws by them */
 };
 

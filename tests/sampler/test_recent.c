@@ -170,6 +170,7 @@ TEST(who_may_use_it)
     xsm_estimator_free(one);
     assert_ok(xsm_estimator_bind(other, m, p.data, &err), err);
     xsm_estimator_free(other);
+    assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     xsm_sampler_ops ops = *xsm_sampler_find("recent");
     xsm_sampler *bad = NULL;
     ops.save = NULL;
@@ -181,6 +182,38 @@ TEST(who_may_use_it)
     xsm_sampler_free(s);
     xsm_estimator_free(corrected);
     xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* What estimators that are bound draw from cannot be bound to other rows. */
+TEST(it_is_not_bound_beneath_an_estimator)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    test_problem more = test_problem_new(ROWS, FEATURES + 1, CLASSES + 9, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    static const char *const names[] = {"uniform", "recent", "midx"};
+    for (int i = 0; i < 3; i++) {
+        xsm_sampler *s = NULL;
+        xsm_estimator *one = test_estimator(NULL, "nce", ""), *other = test_estimator(NULL, "importance", "");
+        assert_ok(xsm_sampler_new(NULL, names[i], &s, &err), err);
+        assert_ok(xsm_estimator_set_sampler(one, s, &err), err);
+        assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
+        if (i == 0) { /* what several draw from, the last one frees */
+            assert_ok(xsm_estimator_set_sampler(other, s, &err), err);
+            assert_ok(xsm_estimator_bind(other, m, p.data, &err), err);
+        }
+        assert_fails(xsm_sampler_bind(s, more.data, &err), XSM_ERROR_STATE, err);
+        xsm_estimator_free(one);
+        if (i == 0) {
+            assert_fails(xsm_sampler_bind(s, more.data, &err), XSM_ERROR_STATE, err);
+        }
+        xsm_estimator_free(other);
+        assert_ok(xsm_sampler_bind(s, more.data, &err), err);
+        xsm_sampler_free(s);
+    }
+    xsm_model_free(m);
+    test_problem_free(&more);
     test_problem_free(&p);
 }
 
