@@ -28,7 +28,7 @@ typedef struct xsm_trainer xsm_trainer;
 /** Schedules: how the learning rate eta falls. */
 enum {
     XSM_SCHEDULE_CONSTANT = 0,    /**< eta. */
-    XSM_SCHEDULE_STEP = 1,        /**< eta * factor^e in epoch e = 0, 1, ... */
+    XSM_SCHEDULE_STEP = 1,        /**< eta * factor^e in epoch e = 0, 1, ..., and not below DBL_MIN. */
     XSM_SCHEDULE_INVERSE = 2,     /**< eta / (1 + t/N), t the number of examples so far: eta/(1+e) at the start of epoch
                                        e. */
     XSM_SCHEDULE_INVERSE_SQRT = 3 /**< eta / sqrt(1 + t/N). */

@@ -15,6 +15,7 @@
 #include "base/order.h"
 #include "base/random.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +81,7 @@ static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t rows_done)
             t->schedule.decayed = floor(passes);
             t->schedule.decay = pow(o->factor, t->schedule.decayed);
         }
-        return o->eta * t->schedule.decay;
+        return fmax(o->eta * t->schedule.decay, fmin(o->eta, DBL_MIN)); /* above 0 after any number of epochs */
     case XSM_SCHEDULE_INVERSE:
         return o->eta / (1 + passes);
     case XSM_SCHEDULE_INVERSE_SQRT:

@@ -9,6 +9,7 @@
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/trainer.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,6 +215,22 @@ TEST(rates_follow_the_schedule)
             assert_true(p.eta == record.eta[3 * ROWS - 1]);
             end(&r);
         }
+    }
+}
+
+/* The rate of a long run falls below all numbers; the run ends all the same. */
+TEST(rates_stay_above_zero)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    for (int batch = 1; batch <= 7; batch += 6) {
+        xsm_trainer_options options = recorded_options();
+        options.batch = (uint64_t)batch;
+        options.schedule = XSM_SCHEDULE_STEP;
+        options.factor = 1e-200;
+        rig r = build("umax", "", &options);
+        assert_ok(xsm_trainer_run(r.t, &err), err);
+        assert_true(record.count == 3 * ROWS && record.eta[2 * ROWS] == DBL_MIN);
+        end(&r);
     }
 }
 
