@@ -225,6 +225,19 @@ xsm_status xsmi_check_ridge(const char *options, double ridge, xsm_error *err)
                : xsmi_fail(err, XSM_ERROR_RANGE, "%s.ridge is %g; accepted is 0 to %g", options, ridge, XSMI_RIDGE_MAX);
 }
 
+xsm_status xsmi_check_measure(int32_t measure, uint32_t top, xsm_error *err)
+{
+    if (measure < XSM_MEASURE_AUTO || measure > XSM_MEASURE_MRR) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", measure);
+    }
+    if (top > XSMI_TOP_MOST || (top > 0 && measure <= XSM_MEASURE_LOG_LOSS)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "measure_top is %u; accepted is up to %d, with a measure of the best classes", top,
+                         XSMI_TOP_MOST);
+    }
+    return XSM_OK;
+}
+
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
 {
     xsm_choose_options *o = &c->options;
@@ -242,14 +255,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
         XSMI_TRY(xsmi_check_eta(c->run.eta, err));
     }
     XSMI_TRY(xsmi_check_seconds("xsm_choose_options", o->seconds, err));
-    if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_MRR) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);
-    }
-    if (o->measure_top > XSMI_TOP_MOST || (o->measure_top > 0 && o->measure <= XSM_MEASURE_LOG_LOSS)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "measure_top is %u; accepted is up to %d, with a measure of the best classes", o->measure_top,
-                         XSMI_TOP_MOST);
-    }
+    XSMI_TRY(xsmi_check_measure(o->measure, o->measure_top, err));
     XSMI_TRY(o->keep_ridge ? xsmi_check_ridge("xsm_choose_options", o->ridge, err) : XSM_OK);
     c->run.schedule = o->keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
     c->run.factor = c->run.schedule == XSM_SCHEDULE_STEP && c->run.factor == 0

@@ -223,8 +223,9 @@ double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs);
 /* Races all lines; *winner is NULL if none was tried. */
 xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err);
 
-/* Refuse a time budget or a ridge that the struct `options` must not have. */
+/* Refuse a time budget, a ridge or a measure that the struct `options` must not have. */
 xsm_status xsmi_check_seconds(const char *options, double seconds, xsm_error *err);
 xsm_status xsmi_check_ridge(const char *options, double ridge, xsm_error *err);
+xsm_status xsmi_check_measure(int32_t measure, uint32_t top, xsm_error *err);
 
 #endif

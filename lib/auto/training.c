@@ -98,6 +98,7 @@ static xsm_status read_options(training *t, const xsm_train_options *options, co
     XSMI_TRY(t->run.eta != 0 ? xsmi_check_eta(t->run.eta, err) : XSM_OK);
     XSMI_TRY(xsmi_check_seconds("xsm_train_options", o->seconds, err));
     XSMI_TRY(o->keep_ridge ? xsmi_check_ridge("xsm_train_options", o->ridge, err) : XSM_OK);
+    XSMI_TRY(xsmi_check_measure(o->measure, o->measure_top, err));
     if (o->seed > (uint64_t)1 << 53) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_train_options.seed is %llu; accepted is up to 2^53",
                          (unsigned long long)o->seed);

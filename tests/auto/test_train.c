@@ -354,6 +354,8 @@ TEST(refuses)
         {{.keep_ngrams = 2}, XSM_ERROR_RANGE, "keep_ngrams"},
         {{.seed = UINT64_MAX}, XSM_ERROR_RANGE, "seed"},
         {{.measure = 9}, XSM_ERROR_RANGE, "measure"},
+        {{.method = "softmax", .measure = 9}, XSM_ERROR_RANGE, "measure"}, /* also where nothing is chosen */
+        {{.method = "softmax", .measure_top = 101}, XSM_ERROR_RANGE, "measure_top"},
         {{.transform = "unti"}, XSM_ERROR_NAME, "unit"},
         {{.test = d}, XSM_ERROR_ARGUMENT, "test"},
         {{.reserved = 1}, XSM_ERROR_STRUCT_NEW, "reserved"},
