@@ -43,15 +43,15 @@ typedef struct xsm_train_options {
      *  and transformed as `test`. */
     xsm_dataset *calibrate;
     /** A model to continue from. It is itself trained, and the result is another reference to it. It gets the classes
-     *  and features of the rows that it lacks (xsm_model_grow()), and its transform is that of the rows. `method` or
-     *  `estimator`, and the learning rate, must be named: a choice by trials is possible only from a model of zeros.
-     *  NULL = a new model. */
+     *  and features of the rows that it lacks (xsm_model_grow()), once names and options have been checked, and its
+     *  transform is that of the rows. `method` or `estimator`, and the learning rate, must be named: a choice by trials
+     *  is possible only from a model of zeros. NULL = a new model. */
     xsm_model *start;
     /** An estimator's name, `label-tree` (xsm_fit_label_tree()) or `class-means` (xsm_fit_class_means()); NULL =
      *  chosen. */
     const char *method;
-    /** In place of `method`: an estimator with its options. It is bound to the rows and not afterwards; the caller's.
-     *  NULL = none. */
+    /** In place of `method`: an estimator with its options; the caller's. Afterwards it is not bound, and its ridge is
+     *  as before. NULL = none. */
     xsm_estimator *estimator;
     /** Settings of `label-tree`, but for the seed; NULL = the defaults. Only with that method. */
     const xsm_label_tree_options *label_tree;

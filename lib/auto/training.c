@@ -7,6 +7,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/vocabulary.h"
+#include "methods/registry.h"
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/fit.h>
@@ -26,6 +27,7 @@ typedef struct training {
     xsm_trainer_options run;     /* options of the run; eta 0: still open */
     xsm_choice *choice;          /* NULL: nothing was chosen */
     xsm_estimator *estimator;    /* a reference; NULL: a label tree or class means */
+    double ridge;                /* of the caller's estimator */
     xsm_optimizer *optimizer;    /* NULL: lbfgs, a label tree or class means */
     const char *optimizer_name;  /* or "lbfgs"; NULL: still open, a label tree or class means */
     bool is_tree, full;          /* full: lbfgs */
@@ -314,6 +316,7 @@ static xsm_status settle(training *t, xsm_error *err)
     t->is_tree = is_method(t, XSMI_LABEL_TREE);
     if (o->estimator) {
         t->estimator = xsmi_estimator_retain(o->estimator);
+        t->ridge = o->estimator->common.ridge;
     } else if (o->method && !t->is_tree && !means) {
         XSMI_TRY(name_estimator(t, err));
     }
@@ -328,7 +331,7 @@ static xsm_status settle(training *t, xsm_error *err)
         t->tree.seed = o->seed;
     }
     t->optimizer_name = t->estimator ? o->optimizer ? o->optimizer : "sgd" : NULL;
-    return o->start ? grow(t, err) : take_transform(t, t->is_tree && !o->transform ? "unit" : o->transform, err);
+    return o->start ? XSM_OK : take_transform(t, t->is_tree && !o->transform ? "unit" : o->transform, err);
 }
 
 /* -- models -------------------------------------------------------------------------------------------------------- */
@@ -478,6 +481,19 @@ static xsm_status make_optimizer(training *t, xsm_error *err)
     return t->initial > 0 && !t->full ? xsm_optimizer_set_number(t->optimizer, "initial", t->initial, err) : XSM_OK;
 }
 
+/* Grows the model to start from, which a failure would leave grown: what can be wrong with the options fails before. */
+static xsm_status start_from_model(training *t, xsm_error *err)
+{
+    const xsm_estimator *e = t->estimator;
+    const bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0, bound = e->ops.row_bound != NULL;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    XSMI_TRY(xsmi_trainer_read_options(&t->run, e, &run, err));
+    XSMI_TRY(t->full ? xsmi_estimator_check_full(e, err)
+                     : xsmi_optimizer_check(t->optimizer, proximal, !proximal && e->common.ridge > 0,
+                                            bound && e->ops.row_bound(e->state) > 0, err));
+    return grow(t, err);
+}
+
 /* Runs once, from the model as it was made. */
 static xsm_status run_once(training *t, xsm_error *err)
 {
@@ -553,6 +569,7 @@ static xsm_status train(training *t, const xsm_train_options *options, const xsm
     XSMI_TRY(settle(t, err));
     t->report.choose_seconds = xsmi_seconds() - t->began;
     XSMI_TRY(t->estimator ? make_optimizer(t, err) : XSM_OK);
+    XSMI_TRY(t->options.start ? start_from_model(t, err) : XSM_OK);
     XSMI_TRY(t->estimator ? fit_estimator(t, err) : fit_method(t, err));
     if (t->options.calibrate) {
         XSMI_TRY(xsm_model_calibrate(t->context, t->model, t->options.calibrate, NULL, NULL, err));
@@ -567,6 +584,7 @@ static void release(training *t)
 {
     xsm_optimizer_free(t->optimizer);
     if (t->options.estimator && t->estimator) {
+        t->estimator->common.ridge = t->ridge;
         xsmi_estimator_unbind(t->estimator);
     }
     xsm_estimator_free(t->estimator);

@@ -10,7 +10,9 @@ XSMI_REGISTRY(estimator, XSMI_ESTIMATORS(XSMI_REGISTRY_TABLE))
 
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
 {
-    if (e->exact && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
+    const bool every =
+        e->ops.kind == XSM_ESTIMATOR_EXACT || (e->ops.exact && e->ops.exact(e->state)); /* also unbound */
+    if (every && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
         return XSM_OK;
     }
     char accepted[256];

@@ -309,6 +309,23 @@ TEST(from_a_model)
         } else {
             o.start = m;
             xsm_model *out = NULL;
+            const uint64_t before = test_hash(m);
+            o.optimizer = "sdg"; /* what is wrong is found before the model changes */
+            assert_fails(xsm_train(NULL, rows, &o, &out, NULL, &err), XSM_ERROR_NAME, err);
+            o.optimizer = "adagrad";
+            o.keep_ridge = 1;
+            o.ridge = 0.5;
+            assert_fails(xsm_train(NULL, rows, &o, &out, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+            o.method = "negative-sampling";
+            o.optimizer = "lbfgs";
+            assert_fails(xsm_train(NULL, rows, &o, &out, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+            o.method = "softmax";
+            o.optimizer = NULL;
+            run.evaluate_top = UINT32_MAX;
+            assert_fails(xsm_train(NULL, rows, &o, &out, NULL, &err), XSM_ERROR_RANGE, err);
+            run.evaluate_top = 0;
+            o.keep_ridge = 0;
+            assert_true(test_hash(m) == before && xsm_model_class_count(m) == 2);
             assert_ok(xsm_train(NULL, rows, &o, &out, &report, &err), err);
             assert_ptr_equal(out, m);
             xsm_model_free(out);
@@ -324,6 +341,36 @@ TEST(from_a_model)
     assert_true(test_hash(models[0]) == test_hash(models[1]));
     xsm_model_free(models[0]);
     xsm_model_free(models[1]);
+}
+
+TEST(leaves_the_estimator_of_the_caller)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    char ridge[8];
+    xsm_dataset *d = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL);
+    xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=0.25");
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
+    xsm_train_report report = XSM_TRAIN_REPORT_INIT;
+    xsm_model *m = NULL;
+    run.eta = 0.25;
+    run.epochs = 1;
+    o.run = &run;
+    o.estimator = e;
+    o.keep_ridge = 1;
+    o.ridge = 0.5;
+    assert_ok(xsm_train(NULL, d, &o, &m, &report, &err), err);
+    assert_true(report.ridge == 0.5);
+    assert_int_equal(xsm_estimator_get(e, "ridge", ridge, sizeof ridge), 4);
+    assert_string_equal(ridge, "0.25");
+    xsm_model *same = NULL;
+    o.start = m;
+    o.optimizer = "lbfgs";
+    assert_ok(xsm_train(NULL, d, &o, &same, NULL, &err), err);
+    xsm_model_free(same);
+    xsm_model_free(m);
+    xsm_estimator_free(e);
+    xsm_dataset_free(d);
 }
 
 /* -- what ends a call ---------------------------------------------------------------------------------------------- */
