@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct calibration {
     const char *model_path, *data, *output;
@@ -35,7 +36,7 @@ static int write_model(const calibration *c)
     cli_stop_hold();
     const int failure = cli_output_commit();
     cli_stop_remove();
-    const int code = cli_agree(failure ? cli_fail("%s: cannot write the model", c->output) : CLI_GO_ON);
+    const int code = cli_agree(failure ? cli_fail("%s: cannot write: %s", c->output, strerror(failure)) : CLI_GO_ON);
     return code == CLI_GO_ON ? CLI_DONE : code;
 }
 

@@ -1,7 +1,9 @@
 /* Figures of each class: F1, a table of all (--by-class), and which are taken for which (--confusions). */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int cli_classes_plan(const cli_classes *c)
 {
@@ -62,18 +64,18 @@ static int write_table(const cli_classes *c, const xsm_model *model)
     const char *name = cli_output_begin(CLI_OUTPUT_CLASSES);
     FILE *out = name ? fopen(name, "w") : NULL;
     if (!out) {
-        return name ? cli_fail("%s: cannot write", c->path) : CLI_FAILED;
+        return name ? cli_fail("%s: cannot write: %s", c->path, strerror(errno)) : CLI_FAILED;
     }
+    errno = 0;
     fputs("label,rows,predicted,true_positives,precision,recall,f1\n", out);
     for (uint32_t k = 0; k < map.classes; k++) {
         write_class(out, &map, &c->of, k);
     }
-    const int failed = ferror(out);
-    if (fclose(out) != 0 || failed) {
-        return cli_fail("%s: cannot write", c->path);
-    }
-    cli_outputs[CLI_OUTPUT_CLASSES].ready = 1;
-    return cli_output_rename(CLI_OUTPUT_CLASSES) == 0 ? CLI_GO_ON : cli_fail("%s: cannot write", c->path);
+    int failure = ferror(out) ? errno : 0;
+    failure = fclose(out) != 0 && !failure ? errno : failure;
+    cli_outputs[CLI_OUTPUT_CLASSES].ready = !failure;
+    failure = failure ? failure : cli_output_rename(CLI_OUTPUT_CLASSES);
+    return failure ? cli_fail("%s: cannot write: %s", c->path, strerror(failure)) : CLI_GO_ON;
 }
 
 int cli_classes_run(cli_classes *c, xsm_context *context, const xsm_model *model, const xsm_dataset *rows,

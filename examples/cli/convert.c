@@ -187,7 +187,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
         return cli_library_failed(&err);
     }
     if (status != XSM_OK) {
-        return cli_fail("%s: %s", output, err.message);
+        return cli_fail("%s: %s", cli_output_shown(output), err.message);
     }
     cli_buffer a, b, d, e;
     printf("%s: %s rows, %s features, %s classes; peak memory %s\n", cli_output_shown(output),
@@ -288,11 +288,6 @@ int cli_convert(const cli_command *command, int argc, char **argv)
     code = code == CLI_GO_ON ? load_like(&c) : code;
     code = code == CLI_GO_ON ? read_rows(&c) : code;
     code = code == CLI_GO_ON ? write_rows(&c, c.rest ? c.part : c.rows, c.output) : code;
-    struct stat one, other;
-    if (code == CLI_GO_ON && c.rest && stat(c.output, &one) == 0 && stat(c.rest, &other) == 0 &&
-        one.st_dev == other.st_dev && one.st_ino == other.st_ino) {
-        code = cli_fail("--rest: %s is %s by another name, which has the first part now", c.rest, c.output);
-    }
     code = code == CLI_GO_ON && c.rest ? write_rows(&c, c.others, c.rest) : code;
     xsm_dataset_free(c.others);
     xsm_dataset_free(c.part);

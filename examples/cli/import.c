@@ -26,7 +26,7 @@ static int import(importing *i)
         return cli_library_failed(&err);
     }
     char *shape = cli_model_shape(i->model);
-    printf("model      %s\nfile       %s\n", shape, i->to);
+    printf("model      %s\nfile       %s\n", shape, cli_output_shown(i->to));
     free(shape);
     return CLI_DONE;
 }

@@ -113,7 +113,8 @@ static int save(saving *s)
         return cli_library_failed(&err);
     }
     printf("index      %s over %s classes, built in %s\nfile       %s\n", s->index.name,
-           cli_grouped(xsm_model_class_count(s->model), &a), cli_seconds(s->index.seconds, &b), s->path);
+           cli_grouped(xsm_model_class_count(s->model), &a), cli_seconds(s->index.seconds, &b),
+           cli_output_shown(s->path));
     return CLI_DONE;
 }
 

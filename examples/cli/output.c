@@ -64,15 +64,22 @@ static int refuse_same(const named *output, const named *input, const cli_flag *
                       flag ? "; --in-place allows that" : "");
 }
 
+/* The file of a name, which - says of the standard one. */
+static const char *opened(const char *path, const char *standard_file)
+{
+    return strcmp(path, "-") == 0 ? standard_file : path;
+}
+
 /* Whether an output is a file that is read, or that an output before it writes. */
 static int clashes(const named *output, const named *other)
 {
     struct stat st;
     if (other->written) {
-        return other < output && same_file(output->path, other->path);
+        const int both = strcmp(output->path, "-") == 0 && strcmp(other->path, "-") == 0;
+        return other < output &&
+               (both || same_file(opened(output->path, "/dev/stdout"), opened(other->path, "/dev/stdout")));
     }
-    return same_file(output->path, strcmp(other->path, "-") == 0 ? "/dev/stdin" : other->path) &&
-           stat(output->path, &st) == 0;
+    return same_file(output->path, opened(other->path, "/dev/stdin")) && stat(output->path, &st) == 0;
 }
 
 static int check_names(const named *files, size_t count, const cli_flag *flags, size_t flag_count)

@@ -12,7 +12,7 @@
 
 typedef struct pruned {
     const char *from, *to, *test;
-    uint64_t bytes_before; /* of `from`, which `to` may replace */
+    double bytes_before; /* of `from`, which `to` may replace */
     cli_data format;
     double below;
     uint64_t keep, threads;
@@ -26,10 +26,10 @@ typedef struct pruned {
 } pruned;
 
 /* Bytes of a file; 0 when that cannot be said. */
-static uint64_t file_bytes(const char *path)
+static double file_bytes(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) ? (double)status.st_size : (double)NAN;
 }
 
 static int measure(pruned *p, const xsm_model *model, cli_metrics *metrics)
@@ -94,8 +94,9 @@ static void print_report(const pruned *p, const xsm_model_info *was, const xsm_m
                                                            : 0],
                cli_bytes((double)was->bytes, &b));
     }
-    printf("file       %s, %s; was %s\n", p->to, cli_bytes((double)file_bytes(p->to), &c),
-           cli_bytes((double)p->bytes_before, &d));
+    const double bytes = file_bytes(p->to);
+    printf("file       %s%s%s; was %s\n", cli_output_shown(p->to), bytes > 0 ? ", " : "",
+           bytes > 0 ? cli_bytes(bytes, &c) : "", cli_bytes(p->bytes_before, &d));
     if (!p->rows) {
         return;
     }
@@ -120,8 +121,8 @@ static void print_json(const pruned *p, const xsm_model_info *was, const xsm_mod
     cli_json_whole(&json, "weights", is->weights);
     cli_json_whole(&json, "weight_bytes_before", was->bytes);
     cli_json_whole(&json, "weight_bytes", is->bytes);
-    cli_json_whole(&json, "model_bytes_before", p->bytes_before);
-    cli_json_whole(&json, "model_bytes", file_bytes(p->to));
+    cli_json_real(&json, "model_bytes_before", p->bytes_before);
+    cli_json_real(&json, "model_bytes", file_bytes(p->to));
     if (p->rows) {
         cli_json_metrics(&json, "test_before", &p->metrics[0].of, 1);
         cli_json_metrics(&json, "test", &p->metrics[1].of, 1);

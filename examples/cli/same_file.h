@@ -2,7 +2,7 @@
 #ifndef SAME_FILE_H
 #define SAME_FILE_H
 
-/* Whether two paths are of one regular file, by whatever names, or of one file that is not there yet. */
+/* Whether two paths are of one file, by whatever names, also one that is not there yet; a device takes all. */
 int same_file(const char *a, const char *b);
 
 #endif

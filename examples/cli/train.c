@@ -138,9 +138,7 @@ static int train(cli_run *r)
     code = code == CLI_GO_ON ? finish(r, &json) : code;
     cli_note_clear();
     if (code == CLI_GO_ON) {
-        if (json) {
-            fputs(json, stdout);
-        } else {
+        if (!json) {
             cli_train_report(r);
         }
         if (r->stopped) {
@@ -160,6 +158,7 @@ static int train(cli_run *r)
                     cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps");
         }
         code = ended(r);
+        fputs(json ? json : "", stdout); /* the last line, also where standard output is that of errors */
     }
     free(json);
     return code;

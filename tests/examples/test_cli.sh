@@ -897,8 +897,7 @@ refuse 2 '--names-to: ./x is the file of --output' 'convert --data words.cache -
 run 2 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
 says stderr 'is the file of --rest'
 rm -f y.xc && ln -sf y.xc link.xc
-run 1 convert --data train.txt --labels first --drop --to xc --output y.xc --split 0.5 --rest link.xc
-says stderr 'by another name'
+refuse 2 '--output: y.xc is the file of --rest' 'convert --data train.txt --to xc --output y.xc --split 0.5 --rest link.xc'
 refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
 refuse 1 'train.txt: --split: a fraction of 0.0001 gives 0 of 303 rows; both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
 refuse 2 'split first, then convert' 'convert --data train.txt --labels first --drop --to npy --labels-to z --output x --split 0.5 --rest y'
@@ -1856,13 +1855,33 @@ run 2 train --estimator implicit --data train.txt --checkpoint train.txt
 says stderr 'would replace a file that is read'
 # Two outputs in one file that is not there yet, by whatever names; an output in what is read.
 rm -f x
+ln -sf here/two soft.model
+ln -sf "$PWD/x" two
 for pair in '--model x --history ./x' '--model ./x --checkpoint x' '--history here/x --checkpoint ././x' \
-    "--model $PWD/x --history here/../${PWD##*/}/x"; do
+    '--model x --checkpoint soft.model' '--model - --history /dev/stdout' "--model $PWD/x --history here/../${PWD##*/}/x"; do
     # shellcheck disable=SC2086
     run 2 train --estimator implicit --data train.txt --epochs 1 --eta 1 $pair
     says stderr 'is the file of --'
     expect 'nothing is written' test ! -e x
 done
+rm two
+checks=$((checks + 1))
+"$xsoftmax" convert --data train.txt --to npy --output - --labels-to /dev/stdout 2>&1 >stdout | cat >stderr
+says stderr '--labels-to: /dev/stdout is the file of --output'
+{ "$xsoftmax" convert --data train.txt --to npy --output - --labels-to /dev/stdout 2>stderr || :; } | cat >stdout
+says stderr '--labels-to: /dev/stdout is the file of --output'
+# What is said of an output in a pipe, and JSON after all that is said.
+for command in 'prune --keep 1' index; do
+    # shellcheck disable=SC2086
+    { "$xsoftmax" $command --model whole.model --output - 2>stderr || :; } | cat >stdout
+    says stderr 'file       standard output'
+done
+{ "$xsoftmax" prune --keep 1 --model whole.model --output - --json 2>stderr || :; } | cat >stdout
+says stderr '"model_bytes":null}'
+run 1 train --estimator implicit --data train.txt --epochs 1 --eta 1 --model - --checkpoint /dev/full --json
+expect 'the last line is JSON' test "$(tail -n 1 stderr | cut -c 1-2)" = '{"'
+run 1 evaluate --model whole.model --data train.txt --by-class /dev/full
+says stderr '/dev/full: cannot write: No space left'
 run 2 train --estimator implicit --data train.txt --resume run.checkpoint --history ./run.checkpoint
 says stderr '--history: ./run.checkpoint would replace a file that is read'
 cp run.checkpoint kept.checkpoint
