@@ -30,7 +30,7 @@ class File:
         for name, (dtype, shape, data) in raw.items():
             self.tensors[name] = np.frombuffer(data, DTYPES[dtype]).reshape(shape)
             self.dtypes[name] = dtype
-            known = name.startswith("host.") or re.sub(r"^tree\d+\.", "", name) in NAMED
+            known = name.startswith("host.") or re.sub(r"^(tree\d+|state\.sampler)\.", "", name) in NAMED
             assert known, f"{path}: the page names no tensor {name}"
 
     def get(self, name):
@@ -336,6 +336,15 @@ def midx_log_probabilities(file, row):
     cells, m = file.get("cells"), len(first)
     z = (first @ x)[cells // m] + (second @ x)[cells % m]
     return z - np.logaddexp.reduce(z)
+
+
+def label_tree_log_probabilities(file):
+    """Of a tree whose root is above all classes."""
+    nodes, share = file.get("tree0.nodes")[1:], float(file.metadata["option.share"])
+    assert file.get("link")[0] == 2 and (nodes & np.uint32(LEAF) > 0).all()
+    own = np.empty(len(nodes))
+    own[nodes & ~np.uint32(LEAF)] = np.diff(file.get("sums").astype(float))
+    return np.log((1 - share) * own + share * np.exp(file.get("log_q")))
 
 
 def rows_of(model, path):

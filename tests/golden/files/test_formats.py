@@ -12,7 +12,7 @@ import numpy as np
 
 import read
 import model_file
-from sorts import CHECKPOINT, SAMPLERS, binding, make_files, make_samplers, predicted, sampler_logs, xsoftmax
+from sorts import CHECKPOINT, SAMPLERS, binding, make_files, make_samplers, predicted, run, sampler_logs, xsoftmax
 
 failures = []
 
@@ -53,6 +53,9 @@ def check_index():
     f = read.File("svm.index")
     assert f.metadata["index"] == "spherical" and int(f.metadata["rows"]) == 7
     assert int(f.metadata["width"]) == 12, f.metadata
+    numbers, width = f.get("numbers"), 12 + int(f.metadata["bias"])
+    clusters = (len(numbers) - 6 - width - 7) // (width + 2)
+    assert numbers[-7 - clusters:-7].sum() == 7 and sorted(numbers[-7:]) == list(range(7)), numbers
     print("svm.index: as the page says")
 
 
@@ -70,7 +73,7 @@ def check_samplers():
             own = (np.full(7, -np.log(7)) if name == "uniform" else f.get("log_q") if name == "frequency"
                    else read.recent_log_probabilities(f) if name == "recent"
                    else read.midx_log_probabilities(f, row) if name == "midx"
-                   else read.tree_log_probabilities(f, row) if name == "tree" else np.log(np.exp(theirs) / np.exp(theirs).sum()))
+                   else read.tree_log_probabilities(f, row) if name == "tree" else read.label_tree_log_probabilities(f))
             assert np.allclose(theirs, own, atol=1e-4), (name, theirs, own)
     print("samplers: as the page says")
 
@@ -85,6 +88,18 @@ def check_unknown():
         if done.returncode != 1 or "later: it has a tensor 'later', which this release does not know" not in done.stderr:
             failures.append(f"{name} with another tensor")
             print(name, done.returncode, done.stderr)
+
+
+def check_checkpoints():
+    """The page names what each kind of run keeps."""
+    for flags in (["--estimator", "sampled-softmax", "--set", "sampler=recent", "--optimizer", "adagrad", "--hidden", "3"],
+                  ["--estimator", "mips", "--optimizer", "row-adagrad"], ["--estimator", "augment-reduce"],
+                  ["--estimator", "umax"]):
+        run("train", "--data", "svm", *flags, "--eta", "0.1", "--epochs", "2", "--checkpoint", "kept", "--no-evaluate")
+        assert any(name.startswith("state.") for name in read.File("kept").tensors)
+    run("train", "--data", "text", "--method", "label-tree", "--set", "leaf=2", "--set", "arity=2", "--checkpoint", "kept",
+        "--checkpoint-every", "0.0001", "--model", "made.m", "--no-evaluate")
+    read.File("kept")
 
 
 def check_option():
@@ -102,6 +117,7 @@ def check_option():
 def main():
     make_files(compare)
     check_option()
+    check_checkpoints()
     check_cache()
     check_index()
     check_samplers()
