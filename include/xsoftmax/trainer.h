@@ -128,19 +128,19 @@ XSM_API void xsm_trainer_free(xsm_trainer *trainer);
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED (the message names the step and what to try; the model is that before the step,
  *          and finite; with several threads, some later steps on other classes may have been taken), likewise
  *          #XSM_ERROR_RANGE for draws of a host's sampler (xsm_estimator_gradient()); #XSM_CANCELLED if the callback
- *          returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
- *          something else, or the estimator has been bound again with options that make it score all classes, or the
- *          model has grown or has another geometry, or the data were edited (in the callback, too), in the callback of
- *          this trainer, and if a process of a divided model (@ref ext_comm) had no memory in a step that others may
- *          have taken: the model can then neither be trained further nor saved, and a new one can resume the run from a
+ *          returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to something else, or
+ *          the estimator has been bound again with options that make it score all classes, or the model has grown or
+ *          has another geometry, or the data were edited (in the callback, too), in any callback within a run of this
+ *          trainer, and if a process of a divided model (@ref ext_comm) had no memory in a step that others may have
+ *          taken: the model can then neither be trained further nor saved, and a new one can resume the run from a
  *          checkpoint */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Saves the complete state of the run in one file: the model, the state of estimator and optimizer, the positions in
  *  the epoch and in the random streams, the settings, and a fingerprint of the data. A run that xsm_trainer_resume()
  *  continues from this file gives bit-identical results. May be called between runs, after a cancelled run, and in the
- *  callback. The file is a safetensors file, and an existing file is replaced atomically: after a crash, `path` is the
- *  complete old file or the complete new one. xsm_model_load() can load the file as a model. Costs one pass over the
- *  model, and in the first call one pass over the data.
+ *  callback of the options, in no other within a run. The file is a safetensors file, and an existing file is replaced
+ *  atomically: after a crash, `path` is the complete old file or the complete new one. xsm_model_load() can load the
+ *  file as a model. Costs one pass over the model, and in the first call one pass over the data.
  *  @param trainer the trainer
  *  @param path    the file to write or replace, or NULL for `storage`
  *  @param storage what is written in place of a file (@ref storage), or NULL

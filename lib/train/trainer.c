@@ -280,7 +280,9 @@ static bool report(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *
     p.train = train;
     p.test = test;
     bool stop;
+    t->report.running = true;
     XSMI_CALL_HOST(stop = t->options.progress(t->options.progress_user, &p) != 0 || t->freed);
+    t->report.running = false;
     t->report.last_call = xsmi_seconds();
     return stop;
 }
@@ -477,9 +479,7 @@ static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
         XSMI_TRY(xsm_evaluate(t->context, t->model, o->test, NULL, &t->report.test, err));
         test = &t->report.test;
     }
-    t->report.running = true;
     *stop = report(t, train, test);
-    t->report.running = false;
     t->report.pending = false;
     return XSM_OK;
 }

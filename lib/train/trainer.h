@@ -38,7 +38,7 @@ typedef struct xsmi_trainer_done {
 /* Evaluation and the callback. */
 typedef struct xsmi_trainer_report {
     bool pending;               /* a complete epoch has not been evaluated and reported yet */
-    bool running;               /* the callback is running for it */
+    bool running;               /* the callback is running */
     double last_call, interval; /* seconds between two calls of the callback within an epoch; 0 = after every step */
     xsm_metrics train, test;
     uint64_t sample; /* number of training rows evaluated, 0 before the first evaluation */

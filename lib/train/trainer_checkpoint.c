@@ -287,6 +287,11 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, const xsm_st
     if (!t) {
         return fail_null("xsm_trainer_checkpoint", err);
     }
+    if (t->running && !t->report.running) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "xsm_trainer_checkpoint: the trainer is in the middle of a step; accepted are calls between "
+                         "runs and in the trainer's callback");
+    }
     XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_trainer_checkpoint", &place, err));
     return save(t, &place, err);
 }
@@ -555,6 +560,10 @@ xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, const xsm_storag
     xsmi_place place;
     if (!t) {
         return fail_null("xsm_trainer_resume", err);
+    }
+    if (t->running) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "xsm_trainer_resume: the trainer is running: this is in a callback of its run");
     }
     XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_trainer_resume", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));

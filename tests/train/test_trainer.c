@@ -645,8 +645,49 @@ static int32_t run_again(void *user, const xsm_progress *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     assert_fails(xsm_trainer_run(*(xsm_trainer **)user, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_trainer_resume(*(xsm_trainer **)user, test_path("start"), NULL, &err), XSM_ERROR_STATE, err);
     (void)p;
     return 0;
+}
+
+static xsm_trainer *stepping;
+
+/* Tries in the middle of a step what would change the run. */
+static xsm_status follow_and_try(void *state, const xsm_sampler_step *step, xsm_error *err)
+{
+    xsm_error own = XSM_ERROR_INIT;
+    assert_fails(xsm_trainer_run(stepping, &own), XSM_ERROR_STATE, own);
+    assert_fails(xsm_trainer_resume(stepping, test_path("start"), NULL, &own), XSM_ERROR_STATE, own);
+    assert_fails(xsm_trainer_checkpoint(stepping, test_path("middle"), NULL, &own), XSM_ERROR_STATE, own);
+    assert_non_null(strstr(own.message, "in the middle of a step"));
+    return xsm_sampler_find("recent")->follow(state, step, err);
+}
+
+TEST(steps_are_not_changed_within)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "importance", "");
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_sampler_ops ops = *xsm_sampler_find("recent");
+    xsm_sampler *s = NULL;
+    ops.follow = follow_and_try;
+    assert_ok(xsm_sampler_new_from(NULL, &ops, &s, &err), err);
+    assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.batch = 8;
+    options.epochs = 1;
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &stepping, &err), err);
+    assert_ok(xsm_trainer_checkpoint(stepping, test_path("start"), NULL, &err), err);
+    assert_ok(xsm_trainer_run(stepping, &err), err);
+    assert_ok(xsm_trainer_resume(stepping, test_path("start"), NULL, &err), err);
+    xsm_trainer_free(stepping);
+    xsm_sampler_free(s);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
 }
 
 TEST(runs_are_not_nested)
@@ -663,6 +704,7 @@ TEST(runs_are_not_nested)
     options.progress = run_again;
     options.progress_user = &t;
     assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    assert_ok(xsm_trainer_checkpoint(t, test_path("start"), NULL, &err), err);
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_progress done = XSM_PROGRESS_INIT;
     assert_ok(xsm_trainer_get_progress(t, &done, &err), err);
