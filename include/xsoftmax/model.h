@@ -336,7 +336,7 @@ XSM_API xsm_status xsm_model_set_class_map(xsm_model *model, const xsm_class_map
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_get_class_map(const xsm_model *model, xsm_class_map *map, xsm_error *err);
 /** Stores a copy of a fitted transform in the model; it is saved with the model, and xsm_model_transform() applies it
- *  to new rows. NULL, or a transform without steps, removes the model's transform.
+ *  to new rows. NULL, or a transform without steps or of no features, removes the model's transform.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the transform does not produce D features; #XSM_ERROR_STATE if it is not
  *          fitted */
 XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);

@@ -180,7 +180,7 @@ typedef struct xsmi_feature_pair {
 /* The parts of a fitted transform, which a model stores. */
 typedef struct xsmi_transform_parts {
     const char *description;        /* that it was made from, in its normal form */
-    uint32_t features;              /* D that it was fitted for, 0 if it is not fitted */
+    uint32_t features;              /* D that it was fitted for */
     const float *idf;               /* [idf_count]; NULL without tfidf */
     const double *standard;         /* [2, columns] means and scales; NULL without standard */
     const xsmi_feature_pair *pairs; /* [pair_count], rising; NULL without products */
@@ -194,6 +194,7 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *
                                   xsm_error *err);
 /* Whether two fitted transforms make the same rows; NULL makes none. */
 bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b);
+bool xsmi_transform_is_fitted(const xsm_transform *t);
 uint32_t xsmi_transform_features(const xsm_transform *t);
 /* Whether rows may get more features: no step depends on which there are. */
 bool xsmi_transform_may_grow(const xsm_transform *t);

@@ -46,7 +46,8 @@ struct xsm_transform {
     char *description;
     step *steps;
     size_t count;
-    uint32_t features; /* fitted for; 0 = not fitted */
+    bool fitted;
+    uint32_t features; /* fitted for */
     float *idf;        /* with tfidf, when fitted */
     uint32_t idf_count, columns;
     double *standard;       /* with standard, when fitted: [2, columns] the means, then the scales */
@@ -436,6 +437,7 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
     fitted.idf_count = fitted.columns = 0;
     fitted.centred = false;
     fitted.products = (xsmi_products){0};
+    fitted.fitted = true;
     fitted.features = d->features;
     const xsm_status status = learn(&fitted, d, err);
     free_learned(status == XSM_OK ? t : &fitted);
@@ -468,6 +470,11 @@ bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b)
            (a->columns == 0 || memcmp(a->standard, b->standard, a->columns * 2 * sizeof *a->standard) == 0) &&
            (a->products.count == 0 ||
             memcmp(a->products.pairs, b->products.pairs, a->products.count * sizeof *a->products.pairs) == 0);
+}
+
+bool xsmi_transform_is_fitted(const xsm_transform *t)
+{
+    return t->fitted;
 }
 
 uint32_t xsmi_transform_features(const xsm_transform *t)
@@ -595,6 +602,7 @@ static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, x
         memcpy(t->standard, parts->standard, parts->columns * 2 * sizeof *t->standard);
         find_means(t);
     }
+    t->fitted = true;
     t->features = parts->features;
     return parts->pairs ? xsmi_products_copy(t->context, parts->pairs, parts->pair_count, features, &t->products, err)
                         : XSM_OK;
@@ -876,7 +884,7 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {t, "transform"}, {d, "dataset"});
-    if (t->features == 0) {
+    if (!t->fitted) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the transform '%.80s' has not been fitted: call xsm_transform_fit() "
                          "with the training rows first",

@@ -24,7 +24,7 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
     if (transform) {
         const xsmi_transform_parts parts = xsmi_transform_get_parts(transform);
         uint32_t output = xsmi_transform_output_features(transform);
-        if (parts.features == 0) {
+        if (!xsmi_transform_is_fitted(transform)) {
             return xsmi_fail(err, XSM_ERROR_STATE, "the transform is not fitted; see xsm_transform_fit()");
         }
         if (output != xsmi_model_input(m)) {
@@ -32,7 +32,8 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
                              xsmi_model_input(m));
         }
         XSMI_TRY(xsmi_schema_check_count(m->map.schema, parts.features, err));
-        XSMI_TRY(*parts.description ? xsmi_transform_restore(m->context, &parts, &copy, err) : XSM_OK);
+        XSMI_TRY(*parts.description && parts.features > 0 ? xsmi_transform_restore(m->context, &parts, &copy, err)
+                                                          : XSM_OK);
     }
     xsm_transform_free(m->transform);
     m->transform = copy;

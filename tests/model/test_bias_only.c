@@ -8,6 +8,7 @@
 #include <xsoftmax/fit.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
+#include <xsoftmax/train.h>
 #include <xsoftmax/trainer.h>
 
 #include <math.h>
@@ -236,6 +237,32 @@ TEST(models_are_used_and_saved)
 }
 
 /* truncate=0 makes rows without features, and a model keeps it for those to come. */
+/* A transform of rows without features has nothing to do, and a model has none then. */
+TEST(transforms_of_no_features_are_fitted)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        xsm_transform *t = NULL;
+        test_problem p = counted(some_counts, 7, sparse);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2), *trained = NULL;
+        assert_ok(xsm_train(NULL, p.data, NULL, &trained, NULL, &err), err);
+        assert_ok(xsm_evaluate(NULL, trained, p.data, NULL, &(xsm_metrics)XSM_METRICS_INIT, &err), err);
+        xsm_model_free(trained);
+        test_problem_free(&p);
+        p = counted(some_counts, 7, sparse);
+        assert_ok(xsm_transform_new(NULL, "log,tfidf,standard,unit", &t, &err), err);
+        assert_fails(xsm_model_set_transform(m, t, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_transform_apply(t, p.data, &err), XSM_ERROR_STATE, err);
+        assert_ok(xsm_transform_fit(t, p.data, &err), err);
+        assert_ok(xsm_model_set_transform(m, t, &err), err);
+        assert_string_equal(test_model_info(m).transform, "");
+        assert_ok(xsm_transform_apply(t, p.data, &err), err);
+        xsm_model_free(m);
+        xsm_transform_free(t);
+        test_problem_free(&p);
+    }
+}
+
 TEST(truncation_takes_every_feature)
 {
     xsm_error err = XSM_ERROR_INIT;
