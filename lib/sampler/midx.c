@@ -7,7 +7,9 @@
  * A draw takes a by its marginal, b given a, then any class of the cell. Codebooks are made anew at examples 1, 2, 4,
  * ..., later every so many. With M words and D features, a row costs O(MD + M^2), a draw O(M).
  *
- * The code of a row is s [M], the marginals of a [M], t [M], log Z.
+ * The code of a row is s [M], the marginals of a [M], t [M], log Z, with s and t relative to those of one cell, so that
+ * log q has small terms. That is the cell of both best words, unless classes of likely words are so few that Z
+ * underflows: then it is the best that has classes.
  */
 #include "sampler/arrays.h"
 #include "base/order.h"
@@ -18,6 +20,8 @@
 #include <string.h>
 
 enum { WORDS_MOST = 1024, ITERATIONS = 10, SAMPLES = 32 };
+/* Sums of floats relative to their largest e^score are used from here on: what underflowed in them is far less. */
+#define LEAST 1e-15
 
 /* What the distribution is. */
 typedef struct midx_books {
@@ -161,7 +165,7 @@ static xsm_status follow(void *state, const xsm_sampler_step *step, xsm_error *e
     if (step->examples < s->next) {
         return XSM_OK;
     }
-    midx_books made = {NULL};
+    midx_books made = {0};
     XSMI_TRY(new_books(s, &made, err));
     uint32_t *second = xsmi_allocate(s->context, s->classes, sizeof *second);
     const xsm_status status = second ? make_books(s, step->weights, &made, second, err)
@@ -210,6 +214,13 @@ static uint32_t code_length(const void *state)
     return 3 * (uint32_t)((const midx_state *)state)->words + 1;
 }
 
+static void subtract(float *scores, size_t n, float by)
+{
+    for (size_t i = 0; i < n; i++) {
+        scores[i] -= by;
+    }
+}
+
 /* Computes what a row scores with the words of a book. */
 static void score(const midx_state *s, const float *words, const xsm_row *x, float *out)
 {
@@ -224,11 +235,49 @@ static void score(const midx_state *s, const float *words, const xsm_row *x, flo
     }
 }
 
+/* Returns the term of a cell with classes, e^(s_a + t_b), 0 if it is negligible. */
+static double term(const float *first, const float *second, size_t a, size_t b)
+{
+    const double log_term = (double)first[a] + (double)second[b];
+    return log_term < -100 ? 0 : exp(log_term);
+}
+
+/* Makes scores relative to those of the best cell that has classes, writes the sum of each first word's terms and
+ * returns that of all. O(M^2). */
+static double sum_cells(const midx_state *s, float *first, float *second, double *sums)
+{
+    const size_t m = (size_t)s->words;
+    size_t best[2] = {0, 0};
+    double most = -(double)INFINITY, z = 0;
+    for (size_t a = 0; a < m; a++) {
+        for (size_t b = 0; b < m; b++) {
+            const double log_term = (double)first[a] + (double)second[b];
+            if (s->books.sizes[a * s->size_stride + b] > 0 && log_term > most) {
+                most = log_term;
+                best[0] = a;
+                best[1] = b;
+            }
+        }
+    }
+    subtract(first, m, first[best[0]]);
+    subtract(second, m, second[best[1]]);
+    for (size_t a = 0; a < m; a++) {
+        sums[a] = 0;
+        for (size_t b = 0; b < m; b++) {
+            const float size = s->books.sizes[a * s->size_stride + b];
+            sums[a] += size > 0 ? (double)size * term(first, second, a, b) : 0;
+        }
+        z += sums[a];
+    }
+    return z;
+}
+
 static void encode(const void *state, const xsm_row *row, float *code)
 {
     const midx_state *s = state;
     const size_t m = (size_t)s->words;
     float *first = code, *marginal = code + m, *second = code + 2 * m, within[WORDS_MOST];
+    double sums[WORDS_MOST], z = 0;
     score(s, s->books.words, row, first);
     score(s, s->books.words + m * s->stride, row, second);
     float most[2] = {s->kernels->row_max(first, m), s->kernels->row_max(second, m)};
@@ -236,23 +285,28 @@ static void encode(const void *state, const xsm_row *row, float *code)
         memset(code, 0, 3 * m * sizeof *code);
         most[0] = most[1] = 0;
     }
-    s->kernels->row_softmax(second, m, most[1], 1, marginal);
+    subtract(first, m, most[0]);
+    subtract(second, m, most[1]);
+    s->kernels->row_softmax(second, m, 0, 1, marginal);
     s->kernels->gather_scores(s->books.sizes, s->size_stride, s->rows, m, marginal, m, within, NULL);
-    s->kernels->row_softmax(first, m, most[0], 1, marginal);
-    double z = 0;
+    s->kernels->row_softmax(first, m, 0, 1, marginal);
     for (size_t a = 0; a < m; a++) {
-        z += (double)marginal[a] * (double)within[a];
+        sums[a] = (double)marginal[a] * (double)within[a];
+        z += sums[a];
+    }
+    if (!(z >= LEAST)) {
+        z = sum_cells(s, first, second, sums);
     }
     for (size_t a = 0; a < m; a++) {
-        marginal[a] = (float)((double)marginal[a] * (double)within[a] / z);
+        marginal[a] = (float)(sums[a] / z);
     }
-    code[3 * m] = (float)((double)most[0] + (double)most[1] + log(z));
+    code[3 * m] = (float)log(z);
 }
 
 static double log_of_cell(const midx_state *s, const float *code, uint32_t a, uint32_t b)
 {
     const double log_q = (double)code[a] + (double)code[2 * s->words + b] - (double)code[3 * s->words];
-    return XSMI_MIN(log_q, 0); /* not above by rounding */
+    return log_q > 0 ? 0 : log_q; /* not above by rounding; NaN is not hidden */
 }
 
 static double log_probability(const void *state, const float *code, uint32_t class)
@@ -293,10 +347,20 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
         for (uint32_t b = 0; b < m; b++) {
             cells[b] = (b > 0 ? cells[b - 1] : 0) + (double)sizes[b] * (double)within[b];
         }
+        if (!(cells[m - 1] >= LEAST)) {
+            float most = -INFINITY;
+            for (uint32_t b = 0; b < m; b++) {
+                most = sizes[b] > 0 ? XSMI_MAX(most, second[b]) : most;
+            }
+            for (uint32_t b = 0; b < m; b++) {
+                const double each = sizes[b] > 0 ? exp((double)second[b] - (double)most) : 0;
+                cells[b] = (b > 0 ? cells[b - 1] : 0) + (double)sizes[b] * each;
+            }
+        }
         const uint32_t b = pick(cells, m, xsmi_stream_uniform(&random->stream));
         const uint32_t *members = s->books.order + s->books.starts[a * m + b];
         const uint32_t size = s->books.starts[a * m + b + 1] - s->books.starts[a * m + b];
-        classes[j] = members[xsmi_stream_below(&random->stream, size)];
+        classes[j] = size > 0 ? members[xsmi_stream_below(&random->stream, size)] : 0; /* of NaN: log q is NaN, too */
         log_probabilities[j] = log_of_cell(s, code, a, b);
     }
 }

@@ -185,6 +185,59 @@ TEST(who_may_use_it)
     test_problem_free(&p);
 }
 
+/* The likeliest words of both books occur together in no class, by more than a float's exponent; and one is enormous.
+ */
+TEST(midx_sums_cells_that_have_classes)
+{
+    enum { M = 2, BIASED = FEATURES + 1, TRIED = 1000 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    static const uint32_t cells[CLASSES] = {1, 1, 2, 2, 2, 3, 3, 3}; /* of (0, 1), (1, 0) and (1, 1) */
+    static const uint32_t of_one[CLASSES] = {0};                     /* all in (0, 0) */
+    const uint64_t next = 1;
+    for (int huge = 0; huge < 2; huge++) {
+        float words[M][M][16] = {{{0}}};
+        words[0][0][FEATURES] = words[1][0][FEATURES] = huge ? 1e30f : 400; /* biases */
+        const uint32_t *in = huge ? of_one : cells;
+        xsm_sampler *s = NULL, *made = NULL;
+        assert_ok(xsm_sampler_new(NULL, "midx", &s, &err), err);
+        assert_ok(xsm_sampler_set(s, "words", "2", &err), err);
+        assert_ok(xsm_sampler_bind(s, p.data, &err), err);
+        xsm_array_writer w = {.context = s->context};
+        assert_ok(xsmi_sampler_arrays(s, &w, &err), err);
+        assert_true(w.tensors[0].shape[2] <= 16);
+        for (size_t i = 0; i < 2 * M; i++) {
+            float *row = (float *)(uintptr_t)w.tensors[0].data + i * w.tensors[0].shape[2];
+            memcpy(row, words[0][0] + i * 16, BIASED * sizeof *row);
+        }
+        w.tensors[1].data = (const unsigned char *)(const void *)in;
+        w.tensors[2].data = (const unsigned char *)(const void *)&next;
+        const xsm_array_reader reader = {w.tensors, w.count, "the test", NULL};
+        assert_ok(xsmi_sampler_from_arrays(s, &reader, &made, &err), err);
+        static float log_q[ROWS][CLASSES];
+        const xsm_batch all = xsm_batch_range(p.data, 0, ROWS), one = xsm_batch_range(p.data, 0, 1);
+        assert_ok(xsm_sampler_log_probabilities(made, &all, 0, CLASSES, log_q[0], &err), err);
+        static uint32_t drawn[TRIED], times[CLASSES];
+        memset(times, 0, sizeof times);
+        const xsm_draw draw = {.size = sizeof draw, .batch = &one, .seed = 1, .count = TRIED, .classes = drawn};
+        assert_ok(xsm_sampler_draw(made, &draw, &err), err);
+        for (uint32_t j = 0; j < TRIED; j++) {
+            times[drawn[j]]++;
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) { /* five classes with one likely word, or eight with both */
+            const double wanted = huge ? 1. / CLASSES : k < 5 ? 0.2 : 0;
+            for (uint32_t i = 0; i < ROWS; i++) {
+                assert_true(fabs(exp((double)log_q[i][k]) - wanted) < 1e-6);
+            }
+            assert_true(fabs(times[k] - wanted * TRIED) <= 6 * sqrt(wanted * TRIED));
+        }
+        xsmi_array_writer_clear(&w);
+        xsm_sampler_free(made);
+        xsm_sampler_free(s);
+    }
+    test_problem_free(&p);
+}
+
 /* What estimators that are bound draw from cannot be bound to other rows. */
 TEST(it_is_not_bound_beneath_an_estimator)
 {
