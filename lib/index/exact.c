@@ -123,7 +123,10 @@ static xsm_status score_rows(const exact_state *s, const xsm_index_block *block,
         x[i] = block->queries + i * block->stride;
     }
     for (uint32_t b = 0; b < blocks; b++) {
-        s->kernels->pack(x + b * XSMI_LANES, queries_of(block, b), s->width, p.packed[b]);
+        const uint32_t n = queries_of(block, b);
+        if (n > XSMI_FEW) {
+            s->kernels->pack(x + b * XSMI_LANES, n, s->width, p.packed[b]);
+        }
     }
     memset(p.tile, 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *p.tile); /* lanes without a query are read, too */
     for (uint32_t first = 0; first < s->count;) {
