@@ -2,9 +2,10 @@
 # Compares linear and embedding models of this library, and fastText, on the same rows in one run; see bench/compare/hidden.py.
 #
 #   sh bench/hidden.sh [--json] [--threads T] [--sets NAME,...] [--only NAME,...] [--held]
+#   sh bench/hidden.sh --published      the default command, beside the figures of papers on sequential recommendation
 #
-# Needs kg-fb15k237 and s3rec-beauty in $XSM_DATA or ../shared/data. On a fresh Debian it first installs missing packages,
-# including fastText. --held evaluates on the held-back rows that the settings were chosen on, not on the test rows.
+# Needs kg-fb15k237 and s3rec-beauty, or s3rec-beauty and s3rec-toys, in $XSM_DATA or ../shared/data. On a fresh Debian it first
+# installs missing packages, including fastText. --held evaluates on the held-back rows that the settings were chosen on, not on the test rows.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
