@@ -159,8 +159,8 @@ def ranks(options, folder, work):
     return {**seconds, "mrr": of["mrr"], "hits1": of["hits"]["1"], "hits3": of["hits"]["3"], "hits10": of["hits"]["10"]}
 
 
-COLUMNS = {"wall": "wall s", "processor": "proc. s", "p1": "P@1", "p5": "P@5", "ndcg10": "nDCG@10", "recall10": "recall@10", "mrr": "MRR",
-           "hits1": "hits@1", "hits3": "@3", "hits10": "@10"}
+COLUMNS = {"wall": "wall s", "processor": "proc. s", "p1": "P@1", "p5": "P@5", "ndcg10": "nDCG@10",
+           "recall10": "recall@10", "mrr": "MRR", "hits1": "hits@1", "hits3": "@3", "hits10": "@10"}
 
 
 def tell(options, data, model, result):
