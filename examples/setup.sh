@@ -9,7 +9,7 @@
 # shellcheck disable=SC2034
 build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpkg-architecture
     gcc:gcc g++:g++ libc6-dev:stdio.h zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc
-    librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h libmicrohttpd-dev:libmicrohttpd.pc'
+    libxxhash-dev:xxhash.h libmicrohttpd-dev:libmicrohttpd.pc'
 # shellcheck disable=SC2034
 test_packages='libcmocka-dev:cmocka.pc cmake:cmake libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py
     curl:curl libopenmpi-dev:ompi-c.pc openmpi-bin:mpirun.openmpi libmpich-dev:mpich.pc mpich:mpirun.mpich'

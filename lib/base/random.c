@@ -1,10 +1,9 @@
-/* Counter-based streams by Random123's Philox4x32-10, and the draws that the library needs. */
+/* Counter-based streams by Philox4x32-10, and the draws that the library needs. */
 #include "base/random.h"
 #include "base/activity.h"
 #include "base/order.h"
 #include "base/system.h"
-
-#include <Random123/philox.h>
+#include "kernels/philox.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -23,10 +22,8 @@ void xsmi_stream_start(xsmi_stream *s, uint64_t seed, uint32_t purpose, uint64_t
 uint32_t xsmi_stream_next(xsmi_stream *s)
 {
     if (s->used == 4) {
-        philox4x32_ctr_t counter = {{s->counter[0], s->counter[1], s->counter[2], s->counter[3]}};
-        philox4x32_key_t key = {{s->key[0], s->key[1]}};
-        philox4x32_ctr_t block = philox4x32_R(10, counter, key);
-        memcpy(s->block, block.v, sizeof s->block);
+        memcpy(s->block, s->counter, sizeof s->block);
+        xsmi_philox(s->key, s->block);
         /* 2^34 draws from one stream would run into the stream of another purpose. Only a permutation of 2^33 rows
          * draws that many at one position; for it the carry goes into the high bits of the purpose. */
         if (++s->counter[0] == 0) {

@@ -1,5 +1,5 @@
 /*
- * Counter-based random streams: Philox4x32-10 (Salmon et al. 2011) from Random123.
+ * Counter-based random streams: Philox4x32-10 (Salmon et al. 2011).
  *
  * A random stream is named by (seed, purpose, position), so that a draw does not depend on earlier draws: results are
  * the same on any number of threads and in any order of work. Making a stream costs nothing; its first draw costs one

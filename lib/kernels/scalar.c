@@ -7,8 +7,8 @@
  */
 #include "kernels/arithmetic.h"
 #include "kernels/kernels.h"
+#include "kernels/philox.h"
 
-#include <Random123/philox.h>
 #include <math.h>
 
 #define DW 1
@@ -455,12 +455,11 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
 static void philox(const uint32_t key[2], uint32_t block, uint32_t purpose, const uint64_t *positions, size_t n,
                    uint32_t *out)
 {
-    const philox4x32_key_t keys = {{key[0], key[1]}};
     for (size_t i = 0; i < n; i++) {
-        philox4x32_ctr_t counter = {{block, purpose, (uint32_t)positions[i], (uint32_t)(positions[i] >> 32)}};
-        philox4x32_ctr_t words = philox4x32_R(10, counter, keys);
+        uint32_t words[4] = {block, purpose, (uint32_t)positions[i], (uint32_t)(positions[i] >> 32)};
+        xsmi_philox(key, words);
         for (size_t w = 0; w < 4; w++) {
-            out[w * n + i] = words.v[w];
+            out[w * n + i] = words[w];
         }
     }
 }

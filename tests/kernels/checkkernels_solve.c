@@ -134,7 +134,8 @@ static uint32_t random_word(void)
     return random_below(65536) << 16 | random_below(65536);
 }
 
-/* Any number of streams, and nothing is written but their words. The reference is Random123. */
+/* Any number of streams, and nothing is written but their words. The test of streams holds the reference to published
+ * words. */
 static void test_philox(void **state)
 {
     enum { STREAMS = 41 };
