@@ -1285,10 +1285,19 @@ inline xsm_index *reference(const xsm_index *object) noexcept
 {
     return xsm_index_ref(object);
 }
+inline xsm_estimator *reference(const xsm_estimator *object) noexcept
+{
+    return xsm_estimator_ref(object);
+}
+inline xsm_optimizer *reference(const xsm_optimizer *object) noexcept
+{
+    return xsm_optimizer_ref(object);
+}
 } // namespace detail
 /** @endcond */
 
-/** Another owner of a context, dataset, model, sampler or index, which is released with the last one. */
+/** Another owner of a context, dataset, model, sampler, index, estimator or optimizer, which is released with the last
+ *  one. */
 template <class Class> Class share(const Class &object) noexcept
 {
     return Class(detail::reference(object.get()));

@@ -146,6 +146,9 @@ XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm
 /** Gives up the caller's reference to an estimator; NULL is allowed. Trainers keep theirs. With the last reference the
  *  estimator gives up the model, the rows and the sampler. */
 XSM_API void xsm_estimator_free(xsm_estimator *estimator);
+/** Returns another reference to an estimator, which the caller gives up with xsm_estimator_free(); NULL for NULL. Any
+ *  thread. O(1). */
+XSM_API xsm_estimator *xsm_estimator_ref(const xsm_estimator *estimator);
 
 /** Fills `info` (start it with #XSM_ESTIMATOR_INFO_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */

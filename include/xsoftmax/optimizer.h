@@ -63,6 +63,9 @@ extern "C" {
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
 /** Gives up the caller's reference to an optimizer; NULL is allowed. Trainers keep theirs. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
+/** Returns another reference to an optimizer, which the caller gives up with xsm_optimizer_free(); NULL for NULL. Any
+ *  thread. O(1). */
+XSM_API xsm_optimizer *xsm_optimizer_ref(const xsm_optimizer *optimizer);
 
 /** Fills `info` (start it with #XSM_OPTIMIZER_INFO_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */

@@ -285,6 +285,11 @@ void xsmi_estimator_unbind(xsm_estimator *e)
     }
 }
 
+xsm_estimator *xsm_estimator_ref(const xsm_estimator *estimator)
+{
+    return xsmi_estimator_retain(estimator);
+}
+
 void xsm_estimator_free(xsm_estimator *e)
 {
     if (e && xsmi_holders_drop(&e->holders)) {

@@ -137,6 +137,11 @@ static void unbind(xsm_optimizer *o)
     o->steps = 0;
 }
 
+xsm_optimizer *xsm_optimizer_ref(const xsm_optimizer *optimizer)
+{
+    return xsmi_optimizer_retain(optimizer);
+}
+
 void xsm_optimizer_free(xsm_optimizer *o)
 {
     if (o && xsmi_holders_drop(&o->holders)) {

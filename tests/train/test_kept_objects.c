@@ -78,6 +78,10 @@ TEST(hosts_keep_all)
     world w = begin();
     xsm_sampler *sampler = NULL;
     xsm_index *index = NULL;
+    xsm_estimator *estimator = NULL;
+    xsm_optimizer *optimizer = NULL;
+    assert_ok(xsm_estimator_new(w.ctx, "softmax", &estimator, &err), err);
+    assert_ok(xsm_optimizer_new(w.ctx, "sgd", &optimizer, &err), err);
     assert_ok(xsm_sampler_new(w.ctx, "uniform", &sampler, &err), err);
     assert_ok(xsm_sampler_bind(sampler, w.data, &err), err);
     assert_ok(xsm_index_new(w.ctx, "exact", &index, &err), err);
@@ -87,13 +91,24 @@ TEST(hosts_keep_all)
     xsm_model *model = xsm_model_ref(w.model);
     xsm_sampler *kept = xsm_sampler_ref(sampler);
     xsm_index *searched = xsm_index_ref(index);
+    xsm_estimator *estimates = xsm_estimator_ref(estimator);
+    xsm_optimizer *applied = xsm_optimizer_ref(optimizer);
     release(&w);
+    xsm_estimator_free(estimator);
+    xsm_optimizer_free(optimizer);
     xsm_sampler_free(sampler);
     xsm_index_free(index);
-    assert_true(context == w.ctx && kept == sampler && searched == index);
+    assert_true(context == w.ctx && kept == sampler && searched == index && estimates == estimator &&
+                applied == optimizer);
     xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
     xsm_sampler_info drawn = XSM_SAMPLER_INFO_INIT;
     xsm_index_info built = XSM_INDEX_INFO_INIT;
+    xsm_estimator_info method = XSM_ESTIMATOR_INFO_INIT;
+    xsm_optimizer_info rule = XSM_OPTIMIZER_INFO_INIT;
+    assert_ok(xsm_estimator_get_info(estimates, &method, &err), err);
+    assert_string_equal(method.name, "softmax");
+    assert_ok(xsm_optimizer_get_info(applied, &rule, &err), err);
+    assert_string_equal(rule.name, "sgd");
     assert_ok(xsm_dataset_get_info(data, &rows, &err), err);
     assert_int_equal(rows.rows, ROWS);
     assert_int_equal(xsm_model_class_count(model), CLASSES);
@@ -103,6 +118,8 @@ TEST(hosts_keep_all)
     xsm_model_free(model);
     xsm_sampler_free(kept);
     xsm_index_free(searched);
+    xsm_estimator_free(estimates);
+    xsm_optimizer_free(applied);
     xsm_context_free(context);
     end(&w);
     assert_null(xsm_context_ref(NULL));
@@ -110,6 +127,8 @@ TEST(hosts_keep_all)
     assert_null(xsm_model_ref(NULL));
     assert_null(xsm_sampler_ref(NULL));
     assert_null(xsm_index_ref(NULL));
+    assert_null(xsm_estimator_ref(NULL));
+    assert_null(xsm_optimizer_ref(NULL));
 }
 
 /* -- trainers ------------------------------------------------------------------------------------------------------ */
