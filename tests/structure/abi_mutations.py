@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 
-import abi
-
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "lib"))
+import abi
+
 COMPILER = ["gcc"]
 
 
@@ -370,8 +371,8 @@ def released(root):
     Tree(root)
     for place in ("lib/base", "lib/words", "lib/mpi", "tests/structure/abi"):
         (root / place).mkdir(parents=True)
-    for name in ("abi.py", "renew-abi.sh"):
-        shutil.copy(HERE / name, root / "tests/structure")
+    for name in ("lib/abi.py", "tests/structure/renew-abi.sh"):
+        shutil.copy(ROOT / name, root / name)
     read = lambda: {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
     version = ".".join(re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)",
                                   (root / "include/xsoftmax/version.h").read_text(), flags=re.M))
@@ -432,7 +433,7 @@ def main():
         BASE = pathlib.Path(folder)
         include = Tree(BASE).folder / "include"
         for name, words in [("pins.inc", ["pins", include, "-"]), ("pins-i386.inc", ["i386", include])]:
-            result = subprocess.run([sys.executable, HERE / "abi.py", *words, *COMPILER], text=True, capture_output=True)
+            result = subprocess.run([sys.executable, ROOT / "lib/abi.py", *words, *COMPILER], text=True, capture_output=True)
             if result.returncode != 0:
                 print(f"the small headers cannot be described:\n{result.stdout}{result.stderr}")
                 return 1

@@ -67,7 +67,7 @@ def lazy(root, library, compilers, work):
     today = (root / "include/xsoftmax/version.h").read_text()
     version = ".".join(re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", today, flags=re.M))
     (later / "CHANGELOG.md").write_text(f"## [{version}.0] - 2001-02-03\n")
-    abi = [sys.executable, HERE / "abi.py"]
+    abi = [sys.executable, root / "lib/abi.py"]
     (later / "symbols.txt").write_text(run([*abi, "symbols", later / "include", *compilers["CC"]]))
     (later / "later.map").write_text(run([*abi, "map", later / "symbols.txt", later / "include", root / "lib/xsoftmax.map",
                                           later / "CHANGELOG.md", ""]))
@@ -110,12 +110,10 @@ def main():
             later.mkdir()
             for name in ["lib", "doc", "include"]:
                 (shutil.copytree if name != "include" else lambda a, b: shutil.move(work / name, b))(root / name, later / name)
-            for name in ["meson.build", "meson_options.txt", "CHANGELOG.md", "LICENSE", "README.md"]:
+            for name in ["meson.build", "meson_options.txt", "CHANGELOG.md", "LICENSE", "NOTICE", "README.md"]:
                 shutil.copy(root / name, later)
-            (later / "tests/structure").mkdir(parents=True)
-            shutil.copy(HERE / "abi.py", later / "tests/structure")  # lib/meson.build describes the interface by it
             run(["meson", "setup", later / "build", later, "-Dtests=false", "-Dexamples=false", "-Dtools=false",
-                 "-Dbuildtype=plain", "-Doptimization=0"], env=dict(os.environ, CC=" ".join(compilers["CC"])))
+                 "-Dbuildtype=plain", "-Doptimization=0"], env=dict(os.environ, CC=" ".join(compilers["CC"]), CXX="false"))
             run(["ninja", "-C", later / "build"])
             built = next((later / "build/lib").glob("libxsoftmax.so"))
             build_and_run(today + [HERE / "newer.c"], root / "include", library, compilers, work,

@@ -12,7 +12,7 @@ root=$(cd "$here/../.." && pwd) || exit 1
 work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-abi.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 abi() {
-    python3 "$here/abi.py" "$@"
+    python3 "$root/lib/abi.py" "$@"
 }
 
 status=0

@@ -35,7 +35,7 @@ NODES = {"core": ("XSOFTMAX_{}.", "XSM_VERSION_MAJOR"), "ext": ("XSOFTMAX_EXT_{}
 # Headers of tiers without a number, which may change with any release.
 UNPROMISED = "|".join(pattern for tier, pattern in TIERS if NODES[tier][1] is None)
 LIBRARIES = {"words": "xsoftmax-words", "mpi": "xsoftmax-mpi"}  # of tiers; the others are libxsoftmax's
-PINS = pathlib.Path(__file__).resolve().parent / "abi/pins.inc"
+PINS = pathlib.Path(__file__).resolve().parents[1] / "tests/structure/abi/pins.inc"
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
 
 
