@@ -384,6 +384,27 @@ static xsm_status gradient(void)
     return take_step("softmax", false);
 }
 
+/* Three steps that draw by codebooks, which the second and the third make. */
+static xsm_status gradient_midx(void)
+{
+    const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
+    stepper s = {NULL, NULL, NULL};
+    hold_wish();
+    need(xsm_estimator_new(ctx, "sampled-softmax", &s.e, &err));
+    need(xsm_estimator_set(s.e, "sampler", "midx", &err));
+    need(xsm_estimator_set(s.e, "sampler.words", "1024", &err));
+    need(xsm_gradient_new(ctx, &s.g, &err));
+    need(xsm_estimator_bind(s.e, model, data, &err));
+    begin_call();
+    xsm_status status = XSM_OK;
+    for (int i = 0; i < 3 && status == XSM_OK; i++) {
+        status = xsm_estimator_gradient(s.e, &batch, 1e-6, s.g, &err);
+    }
+    returned = now();
+    free_stepper(&s);
+    return status;
+}
+
 static xsm_status gradient_margin(void)
 {
     return take_step("margin", false);
@@ -731,6 +752,7 @@ static const struct long_call {
     {"xsm_trainer_run, mips", train_searching},
     {"xsm_estimator_gradient, softmax", gradient},
     {"xsm_estimator_gradient, margin", gradient_margin},
+    {"xsm_estimator_gradient, midx", gradient_midx},
     {"xsm_estimator_gradient_input, softmax", gradient_input},
     {"xsm_estimator_gradient, implicit", gradient_joint},
     {"xsm_optimizer_apply, sgd", apply_sgd},

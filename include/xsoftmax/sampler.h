@@ -26,6 +26,8 @@
  * | `frequency` | proportional to (rows of class k + smoothing)^power | O(1), an alias table |
  * | `tree` | a balanced tree of logistics over c principal components (Bamler and Mandt 2020) | O(c log K) |
  * | `label-tree` | clusters of classes that a label tree finds likely, and a share by frequency | O(log K) |
+ * | `recent` | a mixture of the last examples' labels and all classes; follows the training | O(1) |
+ * | `midx` | codebooks of M words of the present weights (Chen et al. 2025); follows it, too | O(M), O(M^2) a row |
  *
  * Most programs do not need to make a sampler: estimators that use a sampler have the option `sampler`, and the options
  * of the sampler as `sampler.KEY`, as in xsm_estimator_set(estimator, "sampler.power", "0.75", &err).

@@ -47,6 +47,7 @@ static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm
     }
     g->work.coded = length > 0;
     for (size_t i = 0; length > 0 && !follows && i < batch->count; i++) {
+        XSMI_TRY(xsmi_go_on(e->context, err));
         xsmi_sampler_encode_batch(e->sampling.sampler, batch, i, g->work.codes + i * length);
     }
     return XSM_OK;
@@ -57,7 +58,7 @@ static void run_encode(void *state, const xsmi_range *r)
     const xsmi_pass *p = state;
     const xsm_sampler *s = p->estimator->sampling.sampler;
     xsmi_pass_list_examples(p, r->first, r->end - r->first);
-    for (uint64_t i = r->first; i < r->end; i++) {
+    for (uint64_t i = r->first; i < r->end && !xsmi_poll(p->estimator->context); i++) {
         const xsmi_features x = xsmi_gradient_features(p->estimator, p->gradient, i);
         xsmi_sampler_encode(s, &x, p->gradient->work.codes + i * s->code_length);
     }

@@ -117,10 +117,10 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
 void xsmi_stream_free(xsmi_stream_rows *s);
 
-/* Whether computing a gradient changes the state of the estimator or of its sampler. */
+/* Whether computing a gradient changes the estimator's state, bit by bit. A sampler that follows changes at its end. */
 static inline bool xsmi_estimator_changes(const xsm_estimator *e)
 {
-    return e->ops.state_tensor || e->sampling.follows;
+    return e->ops.state_tensor;
 }
 
 /* Returns what training makes of the model's scores, an XSM_LINK_* value. */

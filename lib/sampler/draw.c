@@ -361,7 +361,7 @@ static void run_row(const draw_job *job, size_t i, uint32_t thread)
 static void run_rows(void *state, const xsmi_range *r)
 {
     const draw_job *job = state;
-    for (size_t i = r->first; i < r->end; i++) {
+    for (size_t i = r->first; i < r->end && !xsmi_poll(job->sampler->context); i++) {
         run_row(job, i, r->thread);
     }
 }

@@ -12,6 +12,7 @@
  * underflows: then it is the best that has classes.
  */
 #include "sampler/arrays.h"
+#include "base/activity.h"
 #include "base/order.h"
 #include "index/spherical.h"
 #include "sampler/sampler.h"
@@ -19,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS_MOST = 1024, ITERATIONS = 10, SAMPLES = 32 };
+enum { WORDS_MOST = 1024, ITERATIONS = 10, SAMPLES = 32, READ_ROWS = 512 };
 /* Sums of floats relative to their largest e^score are used from here on: what underflowed in them is far less. */
 #define LEAST 1e-15
 
@@ -123,7 +124,7 @@ static xsm_status make_book(const midx_state *s, const xsm_index_source *rows, u
     uint32_t *counts = xsmi_allocate_zero(s->context, m, sizeof *counts);
     float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
     const bool whole = sums && counts && row;
-    for (uint32_t k = 0; whole && k < s->classes; k++) {
+    for (uint32_t k = 0; whole && k < s->classes && (k % READ_ROWS > 0 || !xsmi_poll(s->context)); k++) {
         double *sum = sums + word[k] * width;
         rows->read(rows, NULL, k, 1, row, s->stride);
         counts[word[k]]++;
@@ -139,7 +140,7 @@ static xsm_status make_book(const midx_state *s, const xsm_index_source *rows, u
     xsmi_release(s->context, sums, m, width * sizeof *sums);
     xsmi_release(s->context, counts, m, sizeof *counts);
     xsmi_release(s->context, row, s->stride, sizeof *row);
-    return whole ? XSM_OK : xsmi_fail_memory(err, m * width * sizeof *sums, "codebooks");
+    return whole ? xsmi_go_on(s->context, err) : xsmi_fail_memory(err, m * width * sizeof *sums, "codebooks");
 }
 
 static xsm_status make_books(const midx_state *s, const xsm_index_source *rows, midx_books *b, uint32_t *second,
@@ -235,11 +236,19 @@ static void score(const midx_state *s, const float *words, const xsm_row *x, flo
     }
 }
 
-/* Returns the term of a cell with classes, e^(s_a + t_b), 0 if it is negligible. */
-static double term(const float *first, const float *second, size_t a, size_t b)
+/* Sums the terms N_b e^t_b of cells, each with those before it, relative to that of the best one with classes. Returns
+ * which that is; m: none has classes, and the sums are 0. */
+static size_t sum_terms(const float *sizes, const float *second, size_t m, double *sums)
 {
-    const double log_term = (double)first[a] + (double)second[b];
-    return log_term < -100 ? 0 : exp(log_term);
+    size_t best = m;
+    for (size_t b = 0; b < m; b++) {
+        best = sizes[b] > 0 && (best == m || second[b] > second[best]) ? b : best;
+    }
+    for (size_t b = 0; b < m; b++) {
+        const double below = sizes[b] > 0 ? (double)second[b] - (double)second[best] : -INFINITY;
+        sums[b] = (b > 0 ? sums[b - 1] : 0) + (below < -100 ? 0 : (double)sizes[b] * exp(below));
+    }
+    return best;
 }
 
 /* Makes scores relative to those of the best cell that has classes, writes the sum of each first word's terms and
@@ -247,28 +256,23 @@ static double term(const float *first, const float *second, size_t a, size_t b)
 static double sum_cells(const midx_state *s, float *first, float *second, double *sums)
 {
     const size_t m = (size_t)s->words;
-    size_t best[2] = {0, 0};
-    double most = -(double)INFINITY, z = 0;
+    size_t best[2] = {m, 0};
+    double cells[WORDS_MOST], most[WORDS_MOST], z = 0;
     for (size_t a = 0; a < m; a++) {
-        for (size_t b = 0; b < m; b++) {
-            const double log_term = (double)first[a] + (double)second[b];
-            if (s->books.sizes[a * s->size_stride + b] > 0 && log_term > most) {
-                most = log_term;
-                best[0] = a;
-                best[1] = b;
-            }
+        const size_t b = sum_terms(s->books.sizes + a * s->size_stride, second, m, cells);
+        sums[a] = cells[m - 1];
+        most[a] = b < m ? (double)first[a] + (double)second[b] : -INFINITY;
+        if (b < m && (best[0] == m || most[a] > most[best[0]])) {
+            best[0] = a;
+            best[1] = b;
         }
+    }
+    for (size_t a = 0; a < m; a++) {
+        sums[a] *= exp(most[a] - most[best[0]]);
+        z += sums[a];
     }
     subtract(first, m, first[best[0]]);
     subtract(second, m, second[best[1]]);
-    for (size_t a = 0; a < m; a++) {
-        sums[a] = 0;
-        for (size_t b = 0; b < m; b++) {
-            const float size = s->books.sizes[a * s->size_stride + b];
-            sums[a] += size > 0 ? (double)size * term(first, second, a, b) : 0;
-        }
-        z += sums[a];
-    }
     return z;
 }
 
@@ -348,14 +352,7 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
             cells[b] = (b > 0 ? cells[b - 1] : 0) + (double)sizes[b] * (double)within[b];
         }
         if (!(cells[m - 1] >= LEAST)) {
-            float most = -INFINITY;
-            for (uint32_t b = 0; b < m; b++) {
-                most = sizes[b] > 0 ? XSMI_MAX(most, second[b]) : most;
-            }
-            for (uint32_t b = 0; b < m; b++) {
-                const double each = sizes[b] > 0 ? exp((double)second[b] - (double)most) : 0;
-                cells[b] = (b > 0 ? cells[b - 1] : 0) + (double)sizes[b] * each;
-            }
+            (void)sum_terms(sizes, second, m, cells);
         }
         const uint32_t b = pick(cells, m, xsmi_stream_uniform(&random->stream));
         const uint32_t *members = s->books.order + s->books.starts[a * m + b];

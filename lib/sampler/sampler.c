@@ -234,7 +234,7 @@ static void run_encode(void *state, const xsmi_range *r)
 {
     const encode_job *job = state;
     xsm_batch batch = xsm_batch_range(job->data, r->first, r->end - r->first);
-    for (size_t i = 0; i < batch.count; i++) {
+    for (size_t i = 0; i < batch.count && !xsmi_poll(job->sampler->context); i++) {
         xsmi_sampler_encode_batch(job->sampler, &batch, i, job->codes + (r->first + i) * job->sampler->code_length);
     }
 }

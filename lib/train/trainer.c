@@ -436,12 +436,13 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     double eta = eta_at(t, t->done.epoch, t->done.rows);
     xsmi_activity shield;
     /* A cancelled step is taken again, so its gradient must then be the same. A small step is not cancelled. */
-    const bool changes = xsmi_estimator_changes(t->estimator), small = count < XSMI_UNDO_ROWS;
+    const bool changes = xsmi_estimator_changes(t->estimator);
+    const bool whole = t->estimator->sampling.follows || count < XSMI_UNDO_ROWS;
     if (changes) {
         xsmi_shield(&shield, t->context);
     }
     xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
-    if (!changes && small) {
+    if (!changes && whole) {
         xsmi_shield(&shield, t->context);
     }
     if (status == XSM_OK) {
@@ -449,7 +450,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
         t->estimator->position -= status == XSM_CANCELLED ? count : 0; /* so that the same gradient is computed again */
     }
-    if (changes || small) {
+    if (changes || whole) {
         xsmi_unshield(&shield);
     }
     if (status == XSM_ERROR_DIVERGED) {

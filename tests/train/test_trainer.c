@@ -651,6 +651,7 @@ static int32_t run_again(void *user, const xsm_progress *p)
 }
 
 static xsm_trainer *stepping;
+static bool refuses;
 
 /* Tries in the middle of a step what would change the run. */
 static xsm_status follow_and_try(void *state, const xsm_sampler_step *step, xsm_error *err)
@@ -660,7 +661,8 @@ static xsm_status follow_and_try(void *state, const xsm_sampler_step *step, xsm_
     assert_fails(xsm_trainer_resume(stepping, test_path("start"), NULL, &own), XSM_ERROR_STATE, own);
     assert_fails(xsm_trainer_checkpoint(stepping, test_path("middle"), NULL, &own), XSM_ERROR_STATE, own);
     assert_non_null(strstr(own.message, "in the middle of a step"));
-    return xsm_sampler_find("recent")->follow(state, step, err);
+    return refuses ? xsmi_fail(err, XSM_ERROR_LIMIT, "no labels any more")
+                   : xsm_sampler_find("recent")->follow(state, step, err);
 }
 
 TEST(steps_are_not_changed_within)
@@ -682,6 +684,11 @@ TEST(steps_are_not_changed_within)
     assert_ok(xsm_trainer_checkpoint(stepping, test_path("start"), NULL, &err), err);
     assert_ok(xsm_trainer_run(stepping, &err), err);
     assert_ok(xsm_trainer_resume(stepping, test_path("start"), NULL, &err), err);
+    const uint64_t before = test_hash(m);
+    refuses = true; /* what follow() returns is returned, and the step is not taken */
+    assert_fails(xsm_trainer_run(stepping, &err), XSM_ERROR_LIMIT, err);
+    assert_non_null(strstr(err.message, "no labels any more"));
+    assert_true(test_hash(m) == before && e->position == 0);
     xsm_trainer_free(stepping);
     xsm_sampler_free(s);
     xsm_optimizer_free(o);

@@ -157,10 +157,13 @@ struct xsm_sampler_ops {
     void (*draw_rows)(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
                       uint32_t count, uint32_t *const *classes, double *const *log_probabilities);
     /** Lets the distribution follow the training: called once the gradient of a batch is computed, so that no draw
-     *  depends on the labels of its own batch. On failure the state must be as before. Needs save() and load(), by
-     *  which checkpoints have the state: after bind(), their arrays must never change names, types or shapes. With
-     *  code_length(), rows are encoded batch by batch, as the classes' weights see them. Such a sampler belongs to one
-     *  estimator at a time, whose binding binds it anew; one that corrects scores after training
+     *  depends on the labels of its own batch. A status other than #XSM_OK, #XSM_ERROR_MEMORY or any other, is that of
+     *  the gradient's call or the training's, with the message in `err`: the batch's step is not taken, and the state
+     *  must be as before. What takes long asks xsm_context_poll(), and returns #XSM_CANCELLED. Needs save() and
+     *  load(), by which checkpoints have the state: after bind(), their arrays must never change names, types or
+     *  shapes. With code_length(), rows are encoded batch by batch, as the classes' weights see them. Such a sampler
+     *  belongs to one estimator at a time, whose binding binds it anew, a loaded one too: only xsm_trainer_resume()
+     *  goes on with its state, and a host's own loop begins without. One that corrects scores after training
      *  (#XSM_ESTIMATOR_CORRECTED) refuses it, as do classes that are divided among processes. NULL = the distribution
      *  is constant. */
     xsm_status (*follow)(void *state, const xsm_sampler_step *step, xsm_error *err);
