@@ -41,7 +41,7 @@ static const cli_command commands[] = {
      "predict and evaluate take it by --index-file in place of building one. It is of this\n"
      "model's weights, and refused with others.",
      cli_index_save},
-    {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
+    {"info", "FILE", "Says what a file holds: a model, data, an index.", NULL, cli_info},
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},
     {"optimizers", "[NAME]", "Lists the optimizers, or the options of one.", NULL, cli_optimizers},

@@ -18,32 +18,41 @@ static const char *correction_word(const xsm_model_info *about)
                                                                                               : "of a later release";
 }
 
-enum { START = 1024 };
+enum { START = 4096 };
+
+static char start[START]; /* of the file, with an end */
 
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
- * metadata come first; in a cache of data they say that it is one. `start` has room for an end. */
-static int starts_model(char *start, size_t got)
+ * metadata come first; in a cache of data they say that it is one. */
+static int starts_model(size_t got)
 {
     start[got] = '\0';
     return got > 8 && start[8] == '{' && start[7] == 0 && !strstr(start + 8, "\"dataset\":\"1\"");
 }
 
+/* A value of the metadata at the start, without characters that are escaped; NULL without it. Freed by the caller. */
+static char *metadata(const char *key)
+{
+    char *entry = cli_format("\"%s\":\"", key);
+    const char *at = strstr(start + 8, entry), *value = at ? at + strlen(entry) : NULL;
+    free(entry);
+    return value ? cli_format("%.*s", (int)strcspn(value, "\"\\"), value) : NULL;
+}
+
 int cli_looks_like_model(const char *path)
 {
-    char start[START];
     struct stat st; /* what is read of a pipe is gone */
     FILE *file = strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ? NULL : fopen(path, "rbe");
     size_t got = file ? fread(start, 1, sizeof start - 1, file) : 0;
     if (file) {
         fclose(file);
     }
-    return starts_model(start, got);
+    return starts_model(got);
 }
 
 /* The same of a pipe, whose first bytes are kept for who reads it: FILE is - then. */
 static int pipe_brings_model(const char **path)
 {
-    static char start[START];
     struct stat st;
     const int file =
         strcmp(*path, "-") != 0 && stat(*path, &st) == 0 && S_ISFIFO(st.st_mode) ? open(*path, O_RDONLY) : -1;
@@ -60,7 +69,7 @@ static int pipe_brings_model(const char **path)
         more = cli_read_input(NULL, start + got, sizeof start - 1 - got);
     }
     cli_read_ahead(&(cli_ahead){.bytes = {start, NULL}, .count = {got, 0}});
-    return starts_model(start, got);
+    return starts_model(got);
 }
 
 static void print_vocabulary(const xsm_vocabulary *vocabulary)
@@ -94,13 +103,46 @@ static int is_each(const xsm_model_info *about, const xsm_calibration *calibrati
            (calibration->method == XSM_CALIBRATION_NONE && about->link == XSM_LINK_SIGMOID);
 }
 
+/* Of a search index or a sampler, neither of which can be loaded by itself, or of a cache of data. */
+static void print_release(cli_json *json)
+{
+    char *release = metadata("library"), *format = metadata("format_version");
+    if (json) {
+        cli_json_text(json, "release", release);
+        cli_json_whole(json, "format_version", strtoul(format ? format : "0", NULL, 10));
+    } else if (release && format) {
+        printf("  %-22s xsoftmax %s, format %s\n", "written by", release, format);
+    }
+    free(release);
+    free(format);
+}
+
+static int show_method(const char *path, const char *kind, const char *name, int json)
+{
+    cli_json out = {stdout, 0};
+    if (!json) {
+        printf("%s: %s %s '%s'\n", path, *kind == 'i' ? "an" : "a", kind, name);
+        print_release(NULL);
+        return CLI_DONE;
+    }
+    cli_json_open(&out, NULL);
+    cli_json_text(&out, "kind", kind);
+    cli_json_text(&out, "name", name);
+    print_release(&out);
+    cli_json_close(&out);
+    putchar('\n');
+    return CLI_DONE;
+}
+
 static void print_model_json(const xsm_model *model, const xsm_model_info *about, const xsm_calibration *calibration,
                              const xsm_class_map *map)
 {
     cli_json json = {stdout, 0};
     char *shape = cli_model_shape(model);
     cli_json_open(&json, NULL);
-    cli_json_text(&json, "kind", "model");
+    char *checkpoint = metadata("checkpoint");
+    cli_json_text(&json, "kind", checkpoint ? "checkpoint" : "model");
+    free(checkpoint);
     cli_json_text(&json, "model", shape);
     free(shape);
     cli_json_text(&json, "release", *about->release ? about->release : NULL);
@@ -134,6 +176,9 @@ static void print_data_json(const xsm_dataset_info *info)
     cli_json_open(&json, NULL);
     cli_json_text(&json, "kind", "data");
     cli_json_text(&json, "format", cli_format_name(info->format));
+    if (info->format == XSM_FORMAT_CACHE) {
+        print_release(&json);
+    }
     cli_json_whole(&json, "rows", info->rows);
     cli_json_whole(&json, "features", info->features);
     cli_json_whole(&json, "values", info->values);
@@ -169,7 +214,11 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
         xsm_model_free(model);
         return CLI_DONE;
     }
-    printf("%s: a model, its checksum right\n", path);
+    char *checkpoint = metadata("checkpoint"), *checksum = metadata("checksum");
+    printf("%s: a %s, %s\n", path, checkpoint ? "checkpoint" : "model",
+           checksum ? "its checksum right" : "no checksum");
+    free(checkpoint);
+    free(checksum);
     if (*about.release) {
         printf("  %-22s xsoftmax %s, format %u\n", "written by", about.release, about.format_version);
     }
@@ -233,6 +282,9 @@ static int show_data(xsm_context *context, const char *path, const cli_data *for
     }
     double rows = (double)info.rows;
     printf("%s: data, %s, %s\n", path, cli_format_name(info.format), info.sparse ? "sparse" : "dense");
+    if (info.format == XSM_FORMAT_CACHE) {
+        print_release(NULL);
+    }
     printf("  %-22s %s\n", "rows", cli_grouped(info.rows, &a));
     printf("  %-22s %s", "features", cli_grouped(info.features, &a));
     if (largest > 0) {
@@ -267,8 +319,14 @@ int cli_info(const cli_command *command, int argc, char **argv)
     xsm_context *context = NULL;
     code = cli_context(0, &context);
     if (code == CLI_GO_ON) {
-        code = cli_looks_like_model(path) || pipe_brings_model(&path) ? show_model(context, path, &format, json)
-                                                                      : show_data(context, path, &format, json);
+        const int safetensors = cli_looks_like_model(path) || pipe_brings_model(&path);
+        char *index = safetensors ? metadata("index") : NULL, *sampler = safetensors ? metadata("sampler") : NULL;
+        code = index         ? show_method(path, "index", index, json)
+               : sampler     ? show_method(path, "sampler", sampler, json)
+               : safetensors ? show_model(context, path, &format, json)
+                             : show_data(context, path, &format, json);
+        free(index);
+        free(sampler);
     }
     xsm_context_free(context);
     return code;

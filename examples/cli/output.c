@@ -175,6 +175,53 @@ int cli_output_append(void)
     return failure;
 }
 
+/* Removes what killed processes left behind of the same output: NAME.PROCESS-N.new, and what they were writing there.
+ */
+static void remove_leftovers(const char *path)
+{
+    char *folder = cli_folder_of(path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    DIR *entries = opendir(folder);
+    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+        long process;
+        unsigned attempt;
+        int end = 0;
+        const char *rest;
+        const size_t length = strlen(name);
+        if (strncmp(entry->d_name, name, length) == 0 &&
+            sscanf(entry->d_name + length, ".%ld-%u.new%n", &process, &attempt, &end) == 2 && end > 0 &&
+            (!*(rest = entry->d_name + length + end) || *rest == '.') &&
+            strspn(rest, "-.0123456789new") == strlen(rest) && process > 0 && kill((pid_t)process, 0) != 0 &&
+            errno == ESRCH) {
+            char *left = cli_format("%s/%s", folder, entry->d_name);
+            unlink(left);
+            free(left);
+        }
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    free(folder);
+}
+
+/* Makes the file to keep an output in, and removes what killed processes left of theirs. */
+static int open_kept(void)
+{
+    const char *folder = getenv("TMPDIR");
+    const size_t length = (size_t)snprintf(kept, sizeof kept, "%s/xsoftmax", folder ? folder : "/tmp");
+    int file = -1;
+    errno = ENAMETOOLONG;
+    if (length < sizeof kept) {
+        remove_leftovers(kept);
+        errno = EEXIST;
+    }
+    for (unsigned attempt = 0; file < 0 && errno == EEXIST && attempt < 1000; attempt++) {
+        snprintf(kept + length, sizeof kept - length, ".%ld-%u.new", (long)getpid(), attempt);
+        file = open(kept, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    }
+    return file;
+}
+
 int cli_output_to_pipe(const cli_flag *flags, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -184,9 +231,7 @@ int cli_output_to_pipe(const cli_flag *flags, size_t count)
         }
         struct stat st;
         const int is_file = fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode);
-        const char *folder = getenv("TMPDIR");
-        snprintf(kept, sizeof kept, "%s/xsoftmax-XXXXXX", folder ? folder : "/tmp");
-        const int out = dup(STDOUT_FILENO), file = is_file ? mkstemp(kept) : -1;
+        const int out = dup(STDOUT_FILENO), file = is_file ? open_kept() : -1;
         if (out < 0 || (is_file && file < 0) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
             return cli_fail("--%s -: %s%s%s", flags[i].name, is_file ? kept : "", is_file ? ": " : "", strerror(errno));
         }
@@ -267,32 +312,6 @@ static void keep_rights(int file, const struct stat *old)
             return; /* only a privileged process can give files away */
         }
     }
-}
-
-/* Removes what killed processes left behind of the same output: NAME.PROCESS-N.new. */
-static void remove_leftovers(const char *path)
-{
-    char *folder = cli_folder_of(path);
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    DIR *entries = opendir(folder);
-    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
-        long process;
-        unsigned attempt;
-        int end = 0;
-        const size_t length = strlen(name);
-        if (strncmp(entry->d_name, name, length) == 0 &&
-            sscanf(entry->d_name + length, ".%ld-%u.new%n", &process, &attempt, &end) == 2 && end > 0 &&
-            entry->d_name[length + (size_t)end] == '\0' && process > 0 && kill((pid_t)process, 0) != 0 &&
-            errno == ESRCH) {
-            char *left = cli_format("%s/%s", folder, entry->d_name);
-            unlink(left);
-            free(left);
-        }
-    }
-    if (entries) {
-        closedir(entries);
-    }
-    free(folder);
 }
 
 const char *cli_output_begin(int which)

@@ -1176,6 +1176,11 @@ expect 'the pipe is still one' test -p pipe
 cat model >pipe &
 run 0 info pipe
 says stdout "written by             $("$xsoftmax" --version), format 1"
+run 0 info train.cache
+says stdout "written by             $("$xsoftmax" --version), format 1"
+run 0 index --model model --output kind.index
+run 0 info kind.index --json
+says stdout '{"kind":"index","name":"spherical",'
 (cat model && cat test.txt) | "$xsoftmax" predict --model - --data - >behind
 run 0 predict --model model --data test.txt
 expect 'rows behind the model in a pipe' cmp -s stdout behind
@@ -1196,7 +1201,12 @@ if [ "$(id -u)" -eq 0 ] && chown 12345:23456 left 2>stderr; then
     run 0 index --model model --output left
     expect 'of the library, too' test "$(stat -c %u:%g:%a left)" = 12345:23456:640
 fi
-rm -rf pipe left* whole.file not-ended not-written
+mkdir kept
+: >"kept/xsoftmax.$dead-0.new"
+: >"kept/xsoftmax.$dead-0.new.$dead-0.new"
+TMPDIR=kept "$xsoftmax" calibrate --model model --data test.txt --output - >left 2>stderr
+expect 'nor is anything of standard output' test -s left -a -z "$(ls kept)"
+rm -rf pipe kept left* whole.file not-ended not-written
 
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
