@@ -34,3 +34,14 @@ completes --help estimators -
 completes convert help con
 completes help he
 completes '' train --data tr
+
+# Options that the command's texts name are options of some command.
+options=$(for command in $("$program" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do "$program" "$command" --help; done |
+    sed -n 's/^  *\(--[a-z-]*\).*/\1/p' | tr '\n' ' ')
+named=$(grep -oh '"[^"]*"' "${2%/*}"/cli/*.c | grep -o -e '--[a-z][a-z-]*[a-z]' | sort -u)
+for option in $named; do
+    case " $options--version " in
+    *" $option "*) ;;
+    *) echo "no command has $option" && exit 1 ;;
+    esac
+done
