@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import unittest
 import warnings
 
 os.environ["XSOFTMAX_LIBRARY"], os.environ["XSOFTMAX_ABI"] = map(os.path.abspath, sys.argv[2:4])
@@ -138,8 +139,11 @@ def check_texts():
 with tempfile.TemporaryDirectory() as scratch:
     checks = 0
     for estimator, check in check_estimator(exact(), generate_only=True):
-        checks += 1
-        check(estimator)
+        try:
+            check(estimator)
+            checks += 1
+        except unittest.SkipTest as skipped:  # for lack of pandas
+            print(skipped)
     check_answers()
     check_given()
     check_kept(scratch)
