@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file xsoftmax-words.h
  * @brief Includes all headers of libxsoftmax-words, the library for word vectors.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file xsoftmax.h
  * @brief Includes what most programs need, and what is experimental if XSM_EXPERIMENTAL is defined before. A program

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file xsoftmax.hpp
  * @brief The library from C++17: owning handles, errors as exceptions or results, spans, callables. Header only.
@@ -2426,7 +2427,7 @@ struct class_evaluation {
 /** Compares what is predicted with the labels, class by class. */
 template <class How = throwing>
 outcome<How, class_evaluation>
-evaluate_classes(const context &in, const model &of, const dataset &rows, std::uint32_t most = 0,
+evaluate_classes(const context &in, const model &of, const dataset &rows, std::size_t most = 0,
                  const xsm_class_metrics_options &options = init<xsm_class_metrics_options>())
 {
     return detail::fill<How>(class_evaluation(), [&](class_evaluation *out, xsm_error *err) {

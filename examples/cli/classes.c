@@ -91,7 +91,7 @@ int cli_classes_run(cli_classes *c, xsm_context *context, const xsm_model *model
     options.threshold = c->threshold;
     options.beam = beam;
     c->counts = calloc(3 * classes, sizeof *c->counts);
-    c->of.most = (uint32_t)c->most;
+    c->of.most = c->most;
     c->of.confusions = c->most ? calloc(c->most, sizeof *c->of.confusions) : NULL;
     if (!c->counts || (c->most && !c->of.confusions)) {
         return cli_fail("out of memory");

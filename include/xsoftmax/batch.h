@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file batch.h
  * @brief The rows that one call works on.

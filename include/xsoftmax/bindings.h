@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file bindings.h
  * @brief What the headers have as macros and inline functions, for other languages.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file buffer.h
  * @brief Memory that is saved to and loaded from in place of files.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file calibrate.h
  * @brief Calibration: what turns a model's scores (logits) into honest probabilities.

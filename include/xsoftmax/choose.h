@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file choose.h
  * @brief Chooses how to train from the rows: a label tree, or estimator, sampler, optimizer, learning rate, epochs, L2

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file context.h
  * @brief What the host provides to the library: memory, threads, a log function, a hook for progress and cancelling.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file dataset.h
  * @brief Rows of features with their labels, from memory or from files.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file dataset_weights.h
  * @brief Weights of the rows and labels of a dataset that exists already.

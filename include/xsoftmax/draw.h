@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file draw.h
  * @brief Draws and probabilities of a sampler, without an estimator.

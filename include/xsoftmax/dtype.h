@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file dtype.h
  * @brief Types of the numbers in arrays that the library and its host share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file encoder.h
  * @brief One row at a time: from the bytes of a request to the features that a model scores, and to its classes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file estimator.h
  * @brief Estimators: choose the classes that a step scores, and compute the score gradient.

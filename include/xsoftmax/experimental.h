@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file experimental.h
  * @brief Functions whose form may still change.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file fasttext.h
  * @brief Models that fastText has trained.

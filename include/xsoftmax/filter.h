@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file filter.h
  * @brief Filters: which classes may be predicted, prepared once for many calls.

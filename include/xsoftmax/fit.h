@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file fit.h
  * @brief Full-batch training: minimises the whole objective with L-BFGS; and class means, without training.

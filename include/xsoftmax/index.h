@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file index.h
  * @brief Search for the largest inner products: finds the classes with the highest scores (logits) without scoring all.

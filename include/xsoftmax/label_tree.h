@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file label_tree.h
  * @brief Label trees: sparse linear classifiers in a tree over very many labels, trained in one pass over its nodes.

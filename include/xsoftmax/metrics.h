@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file metrics.h
  * @brief Evaluation of a model with scores of all classes: log-loss, error, precision.
@@ -149,8 +150,8 @@ typedef struct xsm_class_metrics {
     double threshold;  /**< The threshold that was used; 0 = the best class of each row. */
     double micro_f1;   /**< F1 of the sums over all classes. */
     double macro_f1;   /**< Mean of F1 over the classes that are a label or predicted. */
-    uint32_t counted;  /**< Number of classes in that mean, labels that the model lacks included. */
-    uint32_t most;     /**< Input: entries of `confusions`. */
+    uint64_t counted;  /**< Number of classes in that mean, labels that the model lacks included. */
+    size_t most;       /**< Input: entries of `confusions`. */
     double *labels;    /**< [K] or NULL: rows that have the class as a label, by weight, as in the two arrays below. */
     double *predicted; /**< [K] or NULL: rows for which it is predicted. */
     double *right;     /**< [K] or NULL: rows where it is both: true positives. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file model.h
  * @brief Models: parameters that score classes, in memory and on disk.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file mpi.h
  * @brief Groups of processes by MPI: libxsoftmax-mpi.

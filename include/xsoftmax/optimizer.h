@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file optimizer.h
  * @brief Optimizers: change the weights by a score gradient.

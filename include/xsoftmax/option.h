@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file option.h
  * @brief Named options of estimators, samplers, indexes and optimizers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file predict.h
  * @brief Prediction: the classes with the highest scores (logits) of a row, with probabilities.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file sampler.h
  * @brief Samplers: distributions over the classes, from which negatives are drawn.

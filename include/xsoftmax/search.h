@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file search.h
  * @brief Indexes in files, and indexes of the host's own rows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file storage.h
  * @brief Where bytes are read or written in place of a file.

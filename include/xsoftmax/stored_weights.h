@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file stored_weights.h
  * @brief The weights as they are stored, and their layout.

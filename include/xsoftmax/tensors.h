@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file tensors.h
  * @brief Tensors of the host in a model and its files, such as the weights of its own network.

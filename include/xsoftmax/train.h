@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file train.h
  * @brief From rows to a trained model in one call, which chooses what is not named.

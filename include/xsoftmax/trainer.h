@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file trainer.h
  * @brief Training: epochs over a dataset with a schedule, evaluation and a callback.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file tune.h
  * @brief Finds a learning rate for a training run by short runs on a part of the rows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file version.h
  * @brief Version of the library and its ABI number.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file vocabulary.h
  * @brief The words of a vocabulary.

@@ -242,7 +242,7 @@ static void compute_f1(const classes_job *job, xsm_class_metrics *m)
         sum += both > 0 ? 2 * job->right[k] / both : 0;
     }
     m->micro_f1 = 2 * right / (job->label_sum + predicted);
-    m->macro_f1 = m->counted > 0 ? sum / m->counted : 0;
+    m->macro_f1 = m->counted > 0 ? sum / (double)m->counted : 0;
 }
 
 static xsm_status finish(classes_job *job, xsm_class_metrics *m, xsm_class_metrics *metrics, xsm_error *err)

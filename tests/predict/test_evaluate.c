@@ -258,7 +258,7 @@ static void compare_f1(xsm_context *ctx, xsm_model *m, const xsm_dataset *data)
             sums[1] += predicted[k];
             sums[2] += right[k];
         }
-        assert_true(fabs(macro / got.counted - got.macro_f1) <= 1e-12);
+        assert_true(fabs(macro / (double)got.counted - got.macro_f1) <= 1e-12);
         assert_true(2 * sums[2] / (sums[0] + sums[1]) >= got.micro_f1); /* unseen labels are not among them */
     }
     assert_ok(xsm_model_set_link(m, XSM_LINK_SOFTMAX, &err), err);

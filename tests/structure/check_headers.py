@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each public header compiles alone, without a warning: check_headers.py INCLUDE-DIRECTORY STANDARD COMPILER...
+"""Each public header names its licence and compiles alone, without a warning: check_headers.py INCLUDE-DIRECTORY STANDARD
+COMPILER...
 
 A header is also included twice, so that a missing guard shows. What is experimental needs XSM_EXPERIMENTAL.
 """
@@ -19,7 +20,11 @@ def main():
     bad = []
     for header in headers:
         name = header.relative_to(include)
-        experimental = "#ifndef XSM_EXPERIMENTAL" in header.read_text()
+        text = header.read_text()
+        if not text.startswith("/* SPDX-License-Identifier: MIT */\n"):
+            bad.append(name)
+            print(f"{name} does not begin with its licence")
+        experimental = "#ifndef XSM_EXPERIMENTAL" in text
         if experimental and "define XSM_EXPERIMENTAL to use it" not in subprocess.run(
                 command, input=f"#include <{name}>\n", text=True, capture_output=True).stderr:
             bad.append(name)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/comm.h
  * @brief A group of processes that divide a model's classes among them: the table of collective calls that a host

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/context.h
  * @brief Memory and cancelling for the host's own estimators, samplers and indexes.

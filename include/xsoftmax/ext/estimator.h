@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/estimator.h
  * @brief The table of functions of an estimator, and a test suite for such tables.

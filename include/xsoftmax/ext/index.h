@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/index.h
  * @brief The table of functions of a search index, and a test suite for such tables.

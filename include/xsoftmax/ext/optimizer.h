@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/optimizer.h
  * @brief The table of functions of an optimizer, and a test suite for such tables.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/sampler.h
  * @brief The table of functions of a sampler, and a test suite for such tables.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file ext/version.h
  * @brief The ABI number of ext/ at run time.

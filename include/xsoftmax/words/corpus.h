@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file corpus.h
  * @brief Running text as a sequence of words, with a vocabulary.

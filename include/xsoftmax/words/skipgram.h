@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /**
  * @file skipgram.h
  * @brief Word vectors: skip-gram models of running text.
