@@ -147,10 +147,7 @@ xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *
 xsm_status xsmi_schema_list(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
 /* Adds the base, if there is one. */
 xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
-/* Reads the schema of a file whose metadata say `index_base`; *out is NULL if they say nothing. */
-xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
-                            xsmi_schema **out, xsm_error *err);
-/* As xsmi_schema_read(), with the file's own entry `index_base`, which xsmi_schema_list_base() writes. */
+/* Reads the schema of a file with its base; *out is NULL if it says nothing. */
 xsm_status xsmi_schema_load(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
                             xsm_error *err);
 

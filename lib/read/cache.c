@@ -39,13 +39,12 @@ typedef struct number {
     uint64_t value;
 } number;
 
-enum { FEATURES, CLASSES, INDEX_BASE, SOURCE_FORMAT, DROPPED, UNLABELLED, EMPTY, UNSEEN_ROWS, UNSEEN_LABELS, NUMBERS };
+enum { FEATURES, CLASSES, SOURCE_FORMAT, DROPPED, UNLABELLED, EMPTY, UNSEEN_ROWS, UNSEEN_LABELS, NUMBERS };
 
 static void list_numbers(const xsm_dataset *d, number n[NUMBERS])
 {
     n[FEATURES] = (number){"features", d->features};
     n[CLASSES] = (number){"classes", d->classes};
-    n[INDEX_BASE] = (number){"index_base", (uint64_t)xsmi_schema_index_base(d->schema)};
     n[SOURCE_FORMAT] = (number){"source_format", (uint64_t)d->format};
     n[DROPPED] = (number){"dropped_features", d->counted.dropped_features};
     n[UNLABELLED] = (number){"rows_without_label", d->counted.unlabelled};
@@ -154,6 +153,7 @@ static xsm_status list(const xsm_dataset *d, xsmi_contents *c, xsm_error *err)
     number numbers[NUMBERS];
     list_arrays(d, c);
     XSMI_TRY(xsmi_schema_list(d->schema, c, err));
+    XSMI_TRY(xsmi_schema_list_base(d->schema, c, err));
     list_numbers(d, numbers);
     XSMI_TRY(xsmi_settings_add(&c->metadata, XSMI_KEY_DATASET, "", "1", err));
     for (size_t i = 0; i < NUMBERS; i++) {
@@ -226,10 +226,10 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
         c->numbers[i] = (uint64_t)value;
     }
     if (c->numbers[FEATURES] > XSM_FEATURES_MAX || c->numbers[CLASSES] > XSM_CLASSES_MAX ||
-        c->numbers[INDEX_BASE] > XSM_INDEX_BASE_ONE || c->numbers[SOURCE_FORMAT] > XSM_FORMAT_CACHE) {
-        return FAIL(c, err, "%llu features, %llu classes, index_base %llu, source_format %llu: beyond what there is",
+        c->numbers[SOURCE_FORMAT] > XSM_FORMAT_NPZ) {
+        return FAIL(c, err, "%llu features, %llu classes, source_format %llu: beyond what there is",
                     (unsigned long long)c->numbers[FEATURES], (unsigned long long)c->numbers[CLASSES],
-                    (unsigned long long)c->numbers[INDEX_BASE], (unsigned long long)c->numbers[SOURCE_FORMAT]);
+                    (unsigned long long)c->numbers[SOURCE_FORMAT]);
     }
     return XSM_OK;
 }
@@ -429,7 +429,7 @@ static xsm_status fill(cache *c, xsm_error *err)
     XSMI_TRY(read_rows(c, err));
     XSMI_TRY(read_weights(c, err));
     XSMI_TRY(read_classes(c, err));
-    XSMI_TRY(xsmi_schema_read(d->context, c->file, c->path, (int32_t)c->numbers[INDEX_BASE], &d->schema, err));
+    XSMI_TRY(xsmi_schema_load(d->context, c->file, c->path, &d->schema, err));
     d->transformed = xsmi_container_metadata(c->file, KEY_TRANSFORMED) != NULL;
     d->format = XSM_FORMAT_CACHE;
     d->counted.dropped_features = c->numbers[DROPPED];

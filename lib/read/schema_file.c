@@ -273,8 +273,8 @@ static xsm_status read_number_list(xsm_context *ctx, const xsmi_tensor *t, const
     return status;
 }
 
-xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
-                            xsmi_schema **out, xsm_error *err)
+static xsm_status read_schema(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
+                              xsmi_schema **out, xsm_error *err)
 {
     const xsmi_tensor *words = xsmi_container_tensor(file, XSMI_VOCABULARY_TENSOR);
     const xsmi_tensor *columns = xsmi_container_tensor(file, XSMI_FEATURE_NAMES_TENSOR);
@@ -310,5 +310,5 @@ xsm_status xsmi_schema_load(xsm_context *ctx, const xsmi_container *file, const 
                          base);
     }
     const int32_t index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
-    return xsmi_schema_read(ctx, file, name, index_base, out, err);
+    return read_schema(ctx, file, name, index_base, out, err);
 }

@@ -398,7 +398,7 @@ static void try_vocabulary(const uint8_t *data, size_t size)
     const xsmi_place place = {"input", &storage};
     fuzz_require(xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = false}, &c, &err) == XSM_OK,
                  err.message);
-    xsm_status status = xsmi_schema_read(ctx, c, "input", XSM_INDEX_BASE_AUTO, &read, &err);
+    xsm_status status = xsmi_schema_load(ctx, c, "input", &read, &err);
     const xsm_vocabulary *v = xsmi_schema_vocabulary(read);
     fuzz_require((status == XSM_OK) == (v != NULL), "a vocabulary or an error");
     fuzz_require_reason(status, &err);

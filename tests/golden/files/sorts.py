@@ -1,10 +1,15 @@
 """Files of every kind and sort: what test_formats.py and release_set.py make of rows that are made up."""
 import ctypes
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from model_file import raw_contents  # noqa: E402
 
 SAMPLERS = ("uniform", "frequency", "recent", "midx", "tree", "label-tree")
 FOLLOWERS = {"recent": {"labels": "100"}, "midx": {"words": "3"}}  # with options
@@ -12,6 +17,21 @@ FASTTEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fastt
 SOFTMAX = ["--estimator", "softmax", "--eta", "0.5", "--epochs", "3"]
 CHECKPOINT = ["train", "--data", "svm", "--optimizer", "sgd", "--ridge", "3", *SOFTMAX, "--transform", "none"]
 TREE_CHECKPOINT = ["train", "--data", "text", "--method", "label-tree", "--seed", "3"]
+BEGUN = [*TREE_CHECKPOINT, "--set", "leaf=2", "--set", "arity=2", "--set", "negatives=2"]  # stopped within its tree
+
+
+def steps(data, estimator, *flags):
+    return ["train", "--data", data, "--estimator", estimator, "--eta", "0.1", *flags]
+
+
+# Runs of two epochs, which go on for a third.
+STATES = {"adagrad.state": steps("svm", "sampled-softmax", "--set", "sampler=recent", "--set", "sampler.labels=100",
+                                 "--optimizer", "adagrad", "--hidden", "3"),
+          "row-adagrad.state": steps("text", "sampled-softmax", "--optimizer", "row-adagrad", "--hidden", "3"),
+          "search.state": steps("svm", "mips", "--optimizer", "row-adagrad"), "visits.state": steps("svm", "augment-reduce"),
+          "numbers.state": steps("svm", "implicit"), "lengths.state": steps("svm", "umax", "--ridge", "3")}
+CACHES = {"named.cache": "text", "table.cache": "csv", "numbered.cache": "hashed", "pruned.cache": "words",
+          "transformed.cache": "transformed.cache"}  # and rows to predict
 xsoftmax = os.path.abspath(sys.argv[1])
 
 
@@ -93,6 +113,41 @@ def sampler_logs(path, data, count):
     return [[round(x, 6) for x in logs[i * info.classes:(i + 1) * info.classes]] for i in range(count)]
 
 
+def make_states():
+    for name, flags in STATES.items():
+        run(*flags, "--epochs", "2", "--checkpoint", name, "--no-evaluate")
+    run(*TREE_CHECKPOINT, "--checkpoint", "tree.state", "--checkpoint-every", "0.0001", "--model", "other.m")
+    for milliseconds in range(1, 2000):
+        with subprocess.Popen([xsoftmax, *BEGUN, "--checkpoint", "begun.state", "--checkpoint-every", "0.0001", "--model",
+                               "other.m", "--no-evaluate"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as fit:
+            time.sleep(milliseconds / 1000)
+            fit.send_signal(signal.SIGINT)
+        tensors = raw_contents("begun.state")[1] if os.path.exists("begun.state") else {}
+        if "state.start_node" in tensors and tensors["state.kept"][2]:
+            return
+    raise SystemExit("no fit was stopped within its tree")
+
+
+def make_caches():
+    """Of sparse rows, with names and weights of rows and labels, of a table, of hashed numbers, of a pruned dictionary."""
+    with open("text", encoding="utf-8") as text, open("weighed", "w", encoding="utf-8") as weighed, \
+            open("weights", "w", encoding="utf-8") as weights:
+        for i, line in enumerate(text):
+            label, words = line.split(" ", 1)
+            weighed.write(f"{label}:{0.5 + i % 2} {words}")
+            weights.write(f"{1 + i % 3}\n")
+    for name, data, *flags in (("rows", "svm"), ("named", "weighed", "--label-weights", "--weights", "weights"),
+                               ("table", "csv"), ("numbered", "hashed"), ("pruned", "words", "--like", "pruned.ftz.m")):
+        run("convert", "--data", data, "--output", f"{name}.cache", "--to", "cache", *flags)
+
+
+def make_transformed():
+    xsm = binding()
+    with xsm.make("dataset_read", None, "svm", None) as rows, xsm.make("model_load", None, "steps.m", None, None) as model:
+        xsm.model_transform(model, rows)
+        xsm.dataset_write(rows, "transformed.cache", xsm.struct("write_options", format=xsm.FORMAT_CACHE))
+
+
 def make_files(made):
     """Makes all in this folder, and calls made(model, rows to predict, the same without labels) for each model."""
     made_up()
@@ -136,5 +191,7 @@ def make_files(made):
     made("calibrated.m", "svm")
     run(*CHECKPOINT, "--model", "again.m", "--checkpoint", "state", "--checkpoint-every", "0.0001")
     made("state", "svm")
-    run("convert", "--data", "svm", "--output", "rows.cache", "--to", "cache")
+    run("calibrate", "--model", "sigmoid.m", "--output", "labels.m", "--data", "text")
+    made("labels.m", "text")
+    make_caches()
     run("index", "--model", "svm.m", "--output", "svm.index")

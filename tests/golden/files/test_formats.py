@@ -12,7 +12,7 @@ import numpy as np
 
 import read
 import model_file
-from sorts import CHECKPOINT, SAMPLERS, binding, make_files, make_samplers, predicted, run, sampler_logs, xsoftmax
+from sorts import CHECKPOINT, SAMPLERS, STATES, binding, make_files, make_samplers, predicted, run, sampler_logs, xsoftmax
 
 failures = []
 
@@ -37,7 +37,7 @@ def compare(name, data, rows=None):
 
 def check_cache():
     f = read.File("rows.cache")
-    assert f.metadata["dataset"] == "1" and f.metadata["classes"] == "7" and f.metadata["index_base"] == "2"
+    assert f.metadata["dataset"] == "1" and f.metadata["classes"] == "7" and f.metadata["index_base"] == "1"
     for i, line in enumerate(open("svm", encoding="utf-8")):
         label, *pairs = line.split()
         first, last = f.get("offsets")[i:i + 2]
@@ -92,10 +92,8 @@ def check_unknown():
 
 def check_checkpoints():
     """The page names what each kind of run keeps."""
-    for flags in (["--estimator", "sampled-softmax", "--set", "sampler=recent", "--optimizer", "adagrad", "--hidden", "3"],
-                  ["--estimator", "mips", "--optimizer", "row-adagrad"], ["--estimator", "augment-reduce"],
-                  ["--estimator", "umax"]):
-        run("train", "--data", "svm", *flags, "--eta", "0.1", "--epochs", "2", "--checkpoint", "kept", "--no-evaluate")
+    for flags in STATES.values():
+        run(*flags, "--epochs", "2", "--checkpoint", "kept", "--no-evaluate")
         assert any(name.startswith("state.") for name in read.File("kept").tensors)
     run("train", "--data", "text", "--method", "label-tree", "--set", "leaf=2", "--set", "arity=2", "--checkpoint", "kept",
         "--checkpoint-every", "0.0001", "--model", "made.m", "--no-evaluate")
