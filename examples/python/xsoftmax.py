@@ -350,11 +350,16 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         self._order = np.array([int(label) for label in self.model_.labels()])
 
     def fit(self, X, y, sample_weight=None):
+        """Trains on the rows; one of weight 0 counts as absent."""
         X, y = self._checked(X, y, first=True)
         _targets(y)
         self.classes_, k = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("the rows have 1 class: at least 2 classes are needed")
+        sample_weight = None if sample_weight is None else np.asarray(sample_weight)
+        if sample_weight is not None and not isinstance(X, (list, tuple)) and sample_weight.shape == X.shape[:1]:
+            there = np.flatnonzero(sample_weight)
+            X, k, sample_weight = X[there], k[there], sample_weight[there]
         return self._train(X, np.ascontiguousarray(k, np.uint32), sample_weight)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):

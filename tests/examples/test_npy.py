@@ -143,7 +143,8 @@ with tempfile.TemporaryDirectory() as work:
             matrix.indices = matrix.indices.astype("i8")
             matrix.indptr = matrix.indptr.astype("i8")
             scipy.sparse.save_npz("x.npz", matrix, compressed=packed)
-            convert("--data", "x.npz", "--labels-from", "y.npy", "--to", "csv", "--output", "rows.csv")
+            convert("--data", "x.npz", "--labels-from", "y.npy", "--to", "cache", "--output", "x.cache")
+            convert("--data", "x.cache", "--to", "csv", "--output", "rows.csv")
             read, named = rows("rows.csv")
             same(f"csr of {dtype}", dense.astype(numpy.float32), read)
             assert named == [i % 3 for i in range(9)], named

@@ -79,6 +79,14 @@ def check_given():
             raise AssertionError("accepted")
 
 
+def check_weights():
+    """Rows of weight 0 are absent, whatever way of training is chosen."""
+    weight = rng.integers(0, 3, 400)
+    some = weight > 0
+    whole = xsoftmax.Classifier().fit(X, y, weight).predict_proba(X)
+    assert (whole == xsoftmax.Classifier().fit(X[some], y[some], weight[some]).predict_proba(X)).all()
+
+
 def check_kept(folder):
     """Files and pickles answer to the bit."""
     path = os.path.join(folder, "kept")
@@ -138,7 +146,10 @@ def check_texts():
 
 with tempfile.TemporaryDirectory() as scratch:
     checks = 0
-    for estimator, check in check_estimator(exact(), generate_only=True):
+    for estimator, check in (*check_estimator(exact(), generate_only=True),
+                             *check_estimator(xsoftmax.Classifier(), generate_only=True)):
+        if estimator.method is None and getattr(check, "keywords", None) == {"kind": "zeros"}:
+            continue  # it puts the rows in another order, which changes what steps make of them: check_weights()
         try:
             check(estimator)
             checks += 1
@@ -146,6 +157,7 @@ with tempfile.TemporaryDirectory() as scratch:
             print(skipped)
     check_answers()
     check_given()
+    check_weights()
     check_kept(scratch)
     check_steps()
     check_texts()
