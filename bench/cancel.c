@@ -21,6 +21,7 @@
 #define XSM_EXPERIMENTAL
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
@@ -111,7 +112,7 @@ static void need(xsm_status status)
 static xsm_status read_path(const char *path)
 {
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read(ctx, path, NULL, &d, &err);
+    xsm_status status = xsm_dataset_read(ctx, path, NULL, NULL, &d, &err);
     xsm_dataset_free(d);
     return status;
 }

@@ -115,14 +115,18 @@ xsm_dataset *bench_bibtex(xsm_context *ctx, const char **note)
     options.labels = XSM_KEEP_LABELS_FIRST;
     if (bibtex_path(path, sizeof path)) {
         *note = "Bibtex";
-        bench_check(xsm_dataset_read(ctx, path, &options, &data, &err), &err);
+        bench_check(xsm_dataset_read(ctx, path, NULL, &options, &data, &err), &err);
     } else {
         *note = "generated, of Bibtex's shape (XSM_DATA names no folder that has it)";
         text_reader reader = {NULL, 0};
         char *text = bench_bibtex_text(ROWS, &reader.left);
         reader.text = text;
         xsm_source source = {sizeof source, &reader, read_text};
-        bench_check(xsm_dataset_read_source(ctx, &source, "generated text", &options, &data, &err), &err);
+        bench_check(
+            xsm_dataset_read(ctx, NULL,
+                             &(xsm_storage){.size = sizeof(xsm_storage), .name = "generated text", .source = &source},
+                             &options, &data, &err),
+            &err);
         free(text);
     }
     xsm_transform *unit = NULL;

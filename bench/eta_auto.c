@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     check(xsm_context_new(&one, &s.context, &err));
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
     read.labels = strcmp(argv[2], "first") == 0 ? XSM_KEEP_LABELS_FIRST : XSM_KEEP_LABELS_ALL;
-    check(xsm_dataset_read(s.context, argv[1], &read, &s.train, &err));
+    check(xsm_dataset_read(s.context, argv[1], NULL, &read, &s.train, &err));
     uint64_t dropped;
     check(xsm_dataset_drop(s.train, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, &dropped, &err));
     check(xsm_dataset_drop(s.train, XSM_DROP_CLASSES, NULL, &err));

@@ -331,8 +331,11 @@ static xsm_model *make_text_model(const line_list *lines, int32_t format, const 
     bytes b = {all, (size_t)(at - all)};
     options.format = format;
     options.text = format == XSM_FORMAT_TEXT ? text : NULL;
-    check(xsm_dataset_read_source(NULL, &(xsm_source){sizeof(xsm_source), &b, read_bytes}, "lines", &options, &rows,
-                                  &err),
+    check(xsm_dataset_read(NULL, NULL,
+                           &(xsm_storage){.size = sizeof(xsm_storage),
+                                          .name = "lines",
+                                          .source = &(xsm_source){sizeof(xsm_source), &b, read_bytes}},
+                           &options, &rows, &err),
           &err);
     check(xsm_dataset_get_class_map(rows, &map, &err), &err);
     check(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &model, &err), &err);
@@ -362,8 +365,11 @@ static void request(int way, const request_tools *t, const char *line)
     if (way == 0) {
         xsm_dataset *row = NULL;
         bytes b = {line, strlen(line)};
-        check(xsm_dataset_read_source(NULL, &(xsm_source){sizeof(xsm_source), &b, read_bytes}, "a line", &t->options,
-                                      &row, &err),
+        check(xsm_dataset_read(NULL, NULL,
+                               &(xsm_storage){.size = sizeof(xsm_storage),
+                                              .name = "a line",
+                                              .source = &(xsm_source){sizeof(xsm_source), &b, read_bytes}},
+                               &t->options, &row, &err),
               &err);
         check(xsm_model_transform(t->model, row, &err), &err);
         xsm_dataset_free(row);

@@ -33,7 +33,11 @@ static double read_rate(void *state)
     xsm_error err = XSM_ERROR_INIT;
     t->place = 0;
     double start = peak_clock();
-    bench_check(xsm_dataset_read_source(t->context, &source, "generated text", NULL, &data, &err), &err);
+    bench_check(
+        xsm_dataset_read(t->context, NULL,
+                         &(xsm_storage){.size = sizeof(xsm_storage), .name = "generated text", .source = &source}, NULL,
+                         &data, &err),
+        &err);
     double seconds = peak_clock() - start;
     xsm_dataset_free(data);
     return (double)t->length / seconds;

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     check(xsm_model_get_class_map(m, &map, &err));
     read.classes = &map;
     read.labels = XSM_KEEP_LABELS_FIRST;
-    check(xsm_dataset_read(NULL, argv[3], &read, &rows, &err));
+    check(xsm_dataset_read(NULL, argv[3], NULL, &read, &rows, &err));
     check(xsm_model_transform(m, rows, &err));
     check(xsm_dataset_get_info(rows, &info, &err));
     const uint64_t count = info.rows < TIMED ? info.rows : TIMED;

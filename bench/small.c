@@ -135,7 +135,7 @@ static int measure_models(const char *data, char **paths, int count, uint32_t ro
     static xsm_model *model[MOST_MODELS];
     static xsm_predictor *predictor[MOST_MODELS];
     static double seconds[MOST_MODELS][MOST_CALLS];
-    bench_check(xsm_dataset_read(ctx, data, NULL, &rows, &err), &err);
+    bench_check(xsm_dataset_read(ctx, data, NULL, NULL, &rows, &err), &err);
     bench_check(xsm_dataset_get_info(rows, &info, &err), &err);
     for (int m = 0; m < count; m++) {
         bench_check(xsm_model_load(ctx, paths[m], NULL, NULL, &model[m], &err), &err);

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     xsm_context *context = NULL;
     xsm_dataset *rows = NULL;
     check_alone(xsm_context_new(&options, &context, &err), &err, group.rank);
-    check_alone(data ? xsm_dataset_read(context, data, NULL, &rows, &err) : make_rows(context, &rows, &err), &err,
+    check_alone(data ? xsm_dataset_read(context, data, NULL, NULL, &rows, &err) : make_rows(context, &rows, &err), &err,
                 group.rank);
     xsm_model *model = train(context, rows, group.rank);
 

@@ -77,7 +77,7 @@ def predict(xsm, model, rows, first, count):
 def main():
     xsm = Library(sys.argv[1], sys.argv[2])
     print(f"libxsoftmax {xsm.version_string().decode()}")
-    with xsm.make("dataset_read", None, sys.argv[3], None) if sys.argv[3:] else made_up(xsm, 20, 8, 2000) as rows:
+    with xsm.make("dataset_read", None, sys.argv[3], None, None) if sys.argv[3:] else made_up(xsm, 20, 8, 2000) as rows:
         info = xsm.struct("dataset_info")
         xsm.dataset_get_info(rows, info)
         print(f"{info.rows} rows, {info.features} features, {info.classes} classes")

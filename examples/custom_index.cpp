@@ -122,7 +122,7 @@ xsm_status query(const void *of, const xsm_index_block *block, xsm_error *)
         for (uint32_t i = 0; i < block->count; i++) {
             uint32_t length = 0;
             for (const auto &row : search(s, block->queries + i * block->stride, block->top)) {
-                if (row.first > block->threshold) {
+                if (row.first >= block->least_score) {
                     block->scores[i * block->list_stride + length] = row.first;
                     block->classes[i * block->list_stride + length++] = row.second;
                 }

@@ -445,7 +445,7 @@ static xsm_dataset *read_data(const char *folder, const char *file, const xsm_da
         check(xsm_dataset_get_class_map(train, &map, &err), &err);
         options.classes = &map;
     }
-    check(xsm_dataset_read(NULL, path, &options, &data, &err), &err);
+    check(xsm_dataset_read(NULL, path, NULL, &options, &data, &err), &err);
     return data;
 }
 

@@ -57,8 +57,11 @@ static xsm_model *make_model(void)
     how.epochs = 50;
     how.eta = 1;
     read.format = XSM_FORMAT_TEXT;
-    check(xsm_dataset_read_source(NULL, &(xsm_source){sizeof(xsm_source), &line, read_line}, "training", &read, &rows,
-                                  &err),
+    check(xsm_dataset_read(NULL, NULL,
+                           &(xsm_storage){.size = sizeof(xsm_storage),
+                                          .name = "training",
+                                          .source = &(xsm_source){sizeof(xsm_source), &line, read_line}},
+                           &read, &rows, &err),
           &err);
     check(xsm_dataset_get_class_map(rows, &map, &err), &err);
     check(xsm_transform_new(NULL, "tfidf,unit", &transform, &err), &err);

@@ -10,7 +10,6 @@
 #define XSOFTMAX_H
 
 #include <xsoftmax/batch.h>
-#include <xsoftmax/calibrate.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/dtype.h>
@@ -24,7 +23,6 @@
 #include <xsoftmax/optimizer.h>
 #include <xsoftmax/option.h>
 #include <xsoftmax/predict.h>
-#include <xsoftmax/sampler.h>
 #include <xsoftmax/storage.h>
 #include <xsoftmax/train.h>
 #include <xsoftmax/trainer.h>

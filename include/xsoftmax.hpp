@@ -67,6 +67,7 @@
 #endif
 
 #include <xsoftmax.h>
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/draw.h>
 #include <xsoftmax/encoder.h>
@@ -1044,7 +1045,7 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                                       const xsm_read_options &options = init<xsm_read_options>())
     {
         return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
-            return xsm_dataset_read(in.get(), path.c_str(), &options, out, err);
+            return xsm_dataset_read(in.get(), path.c_str(), nullptr, &options, out, err);
         });
     }
     /** Reads from a callable: `source(void *buffer, std::size_t size)` writes at most `size` bytes to `buffer` and
@@ -1060,7 +1061,10 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
         return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
             const xsm_source from = {sizeof from, const_cast<void *>(static_cast<const void *>(std::addressof(source))),
                                      &detail::read_from<callable>};
-            return xsm_dataset_read_source(in.get(), &from, name.c_str(), &options, out, err);
+            auto storage = init<xsm_storage>();
+            storage.name = name.c_str();
+            storage.source = &from;
+            return xsm_dataset_read(in.get(), nullptr, &storage, &options, out, err);
         });
     }
     /** Reads names of the classes: line i of the file, from 0, is the name of the label i. */
@@ -1522,7 +1526,7 @@ class model : public handle<xsm_model, xsm_model_free>
             xsm_dataset *rows = nullptr;
             options.classes = &map;
             if (xsm_model_get_class_map(get(), &map, err) ||
-                xsm_dataset_read(in.get(), path.c_str(), &options, &rows, err) ||
+                xsm_dataset_read(in.get(), path.c_str(), nullptr, &options, &rows, err) ||
                 xsm_model_transform(get(), rows, err)) {
                 xsm_dataset_free(rows);
                 return err->status;

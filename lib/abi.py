@@ -26,7 +26,7 @@ import tempfile
 # Tier by header, the most specific first; and how the version nodes of each tier begin in the map of its library. {} is the
 # ABI number, of the macro of version.h; the minor release that added the functions follows, or the present one in tiers
 # without a number.
-TIERS = [("experimental", r"xsoftmax/(choose|experimental|tune|ext/comm)\.h"), ("ext", r"xsoftmax/ext/"),
+TIERS = [("experimental", r"xsoftmax/(choose|tune|(ext/)?experimental|ext/comm)\.h"), ("ext", r"xsoftmax/ext/"),
          ("words", r"xsoftmax/words/"), ("mpi", r"xsoftmax/mpi\.h"), ("core", r"")]
 ORDER = ["core", "ext", "experimental", "words", "mpi"]
 NODES = {"core": ("XSOFTMAX_{}.", "XSM_VERSION_MAJOR"), "ext": ("XSOFTMAX_EXT_{}_", "XSM_EXT_ABI_VERSION"),

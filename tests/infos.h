@@ -9,6 +9,7 @@
 #include <xsoftmax/experimental.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
+#include <xsoftmax/sampler.h>
 
 #define TEST_INFO(kind, start)                                                                                         \
     static inline xsm_##kind##_info test_##kind##_info(const xsm_##kind *object)                                       \

@@ -122,6 +122,9 @@ typedef struct test_bytes {
     size_t size, step, fail_at, position;
 } test_bytes;
 xsm_source test_source(test_bytes *bytes);
+/* A source, and such bytes, as a storage that messages call `called`. */
+#define TEST_FROM(from, called) (&(xsm_storage){.size = sizeof(xsm_storage), .name = (called), .source = (from)})
+#define TEST_BYTES(bytes, called) TEST_FROM((xsm_source[]){test_source(bytes)}, called)
 
 /* A temporary file with these bytes; its path is valid until the next call with the same `name` and is released with
  * test_files_end(), which also removes the files. */

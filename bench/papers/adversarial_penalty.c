@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include <xsoftmax/sampler.h>
+
 enum { METHODS = 2, LAMBDAS = 4, NCE = 1 };
 
 static const double lambdas[LAMBDAS] = {0, 1e-4, 1e-3, 1e-2};

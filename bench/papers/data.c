@@ -15,7 +15,7 @@ static xsm_dataset *read_file(const papers *p, const char *path, int32_t labels,
     options.format = XSM_FORMAT_XC;
     options.labels = labels;
     options.classes = classes;
-    papers_check(xsm_dataset_read(p->context, path, &options, &data, &err), &err);
+    papers_check(xsm_dataset_read(p->context, path, NULL, &options, &data, &err), &err);
     papers_check(xsm_dataset_drop(data, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, NULL, &err), &err);
     return data;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/sampler.h>
+
 enum { HELD_OUT_MOST = 2000, EPOCHS_ENOUGH = 1000000, HOLD_OUT_SEED = 3 };
 
 xsm_dataset *race_hold_out(data_pair *data)

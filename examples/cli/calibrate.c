@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/calibrate.h>
+
 typedef struct calibration {
     const char *model_path, *data, *output;
     cli_data format;

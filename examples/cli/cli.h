@@ -15,6 +15,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/filter.h>
+#include <xsoftmax/sampler.h>
 
 /* Exit codes. Functions return CLI_GO_ON if the command is to continue, and an exit code if it is to end. */
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_GO_ON = -1 };

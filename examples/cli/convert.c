@@ -49,7 +49,7 @@ static int load_like(conversion *c)
     } else {
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         options.format = XSM_FORMAT_CACHE;
-        if (xsm_dataset_read(c->context, c->like, &options, &c->like_rows, &err) != XSM_OK) {
+        if (xsm_dataset_read(c->context, c->like, NULL, &options, &c->like_rows, &err) != XSM_OK) {
             return cli_fail("--like takes a model or a cache: %s", err.message);
         }
     }

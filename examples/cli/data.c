@@ -298,10 +298,12 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     if (strcmp(path, "-") == 0) {
         xsm_source source = {sizeof source, NULL, cli_read_input};
         cli_note("reading standard input ...");
-        status = xsm_dataset_read_source(context, &source, "standard input", &options, out, &err);
+        status = xsm_dataset_read(
+            context, NULL, &(xsm_storage){.size = sizeof(xsm_storage), .name = "standard input", .source = &source},
+            &options, out, &err);
     } else {
         cli_note("reading %s ...", path);
-        status = xsm_dataset_read(context, path, &options, out, &err);
+        status = xsm_dataset_read(context, path, NULL, &options, out, &err);
     }
     cli_note_clear();
     count_lines(&err, ahead.lines);

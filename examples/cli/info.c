@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <xsoftmax/vocabulary.h>
+#include <xsoftmax/calibrate.h>
 
 static const char *correction_word(const xsm_model_info *about)
 {

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <xsoftmax/calibrate.h>
+
 /* Rows of a window for each thread: enough to score tiles of rows together. */
 #define WINDOW_ROWS 256
 /* The most rows that recall is measured on. */

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <xsoftmax/calibrate.h>
+
 /* XSM_FIT_* */
 static const char *const ends[] = {"stopped", "converged", "iterations", "precision"};
 static const char *const ends_told[] = {"stopped", "converged", "no more iterations allowed",

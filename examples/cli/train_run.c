@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <xsoftmax/calibrate.h>
+
 enum { RESTARTS_MOST = 3 };
 
 /* Says, once, how many labels an estimator that takes one a row leaves out. */

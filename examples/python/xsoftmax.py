@@ -232,7 +232,7 @@ class Model:
         """The labels of the `top` best classes of each row of a file; with probabilities pairs of label and probability."""
         xsm, labels = library(), self.labels()
         read = xsm.struct("read_options", classes=self._map())
-        with xsm.make("dataset_read", None, path, read) as rows:
+        with xsm.make("dataset_read", None, path, None, read) as rows:
             top, classes, lengths, likely = self.best(rows, top, probabilities)
         spans = [range(i * top, i * top + length) for i, length in enumerate(lengths)]
         return [[(labels[classes[j]], likely[j]) if probabilities else labels[classes[j]] for j in span] for span in spans]
@@ -252,7 +252,7 @@ def train(path, **named):
     """Trains a model on the rows of a file. What is named is a member of xsm_train_options: method="softmax", seconds=60."""
     xsm = library()
     text = xsm.struct("text_options", word_ngrams=2)  # of rows of text; what is of use is chosen
-    with xsm.make("dataset_read", None, path, xsm.struct("read_options", text=text)) as rows:
+    with xsm.make("dataset_read", None, path, None, xsm.struct("read_options", text=text)) as rows:
         return train_rows(rows, **named)
 
 
@@ -329,7 +329,7 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             how.classes = ctypes.pointer(self.model_._map())
         else:
             how.text = ctypes.pointer(xsm.struct("text_options", word_ngrams=self.word_ngrams))
-        return xsm.make("dataset_read_source", None, source, "the texts", how)
+        return xsm.make("dataset_read", None, None, xsm.struct("storage", name="the texts", source=ctypes.pointer(source)), how)
 
     def _train(self, X, k, weight=None, **more):
         xsm = library()

@@ -12,6 +12,7 @@
 #include <xsoftmax/context.h>
 #include <xsoftmax/dtype.h>
 #include <xsoftmax/error.h>
+#include <xsoftmax/storage.h>
 
 /** @defgroup dataset Datasets
  *
@@ -308,21 +309,6 @@ typedef struct xsm_write_options {
         sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL, NULL                                                  \
     }
 
-/** A source of bytes other than a file. Start with #XSM_SOURCE_INIT. */
-typedef struct xsm_source {
-    size_t size; /**< sizeof(xsm_source). */
-    void *user;  /**< First argument of read(). */
-    /** Reads up to `size` bytes. Returns a negative number on failure, 0 at the end, else the number of bytes. It must
-     *  not throw. */
-    int64_t (*read)(void *user, void *buffer, size_t size);
-} xsm_source;
-
-/** Starting value of an #xsm_source. */
-#define XSM_SOURCE_INIT                                                                                                \
-    {                                                                                                                  \
-        sizeof(xsm_source), NULL, NULL                                                                                 \
-    }
-
 /** Labels of rows in the caller's memory, as classes in [0, `classes`). Start with #XSM_LABELS_INIT. */
 typedef struct xsm_labels {
     size_t size;          /**< sizeof(xsm_labels). */
@@ -485,25 +471,21 @@ XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const xsm_dense_
 XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const xsm_csr_rows *rows, xsm_dataset **out,
                                         xsm_error *err);
 
-/** Reads a file, plain or gzip-compressed (detected from its first bytes).
+/** Reads rows from a file or a storage, plain or gzip-compressed (detected from the first bytes).
  *  @param context context, or NULL
- *  @param path    the file
- *  @param options how to read it, or NULL
+ *  @param path    the file, or NULL for `storage`
+ *  @param storage what is read in place of a file, to its end, such as standard input or text in memory (@ref storage);
+ *                 or NULL
+ *  @param options how to read, or NULL
  *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err     what went wrong, with line and column; or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_DATA for a file without rows,
  *          or a file without features if xsm_read_options::features is not set; #XSM_ERROR_CHECKSUM and
- *          #XSM_ERROR_FILE_VERSION for a cache; #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib, and for a
- *          cache on a big-endian machine; #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_SHAPE
- *          for a file of weights with more or fewer lines than rows; #XSM_ERROR_LIMIT. O(bytes). */
-XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
-                                    xsm_dataset **out, xsm_error *err);
-/** As xsm_dataset_read(), from the host's own source of bytes, such as standard input or a buffer. Error messages
- *  contain `name` in place of the path.
- *  @return as xsm_dataset_read(); #XSM_ERROR_IO if read() failed; #XSM_ERROR_UNSUPPORTED for a cache, which must be a
- *          file */
-XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
-                                           const xsm_read_options *options, xsm_dataset **out, xsm_error *err);
+ *          #XSM_ERROR_FILE_VERSION for a cache; #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib, for a cache on
+ *          a big-endian machine, and for one in a storage; #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options;
+ *          #XSM_ERROR_SHAPE for a file of weights with more or fewer lines than rows; #XSM_ERROR_LIMIT. O(bytes). */
+XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_storage *storage,
+                                    const xsm_read_options *options, xsm_dataset **out, xsm_error *err);
 /** Writes a dataset to a file and replaces an existing file atomically. Reading the file gives the same dataset. If the
  *  format cannot represent the dataset, the function fails and the error names the row.
  *

@@ -53,7 +53,7 @@
  *
  * @code
  * xsm_error err = XSM_ERROR_INIT;
- * if (xsm_dataset_read(ctx, "train.txt", NULL, &train, &err) != XSM_OK) {
+ * if (xsm_dataset_read(ctx, "train.txt", NULL, NULL, &train, &err) != XSM_OK) {
  *     fprintf(stderr, "%s\n", err.message);
  * }
  * @endcode

@@ -13,7 +13,6 @@
 #include <xsoftmax/index.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/option.h>
-#include <xsoftmax/sampler.h>
 
 /** @defgroup estimator Estimators
  *
@@ -67,6 +66,8 @@ typedef struct xsm_estimator xsm_estimator;
 typedef struct xsm_gradient xsm_gradient;
 /** Table of functions of an estimator, see ext/estimator.h. */
 typedef struct xsm_estimator_ops xsm_estimator_ops;
+/** A sampler, see sampler.h; opaque. */
+typedef struct xsm_sampler xsm_sampler;
 
 /** Contents of a gradient. Start with #XSM_GRADIENT_VIEW_INIT. Pointers are borrowed until the gradient is next filled
  *  or freed.

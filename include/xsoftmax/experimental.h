@@ -125,6 +125,7 @@ XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *mod
                                       const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
 
 /** Sets a member of `options` by the name of its option, from text: "trees", "16". The other members stay as they are.
+ *  For programs that read and list options as text, such as the command; others set the members, which are of the core.
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
  *          #XSM_ERROR_FORMAT for the value (the message says what is accepted). */
 XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,

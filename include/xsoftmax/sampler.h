@@ -10,9 +10,7 @@
 #include <stdint.h>
 
 #include <xsoftmax/batch.h>
-#include <xsoftmax/dataset.h>
-#include <xsoftmax/option.h>
-#include <xsoftmax/storage.h>
+#include <xsoftmax/estimator.h>
 
 /** @defgroup sampler Samplers
  *
@@ -39,8 +37,6 @@
  * **Threads.** Any number of threads may use a bound const sampler at the same time.
  *  @{ */
 
-/** A sampler; opaque. */
-typedef struct xsm_sampler xsm_sampler;
 /** Table of functions of a sampler, see ext/sampler.h. */
 typedef struct xsm_sampler_ops xsm_sampler_ops;
 

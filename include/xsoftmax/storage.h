@@ -9,15 +9,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <xsoftmax/dataset.h>
+#include <xsoftmax/context.h>
 
 /** @defgroup storage Storages
  *
  * Bytes in memory, or functions of the host's that read and write, in place of a file: the bytes are those of the file,
- * and they pass the same checks. Functions that save and load take a path and a storage, one of which is NULL; label
- * trees have their checkpoints in storages by xsm_label_tree_options::checkpoint_storage and `resume_storage`. A buffer
- * (buffer.h) is a storage in memory.
+ * and they pass the same checks. Functions that save, load and read rows take a path and a storage, one of which is
+ * NULL; label trees have their checkpoints in storages by xsm_label_tree_options::checkpoint_storage and
+ * `resume_storage`. A buffer (buffer.h) is a storage in memory.
  *  @{ */
+
+/** A source of bytes other than a file. Start with #XSM_SOURCE_INIT. */
+typedef struct xsm_source {
+    size_t size; /**< sizeof(xsm_source). */
+    void *user;  /**< First argument of read(). */
+    /** Reads up to `size` bytes. Returns a negative number on failure, 0 at the end, else the number of bytes. It must
+     *  not throw. */
+    int64_t (*read)(void *user, void *buffer, size_t size);
+} xsm_source;
+
+/** Starting value of an #xsm_source. */
+#define XSM_SOURCE_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(xsm_source), NULL, NULL                                                                                 \
+    }
 
 /** Where bytes are read or written in place of a file. Reading needs `bytes` or `source`, writing needs `write`. The
  *  functions are called in the calling thread, one at a time. They must not throw, and not use the object that is
@@ -34,7 +49,8 @@ typedef struct xsm_storage {
                                    xsm_load_options::copy, a model needs them no longer than that. */
     size_t byte_count;        /**< Number of `bytes`: those of one file and no more. */
     const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
-                                   that more can follow. The bytes are kept in memory of the context. */
+                                   that more can follow; rows are read to the source's end. The bytes are kept in memory
+                                 of the context. */
     void *user;               /**< Writing: first argument of the four functions that follow. */
     /** Called before the first write() of a save, which will write so many `bytes`. Returns 0, or anything else on
      *  failure: #XSM_ERROR_MEMORY makes the save return that, any other value #XSM_ERROR_IO. NULL = nothing to do. */

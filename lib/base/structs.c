@@ -17,7 +17,9 @@
 #include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/draw.h>
 #include <xsoftmax/encoder.h>
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/experimental.h>
 #include <xsoftmax/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>

@@ -51,7 +51,7 @@ static xsm_status list_some(const xsmi_index_trial *p, const xsm_index *x, const
         .stride = xsmi_index_query_stride(x),
         .count = count,
         .top = top,
-        .threshold = -INFINITY,
+        .least_score = -INFINITY,
         .classes = d->classes,
         .scores = d->scores,
         .lengths = lengths,

@@ -12,7 +12,8 @@
 #include "gradient/work.h"
 #include "model/head.h"
 
-#include <xsoftmax/ext/estimator.h>
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/ext/experimental.h>
 
 typedef enum xsmi_gradient_form {
     XSMI_GRADIENT_LISTED,    /* each example lists its classes, and the entries are theirs */

@@ -151,7 +151,7 @@ static xsm_status score_rows(const exact_state *s, const xsm_index_block *block,
 
 typedef struct best_lists {
     xsmi_top lists[XSM_INDEX_QUERIES];
-    float least[XSM_INDEX_QUERIES]; /* the worst scores in full lists */
+    float least[XSM_INDEX_QUERIES]; /* what a score must be above: the worst in full lists */
 } best_lists;
 
 static void offer(void *user, const scored *part)
@@ -193,10 +193,10 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     XSMI_TRY(xsmi_index_read_block(given, &read, err));
     const xsm_index_block *block = &read;
     const exact_state *s = state;
-    bool all = block->any_order && block->top == s->count && block->threshold == -INFINITY;
+    bool all = block->any_order && block->top == s->count && block->least_score == -INFINITY;
     best_lists best;
     for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
-        best.least[i] = i < block->count ? block->threshold : INFINITY;
+        best.least[i] = i < block->count ? nextafterf(block->least_score, -INFINITY) : INFINITY;
         if (i < block->count) {
             best.lists[i] = xsmi_block_list(block, i);
             if (!all) {

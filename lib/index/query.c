@@ -99,7 +99,7 @@ static void run_queries(void *state, const xsmi_range *r)
         .stride = stride,
         .count = count,
         .top = s->top,
-        .threshold = s->has_least_score ? nextafterf(s->least_score, -INFINITY) : -INFINITY,
+        .least_score = s->has_least_score ? s->least_score : -INFINITY,
         .classes = s->classes + first * s->top,
         .scores = s->scores + first * s->top,
         .lengths = s->lengths + first,

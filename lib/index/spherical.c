@@ -104,7 +104,7 @@ static uint64_t probe_of(const spherical_state *s)
 static bool takes_all(const spherical_state *s, const xsm_index_block *block, uint64_t *rows)
 {
     const uint64_t probe = probe_of(s);
-    const bool all = block->any_order && block->threshold == -INFINITY && (!s->probe || probe <= block->top);
+    const bool all = block->any_order && block->least_score == -INFINITY && (!s->probe || probe <= block->top);
     *rows = all || probe < block->top ? block->top : probe;
     return all;
 }

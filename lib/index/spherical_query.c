@@ -202,7 +202,7 @@ static void add_best(const xsm_index_block *block, uint32_t query, const float *
 {
     const xsmi_top list = xsmi_block_list(block, query);
     for (uint32_t j = 0; j < count; j++) {
-        if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
+        if (scores[j] >= list.score[0] && scores[j] >= block->least_score) {
             xsmi_top_offer_any(&list, scores[j], classes[j]);
         }
     }

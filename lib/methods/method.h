@@ -9,7 +9,8 @@
 #include "gradient/limits.h"
 #include "sampler/sampler.h"
 
-#include <xsoftmax/ext/estimator.h>
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/ext/experimental.h>
 
 /* Negatives to draw, and the lists to fill. */
 typedef struct xsmi_negative_lists {

@@ -104,7 +104,7 @@ static xsm_index_block block_of(const xsm_predictor *p, const float *queries, ui
                              .stride = xsmi_index_query_stride(p->index),
                              .count = count,
                              .top = top,
-                             .threshold = -INFINITY,
+                             .least_score = -INFINITY,
                              .classes = classes,
                              .scores = scores,
                              .list_stride = top};

@@ -8,6 +8,7 @@
 #include "base/entry.h"
 #include "base/grow.h"
 #include "base/order.h"
+#include "base/storage.h"
 #include "data/schema.h"
 #include "data/vocabulary.h"
 
@@ -576,24 +577,33 @@ static xsm_status read_all(xsm_context *context, const input *from, const xsm_re
     return status;
 }
 
-xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options, xsm_dataset **out,
-                            xsm_error *err)
+/* The bytes of a storage that are not read yet. */
+typedef struct unread {
+    const char *next;
+    size_t count;
+} unread;
+
+static int64_t read_bytes(void *user, void *buffer, size_t size)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {path, "path"}, {out, "out"});
-    return read_all(context, &(input){path, NULL, NULL}, options, out, err);
+    unread *of = user;
+    const size_t count = XSMI_MIN(size, of->count);
+    memcpy(buffer, of->next, count);
+    of->next += count;
+    of->count -= count;
+    return (int64_t)count;
 }
 
-xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
-                                   const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
+xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_storage *storage,
+                            const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    xsm_source known = XSM_SOURCE_INIT;
-    XSMI_NEED(err, {source, "source"});
-    XSMI_TRY(XSMI_READ(xsm_source, &known, source, err));
-    if (!known.read) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: the source's read() is NULL");
-    }
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_dataset_read", &place, err));
+    XSMI_TRY(xsmi_place_check_unlent(&place, err));
     XSMI_NEED(err, {out, "out"});
-    return read_all(context, &(input){NULL, &known, name ? name : "input"}, options, out, err);
+    unread bytes = {known.bytes, known.byte_count};
+    const xsm_source source = {sizeof source, &bytes, read_bytes};
+    const input from = {path, path ? NULL : known.source ? known.source : &source, place.name};
+    return read_all(context, &from, options, out, err);
 }

@@ -80,10 +80,9 @@ static xsm_dataset *read_text(xsm_context *ctx, const char *text, const xsm_text
     xsm_dataset *d = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     options.format = XSM_FORMAT_TEXT;
     options.text = how;
-    assert_ok(xsm_dataset_read_source(ctx, &source, "text", &options, &d, &err), err);
+    assert_ok(xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, &err), err);
     return d;
 }
 
@@ -256,11 +255,10 @@ static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     test_bytes bytes = {state, strlen(state), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     how.word_ngrams = 2;
     options.format = XSM_FORMAT_TEXT;
     options.text = &how;
-    xsm_status status = xsm_dataset_read_source(ctx, &source, "text", &options, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, err);
     status = status == XSM_OK ? xsm_choose_ngrams(ctx, d, NULL, &c, err) : status;
     xsm_choice_free(c);
     xsm_dataset_free(d);

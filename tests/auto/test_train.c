@@ -105,7 +105,7 @@ static xsm_dataset *read_rows(xsm_context *ctx, const char *path, const xsm_clas
     pairs.word_ngrams = 2;
     o.text = like ? NULL : &pairs;
     o.classes = like;
-    assert_ok(xsm_dataset_read(ctx, path, &o, &d, &err), err);
+    assert_ok(xsm_dataset_read(ctx, path, NULL, &o, &d, &err), err);
     return d;
 }
 
@@ -284,14 +284,14 @@ TEST(from_a_model)
         xsm_read_options like = XSM_READ_OPTIONS_INIT;
         xsm_dataset *old = NULL, *rows = NULL;
         xsm_model *m = NULL;
-        assert_ok(xsm_dataset_read(NULL, test_file("first", first, strlen(first)), NULL, &old, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_file("first", first, strlen(first)), NULL, NULL, &old, &err), err);
         o.method = "softmax";
         o.run = &run;
         assert_ok(xsm_train(NULL, old, &o, &m, NULL, &err), err);
         assert_ok(xsm_model_get_class_map(m, &map, &err), err);
         like.classes = &map;
         like.new_labels = like.new_features = 1;
-        assert_ok(xsm_dataset_read(NULL, test_file("more", more, strlen(more)), &like, &rows, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_file("more", more, strlen(more)), NULL, &like, &rows, &err), err);
         if (by_hand) {
             xsm_estimator *e = test_estimator(NULL, "softmax", "seed=1");
             xsm_optimizer *optimizer = NULL;
@@ -475,7 +475,7 @@ static xsm_status train_once(void *state, xsm_context *ctx, xsm_error *err)
     xsm_dataset *d = NULL;
     xsm_model *m = NULL;
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
-    xsm_status status = xsm_dataset_read(ctx, c->path, &read, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, c->path, NULL, &read, &d, err);
     status = status == XSM_OK ? xsm_train(ctx, d, c->options, &m, NULL, err) : status;
     assert_true((m != NULL) == (status == XSM_OK));
     xsm_model_free(m);

@@ -167,7 +167,7 @@ static xsm_status written(const bits_machine *machine, const void *what, uint64_
     xsm_status status;
     BITS_TRY(xsm_dataset_write(c->several ? machine->several[c->set] : machine->one[c->set], path, &options, &err));
     BITS_TRY(bits_add_file(hash, path));
-    BITS_TRY(xsm_dataset_read(machine->context, path, &read, &data, &err));
+    BITS_TRY(xsm_dataset_read(machine->context, path, NULL, &read, &data, &err));
     BITS_TRY(bits_add_dataset(hash, data));
 end:
     xsm_dataset_free(data);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/label_tree.h>
 
 enum { ROWS = 9 };

@@ -270,7 +270,7 @@ static xsm_status read_file(void *state, xsm_context *ctx, xsm_error *err)
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_error none = XSM_ERROR_INIT;
     options.labels_path = strstr(t->path, ".npy") ? t->labels : NULL;
-    xsm_status status = xsm_dataset_read(ctx, t->path, &options, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, t->path, NULL, &options, &d, err);
     if (status == XSM_OK) {
         assert_ok(xsm_dataset_get_info(d, &info, &none), none);
         assert_int_equal(info.rows, ROWS);

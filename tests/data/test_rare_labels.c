@@ -69,7 +69,7 @@ static xsm_dataset *cached(xsm_dataset *d)
     xsm_dataset *mapped = NULL;
     write.format = XSM_FORMAT_CACHE;
     assert_ok(xsm_dataset_write(d, test_path("cache"), &write, &err), err);
-    assert_ok(xsm_dataset_read(NULL, test_path("cache"), NULL, &mapped, &err), err);
+    assert_ok(xsm_dataset_read(NULL, test_path("cache"), NULL, NULL, &mapped, &err), err);
     xsm_dataset_free(d);
     return mapped;
 }
@@ -199,7 +199,7 @@ TEST(names_stay)
     const char *path = test_file("animals", TEXT("__label__ant __label__bear x\n__label__ant y\n__label__cat z\n"));
     known.classes = 2;
     known.names = names;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
     assert_ok(xsm_dataset_drop_rare_labels(d, 2, &known, &dropped, &err), err);
     assert_int_equal(dropped, 1);
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);

@@ -17,7 +17,7 @@ static xsm_dataset *read_golden(void)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, TEST_GOLDEN "/dataset_rows.txt", NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, TEST_GOLDEN "/dataset_rows.txt", NULL, NULL, &d, &err), err);
     return d;
 }
 

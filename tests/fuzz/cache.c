@@ -25,9 +25,8 @@ static xsm_dataset *read_rows(xsm_context *ctx, const char *from, size_t size, c
 {
     xsm_error err = XSM_ERROR_INIT;
     fuzz_bytes bytes = {(const uint8_t *)from, size, SIZE_MAX};
-    const xsm_source source = fuzz_source(&bytes);
     xsm_dataset *rows = NULL;
-    fuzz_require(xsm_dataset_read_source(ctx, &source, "rows", options, &rows, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_dataset_read(ctx, NULL, FUZZ_BYTES(&bytes, "rows"), options, &rows, &err) == XSM_OK, err.message);
     return rows;
 }
 
@@ -206,7 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         options.format = XSM_FORMAT_CACHE;
         options.skip_verify = how % 2;
         fuzz_write("cache", file.bytes, file.size);
-        const xsm_status status = xsm_dataset_read(ctx, fuzz_path("cache"), &options, &d, &err);
+        const xsm_status status = xsm_dataset_read(ctx, fuzz_path("cache"), NULL, &options, &d, &err);
         fuzz_require_reason(status, &err);
         fuzz_require((status == XSM_OK) == (d != NULL), "rows or an error");
         if (d) {

@@ -81,10 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.features = choice % 7 == 3 ? 4 : 0;
     options.classes = choice % 11 == 5 ? &map : NULL;
     fuzz_bytes b = {data + 1, size - 1, choice % 3 == 0 ? 1 + choice % 13 : SIZE_MAX};
-    xsm_source source = fuzz_source(&b);
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read_source(NULL, &source, "fuzz", &options, &d, &err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&b, "fuzz"), &options, &d, &err);
     fuzz_require((status == XSM_OK) == (d != NULL), "outputs");
     fuzz_require_reason(status, &err);
     if (d) {

@@ -44,10 +44,9 @@ static size_t find_labels(const uint8_t *data, size_t size)
 static void try_rows(const uint8_t *data, size_t size, size_t step, const xsm_read_options *options)
 {
     fuzz_bytes b = {data, size, step};
-    xsm_source source = fuzz_source(&b);
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read_source(NULL, &source, "fuzz", options, &d, &err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&b, "fuzz"), options, &d, &err);
     fuzz_require((status == XSM_OK) == (d != NULL), "outputs");
     fuzz_require_reason(status, &err);
     if (d) {

@@ -197,9 +197,9 @@ void fuzz_read_again(const xsm_dataset *d, const uint8_t *data, size_t size)
     options.classes = &map;
     options.format = XSM_FORMAT_TEXT;
     fuzz_bytes bytes = {data, size, SIZE_MAX};
-    xsm_source source = fuzz_source(&bytes);
     xsm_dataset *again = NULL;
-    fuzz_require(xsm_dataset_read_source(NULL, &source, "fuzz", &options, &again, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&bytes, "fuzz"), &options, &again, &err) == XSM_OK,
+                 err.message);
     fuzz_require(xsm_dataset_get_info(d, &first, &err) == XSM_OK, "info");
     fuzz_require(xsm_dataset_get_info(again, &second, &err) == XSM_OK, "info");
     fuzz_require(first.rows == second.rows && first.features == second.features && first.values == second.values,

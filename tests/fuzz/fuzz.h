@@ -30,6 +30,9 @@ typedef struct fuzz_bytes {
     size_t left, step;
 } fuzz_bytes;
 xsm_source fuzz_source(fuzz_bytes *bytes);
+/* The same as a storage that messages call `called`. */
+#define FUZZ_BYTES(bytes, called)                                                                                      \
+    (&(xsm_storage){.size = sizeof(xsm_storage), .name = (called), .source = (xsm_source[]){fuzz_source(bytes)}})
 
 /* A folder of this process's own, in memory where /dev/shm is; removed with its files when the process ends. */
 const char *fuzz_folder(void);

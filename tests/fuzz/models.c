@@ -172,12 +172,11 @@ static xsm_dataset *read_text(xsm_context *ctx)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_text_options words = XSM_TEXT_OPTIONS_INIT;
     fuzz_bytes bytes = {(const uint8_t *)text, sizeof text - 1, SIZE_MAX};
-    const xsm_source source = fuzz_source(&bytes);
     xsm_dataset *rows = NULL;
     words.word_ngrams = 2;
     words.buckets = 7;
     options.text = &words;
-    fuzz_require(xsm_dataset_read_source(ctx, &source, "text", &options, &rows, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_dataset_read(ctx, NULL, FUZZ_BYTES(&bytes, "text"), &options, &rows, &err) == XSM_OK, err.message);
     return rows;
 }
 

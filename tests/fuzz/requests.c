@@ -34,9 +34,8 @@ static xsm_dataset *read_rows(const char *text, const char *name)
     xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     fuzz_bytes bytes = {(const uint8_t *)text, strlen(text), SIZE_MAX};
-    const xsm_source source = fuzz_source(&bytes);
     xsm_dataset *rows = NULL;
-    fuzz_require(xsm_dataset_read_source(NULL, &source, name, &options, &rows, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&bytes, name), &options, &rows, &err) == XSM_OK, err.message);
     return rows;
 }
 

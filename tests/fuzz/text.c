@@ -131,7 +131,7 @@ static void check_cache(const xsm_dataset *d, const uint8_t *text, size_t size)
     xsm_dataset *back = NULL;
     options.format = XSM_FORMAT_CACHE;
     fuzz_require(xsm_dataset_write(d, fuzz_path("cache"), &options, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_dataset_read(NULL, fuzz_path("cache"), NULL, &back, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_dataset_read(NULL, fuzz_path("cache"), NULL, NULL, &back, &err) == XSM_OK, err.message);
     fuzz_walk(back);
     fuzz_read_again(back, text, size);
     xsm_dataset_free(back);
@@ -169,8 +169,7 @@ static void read_grown(const xsm_dataset *closed, const xsm_class_map *first, co
         options.classes = &map;
         options.new_features = 1;
         fuzz_bytes bytes = {text, size, 5};
-        xsm_source source = fuzz_source(&bytes);
-        const xsm_status status = xsm_dataset_read_source(NULL, &source, "grown", &options, &d[i], &err);
+        const xsm_status status = xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&bytes, "grown"), &options, &d[i], &err);
         fuzz_require_reason(status, &err);
         if (status != XSM_OK) {
             fuzz_require(i == 0 && status == XSM_ERROR_LIMIT, err.message);
@@ -212,9 +211,8 @@ static void read_more(const xsm_dataset *d, const xsm_transform *t, const uint8_
     fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     options.classes = &map;
     fuzz_bytes bytes = {text, size, 3};
-    xsm_source source = fuzz_source(&bytes);
     xsm_dataset *more = NULL;
-    xsm_status status = xsm_dataset_read_source(NULL, &source, "more", &options, &more, &err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&bytes, "more"), &options, &more, &err);
     fuzz_require_reason(status, &err);
     if (status != XSM_OK) {
         return;
@@ -325,12 +323,11 @@ static void try_text(const uint8_t *settings, const uint8_t *data, size_t size)
     options.labels = settings[1] / 4 % 3;
     options.text = &text;
     fuzz_bytes bytes = {data, length, settings[7] % 4 == 0 ? 1 + (size_t)settings[7] / 4 : SIZE_MAX};
-    xsm_source source = fuzz_source(&bytes);
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read_source(NULL, &source, "text", &options, &d, &err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&bytes, "text"), &options, &d, &err);
     fuzz_require((status == XSM_OK) == (d != NULL), "a dataset or an error");
     fuzz_require_reason(status, &err);
     if (status != XSM_OK) {

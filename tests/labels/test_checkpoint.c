@@ -343,9 +343,8 @@ static xsm_dataset *read_text(const char *text)
 {
     xsm_error err = XSM_ERROR_INIT;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read_source(NULL, &source, "text", NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), NULL, &d, &err), err);
     return d;
 }
 

@@ -64,7 +64,7 @@ static xsm_dataset *rows_for(const xsm_model *m, const char *path)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     const xsm_class_map map = test_map_of_model(m);
     options.classes = &map;
-    assert_ok(xsm_dataset_read(NULL, path, &options, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &d, &err), err);
     return d;
 }
 
@@ -320,7 +320,7 @@ TEST(learns_new_words)
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         options.classes = &map;
         options.new_features = options.new_labels = 1;
-        assert_ok(xsm_dataset_read(NULL, test_file("new.txt", TEXT(text)), &options, &d, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_file("new.txt", TEXT(text)), NULL, &options, &d, &err), err);
         map = test_map_of(d);
         assert_ok(xsm_model_grow(m, map.features, &map, &err), err);
         assert_int_equal(test_model_info(m).features, features + 1);
@@ -349,7 +349,7 @@ TEST(other_ngrams_are_refused)
     xsm_model *m = import(golden("ns", ".bin"));
     xsm_dataset *d = NULL;
     const xsm_class_map map = test_map_of_model(m);
-    assert_ok(xsm_dataset_read(NULL, golden("text", ".txt"), NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, golden("text", ".txt"), NULL, NULL, &d, &err), err);
     assert_fails(xsm_dataset_extend(d, &map, &err), XSM_ERROR_DATA, err);
     assert_non_null(strstr(err.message, "fastText's"));
     xsm_dataset_free(d);
@@ -399,7 +399,7 @@ static void use(xsm_context *ctx, xsm_model *m)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     const xsm_class_map map = test_map_of_model(m);
     options.classes = &map;
-    assert_ok(xsm_dataset_read(ctx, golden("text", ".txt"), &options, &d, &err), err);
+    assert_ok(xsm_dataset_read(ctx, golden("text", ".txt"), NULL, &options, &d, &err), err);
     free(scores_of(m, d));
     xsm_dataset_free(d);
     xsm_model_free(m);

@@ -240,7 +240,7 @@ TEST(datasets_get_classes)
                                                                                        "9"};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, test_file("rows", text, sizeof text - 1), NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, test_file("rows", text, sizeof text - 1), NULL, NULL, &d, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     map.classes = 3;
     map.features = 8;
@@ -276,7 +276,7 @@ TEST(words_get_classes)
     static const char *const names[] = {"fig", "cherry"}, *const all_names[] = {"fig", "cherry", "apple", "pear"};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, test_file("rows.csv", text, sizeof text - 1), NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, test_file("rows.csv", text, sizeof text - 1), NULL, NULL, &d, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     map.classes = 2;
     map.features = 1;

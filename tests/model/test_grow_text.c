@@ -20,13 +20,12 @@ static xsm_status read_text(const char *text, const xsm_text_options *how, const
                             xsm_dataset **out, xsm_error *err)
 {
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.format = XSM_FORMAT_TEXT;
     options.text = how;
     options.classes = map;
     options.new_features = options.new_labels = grows;
-    return xsm_dataset_read_source(NULL, &source, "words.txt", &options, out, err);
+    return xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "words.txt"), &options, out, err);
 }
 
 /* `a:0 b:1 ...`: the words and their features; and the classes. */
@@ -149,7 +148,7 @@ TEST(words_follow_all_features)
         write.format = XSM_FORMAT_CACHE;
         path = test_path("cache");
         assert_ok(xsm_dataset_write(rows, path, &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, path, NULL, &back, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &back, &err), err);
         map = test_map_of(back);
         assert_words(&map, kinds[kind].twice);
         assert_encoded(loaded, last, back);

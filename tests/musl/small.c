@@ -113,7 +113,7 @@ int main(void)
         xsm_model_free(model);
     }
     xsm_dataset *missing;
-    check_reason(xsm_dataset_read(ctx, "missing.csv", NULL, &missing, &err), &err, "missing.csv", ENOENT);
+    check_reason(xsm_dataset_read(ctx, "missing.csv", NULL, NULL, &missing, &err), &err, "missing.csv", ENOENT);
     remove("small.safetensors");
     xsm_dataset_free(data);
     xsm_context_free(ctx);

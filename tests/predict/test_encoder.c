@@ -50,8 +50,7 @@ static xsm_status read_text(xsm_context *ctx, const char *text, const xsm_read_o
                             xsm_error *err)
 {
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    const xsm_source source = test_source(&bytes);
-    return xsm_dataset_read_source(ctx, &source, "lines", options, out, err);
+    return xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "lines"), options, out, err);
 }
 
 static char *join(const lines *l, const char *header)
@@ -287,10 +286,9 @@ static void made_up(xsm_context *ctx, const xsm_model *model, int32_t format, co
         const size_t length = make_line(&random, pieces, count, text + head);
         text[head + length] = '\n';
         test_bytes bytes = {text, head + length + 1, 0, SIZE_MAX, 0};
-        const xsm_source source = test_source(&bytes);
         xsm_dataset *d = NULL;
         xsm_batch batch = XSM_BATCH_INIT;
-        const xsm_status status = xsm_dataset_read_source(ctx, &source, "lines", &read, &d, &err);
+        const xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "lines"), &read, &d, &err);
         assert_int_equal(xsm_encoder_encode(encoder, text + head, length + (i % 2), &batch, &own), status);
         if (status != XSM_OK) {
             assert_int_equal(own.column, err.column);

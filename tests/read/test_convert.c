@@ -64,9 +64,8 @@ static xsm_dataset *from_text(const char *text, const xsm_read_options *options)
 {
     xsm_error err = XSM_ERROR_INIT;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read_source(NULL, &source, "text", options, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), options, &d, &err), err);
     return d;
 }
 
@@ -174,7 +173,7 @@ TEST(there_and_back)
             } else {
                 assert_ok(status, err);
                 xsm_dataset *again = NULL;
-                assert_ok(xsm_dataset_read(NULL, path, &read, &again, &err), err);
+                assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &again, &err), err);
                 assert_int_equal(again->format, targets[t].format);
                 assert_same(d, again, targets[t].format != XSM_FORMAT_LIBSVM, true);
                 xsm_dataset_free(again);
@@ -201,7 +200,7 @@ TEST(names_aside)
         write.format = formats[i];
         write.names_path = names;
         assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, path, NULL, &again, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &again, &err), err);
         assert_ok(xsm_dataset_read_names(again, names, &err), err);
         assert_same(d, again, false, true);
         xsm_dataset_free(again);
@@ -320,7 +319,7 @@ TEST(unseen_labels)
     write.format = XSM_FORMAT_CACHE;
     assert_ok(xsm_dataset_write(d, path, &write, &err), err);
     xsm_dataset *again = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &again, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &again, &err), err);
     assert_same(d, again, true, true);
     xsm_dataset_free(again);
     xsm_dataset_free(d);
@@ -348,7 +347,7 @@ TEST(caches_are_replaced_by_caches)
     xsm_dataset *d = NULL;
     const char *path = cached(4);
     const char *beside = test_path("beside");
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
     write.format = XSM_FORMAT_XC;
     assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "only a cache may replace it"));
@@ -360,7 +359,7 @@ TEST(caches_are_replaced_by_caches)
     assert_ok(xsm_dataset_write(d, path, &write, &err), err);
     xsm_dataset_free(d);
     d = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
     xsm_dataset_free(d);
 }
 
@@ -380,7 +379,7 @@ TEST(caches_adapt)
         options.features = i == 6 ? 11 : 0;
         xsm_dataset *direct = from_text(multi, i < 5 ? &options : NULL);
         xsm_dataset *again = NULL;
-        assert_ok(xsm_dataset_read(NULL, cached(2), &options, &again, &err), err);
+        assert_ok(xsm_dataset_read(NULL, cached(2), NULL, &options, &again, &err), err);
         if (i < 5) {
             /* Labels left out leave their classes, which a cache has kept: compared against the same map only. */
             assert_true(options.labels != XSM_KEEP_LABELS_ALL || direct->classes == again->classes);
@@ -401,17 +400,16 @@ TEST(caches_adapt)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *d = NULL;
     options.features = 3;
-    assert_fails(xsm_dataset_read(NULL, cached(2), &options, &d, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_dataset_read(NULL, cached(2), NULL, &options, &d, &err), XSM_ERROR_FORMAT, err);
     assert_fails(
-        xsm_dataset_read(NULL, cached(0), &(xsm_read_options){.size = sizeof options, .features = 99}, &d, &err),
+        xsm_dataset_read(NULL, cached(0), NULL, &(xsm_read_options){.size = sizeof options, .features = 99}, &d, &err),
         XSM_ERROR_FORMAT, err);
     test_bytes bytes = {"x", 1, 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     options.features = 0;
     options.format = XSM_FORMAT_CACHE;
-    assert_fails(xsm_dataset_read_source(NULL, &source, "s", &options, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "s"), &options, &d, &err), XSM_ERROR_UNSUPPORTED, err);
     options.skip_verify = 2;
-    assert_fails(xsm_dataset_read(NULL, "x", &options, &d, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_dataset_read(NULL, "x", NULL, &options, &d, &err), XSM_ERROR_RANGE, err);
     assert_null(d);
 }
 
@@ -427,7 +425,7 @@ TEST(caches_match_names)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
     xsm_dataset *again = NULL;
-    assert_ok(xsm_dataset_read(NULL, cached(4), &options, &again, &err), err);
+    assert_ok(xsm_dataset_read(NULL, cached(4), NULL, &options, &again, &err), err);
     size_t n;
     const uint32_t *labels = xsmi_dataset_labels(again, 0, &n);
     assert_int_equal(n, 2);
@@ -456,7 +454,7 @@ TEST(damaged_caches)
             options.skip_verify = believe;
             bytes[at] ^= 0x21;
             const char *path = test_file("damaged", bytes, size);
-            xsm_status status = xsm_dataset_read(NULL, path, &options, &d, &err);
+            xsm_status status = xsm_dataset_read(NULL, path, NULL, &options, &d, &err);
             bytes[at] ^= 0x21;
             if (!believe && status == XSM_OK) {
                 fail_msg("byte %zu changed, and nothing was found", at);
@@ -476,7 +474,8 @@ TEST(damaged_caches)
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         options.format = XSM_FORMAT_CACHE;
         options.skip_verify = 1;
-        assert_int_not_equal(xsm_dataset_read(NULL, test_file("damaged", bytes, length), &options, &d, &err), XSM_OK);
+        assert_int_not_equal(xsm_dataset_read(NULL, test_file("damaged", bytes, length), NULL, &options, &d, &err),
+                             XSM_OK);
         assert_null(d);
     }
 }
@@ -569,7 +568,7 @@ TEST(wrong_caches)
             xsm_read_options options = XSM_READ_OPTIONS_INIT;
             options.format = XSM_FORMAT_CACHE;
             options.skip_verify = believe;
-            xsm_status status = xsm_dataset_read(NULL, path, &options, &d, &err);
+            xsm_status status = xsm_dataset_read(NULL, path, NULL, &options, &d, &err);
             if (files[i].says ? status == XSM_OK || !strstr(err.message, files[i].says) : status != XSM_OK) {
                 fail_msg("file %zu: %s: %s", i, xsm_status_name(status), err.message);
             }
@@ -634,10 +633,9 @@ TEST(wrong_arrays)
             xsm_read_options options = XSM_READ_OPTIONS_INIT;
             xsm_dataset *d = NULL;
             test_bytes bytes = {text, 10 + length + files[i].data, step, SIZE_MAX, 0};
-            xsm_source source = test_source(&bytes);
             options.format = XSM_FORMAT_NPY;
             options.label_column = files[i].column;
-            xsm_status status = xsm_dataset_read_source(NULL, &source, "array.npy", &options, &d, &err);
+            xsm_status status = xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "array.npy"), &options, &d, &err);
             if (status != files[i].status ||
                 (status != XSM_OK && (!strstr(err.message, files[i].says) || d || !strstr(err.message, "array.npy")))) {
                 fail_msg("array %zu: %s: %s", i, xsm_status_name(status), err.message);
@@ -657,9 +655,8 @@ TEST(wrong_arrays)
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         xsm_dataset *d = NULL;
         test_bytes bytes = {starts[cut % 2], cut / 2, 0, SIZE_MAX, 0};
-        xsm_source source = test_source(&bytes);
         options.format = XSM_FORMAT_NPY;
-        assert_fails(xsm_dataset_read_source(NULL, &source, "a", &options, &d, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "a"), &options, &d, &err), XSM_ERROR_FORMAT, err);
     }
 }
 
@@ -697,7 +694,8 @@ TEST(wrong_labels)
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         xsm_dataset *d = NULL;
         options.labels_path = path;
-        xsm_status status = xsm_dataset_read(NULL, test_file("matrix", text, 10 + length + 8), &options, &d, &err);
+        xsm_status status =
+            xsm_dataset_read(NULL, test_file("matrix", text, 10 + length + 8), NULL, &options, &d, &err);
         if (files[i].says ? status == XSM_OK || !strstr(err.message, files[i].says) : status != XSM_OK) {
             fail_msg("labels %zu: %s: %s", i, xsm_status_name(status), err.message);
         }
@@ -743,7 +741,7 @@ TEST(weights_beside)
             write.weights_path = again.weights_path = test_path("weighted-weights");
         }
         assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, path, &again, &back, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, NULL, &again, &back, &err), err);
         xsm_dataset_info info = XSM_DATASET_INFO_INIT, kept = XSM_DATASET_INFO_INIT;
         assert_ok(xsm_dataset_get_info(back, &info, &err), err);
         assert_ok(xsm_dataset_get_info(d, &kept, &err), err);
@@ -768,14 +766,15 @@ TEST(weights_beside)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         xsm_dataset *none = NULL;
         read.weights_path = test_file("weights", wrong[i].text, strlen(wrong[i].text));
-        assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), &read, &none, &err), wrong[i].status,
-                     err);
+        assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), NULL, &read, &none, &err),
+                     wrong[i].status, err);
         assert_non_null(strstr(err.message, wrong[i].message));
         assert_null(none);
     }
     read.weights_path = "no/such/file";
     xsm_dataset *none = NULL;
-    assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), &read, &none, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), NULL, &read, &none, &err), XSM_ERROR_IO,
+                 err);
 }
 
 static void check_weights(const xsm_dataset *d, const double *given)
@@ -827,7 +826,7 @@ TEST(weights_in_a_column)
             assert_ok(xsm_dataset_write(d, path, &write, &err), err);
             read.weights_column = write.weights_column;
             read.classes = format == XSM_FORMAT_TSV ? &map : NULL;
-            assert_ok(xsm_dataset_read(NULL, path, &read, &back, &err), err);
+            assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &back, &err), err);
             check_weights(back, given);
             xsm_dataset_free(back);
         }
@@ -858,7 +857,7 @@ TEST(weights_in_a_column)
         xsm_dataset *d = NULL;
         read.weights_column = columns[i][0];
         read.label_column = columns[i][1];
-        assert_ok(xsm_dataset_read(NULL, path, &read, &d, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &d, &err), err);
         check_weights(d, given);
         xsm_dataset_free(d);
     }
@@ -874,7 +873,7 @@ TEST(weights_in_a_column)
         xsm_dataset *none = NULL;
         read.label_column = numbers[i].labels;
         read.weights_column = numbers[i].weights;
-        assert_fails(xsm_dataset_read(NULL, path, &read, &none, &err), numbers[i].status, err);
+        assert_fails(xsm_dataset_read(NULL, path, NULL, &read, &none, &err), numbers[i].status, err);
         assert_non_null(strstr(err.message, numbers[i].message));
         assert_null(none);
     }
@@ -884,7 +883,7 @@ TEST(weights_in_a_column)
     assert_ok(xsm_dataset_write(all, path, &write, &err), err);
     xsm_dataset_free(all);
     xsm_dataset *none = NULL;
-    assert_fails(xsm_dataset_read(NULL, path, &read, &none, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, &read, &none, &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, "row 1, column 2 (both from 0): -7 is no weight"));
     static const struct {
         const char *text;
@@ -902,7 +901,7 @@ TEST(weights_in_a_column)
     read.weights_column = "w";
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_fails(
-            xsm_dataset_read(NULL, test_file("rows", wrong[i].text, strlen(wrong[i].text)), &read, &none, &err),
+            xsm_dataset_read(NULL, test_file("rows", wrong[i].text, strlen(wrong[i].text)), NULL, &read, &none, &err),
             wrong[i].status, err);
         if (!strstr(err.message, wrong[i].message)) {
             fail_msg("'%s' lacks '%s'", err.message, wrong[i].message);
@@ -910,13 +909,13 @@ TEST(weights_in_a_column)
         assert_null(none);
     }
     read.weights_column = "label";
-    assert_fails(xsm_dataset_read(NULL, test_file("rows", TEXT("a,label\n1,x\n")), &read, &none, &err),
+    assert_fails(xsm_dataset_read(NULL, test_file("rows", TEXT("a,label\n1,x\n")), NULL, &read, &none, &err),
                  XSM_ERROR_ARGUMENT, err);
     read.weights_path = "weights"; /* both */
-    assert_fails(xsm_dataset_read(NULL, "rows", &read, &none, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, "rows", NULL, &read, &none, &err), XSM_ERROR_ARGUMENT, err);
     read.weights_path = NULL;
     read.format = XSM_FORMAT_XC;
-    assert_fails(xsm_dataset_read(NULL, "rows", &read, &none, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, "rows", NULL, &read, &none, &err), XSM_ERROR_ARGUMENT, err);
     xsm_dataset *plain = from_text("a,label\n1,x\n", NULL);
     write.format = XSM_FORMAT_CSV;
     write.weights_column = "w";
@@ -953,7 +952,7 @@ TEST(labels_with_weights)
         write.format = XSM_FORMAT_CACHE;
         write.names_path = NULL;
         assert_ok(xsm_dataset_write(d, test_path("labelled"), &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, test_path("labelled"), NULL, &back, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_path("labelled"), NULL, NULL, &back, &err), err);
         const xsm_dataset *const both[] = {d, back};
         for (size_t j = 0; j < 2; j++) {
             xsm_row row = XSM_ROW_INIT;
@@ -986,8 +985,9 @@ TEST(labels_with_weights)
         xsm_dataset *d = NULL;
         read.format = wrong[i].format;
         read.label_weights = 1;
-        assert_fails(xsm_dataset_read(NULL, test_file("wrong", wrong[i].text, strlen(wrong[i].text)), &read, &d, &err),
-                     XSM_ERROR_FORMAT, err);
+        assert_fails(
+            xsm_dataset_read(NULL, test_file("wrong", wrong[i].text, strlen(wrong[i].text)), NULL, &read, &d, &err),
+            XSM_ERROR_FORMAT, err);
         assert_int_equal(err.line, 1);
     }
 }
@@ -1018,8 +1018,7 @@ TEST(spooled)
     xsm_dataset *d = NULL;
     options.spool = "/nowhere/at/all";
     test_bytes bytes = {TEXT("1 1:1\n"), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    assert_fails(xsm_dataset_read_source(NULL, &source, "s", &options, &d, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "s"), &options, &d, &err), XSM_ERROR_IO, err);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
     assert_null(d);
 }
@@ -1052,12 +1051,11 @@ static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
     second.classes = w->mapped ? &map : NULL;
     second.labels_path = write.labels_path;
     test_bytes bytes = {w->text, strlen(w->text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
     xsm_dataset *again = NULL;
-    xsm_status status = xsm_dataset_read_source(ctx, &source, "text", &first, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &first, &d, err);
     status = status == XSM_OK ? xsm_dataset_write(d, path, &write, err) : status;
-    status = status == XSM_OK ? xsm_dataset_read(ctx, path, &second, &again, err) : status;
+    status = status == XSM_OK ? xsm_dataset_read(ctx, path, NULL, &second, &again, err) : status;
     xsm_dataset_free(d);
     xsm_dataset_free(again);
     return status;

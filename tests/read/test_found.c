@@ -19,8 +19,7 @@ static xsm_status read_bytes(xsm_context *context, const void *data, size_t size
                              const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
     test_bytes bytes = {data, size, step, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    return xsm_dataset_read_source(context, &source, "input", options, out, err);
+    return xsm_dataset_read(context, NULL, TEST_BYTES(&bytes, "input"), options, out, err);
 }
 
 /* -- kinds that are not read --------------------------------------------------------------------------------------- */
@@ -106,10 +105,10 @@ TEST(commands_name_the_file)
     const char *path = test_file("rows.xz", kinds[0].text, kinds[0].size);
     char command[400];
     snprintf(command, sizeof command, "xz -dc %s >", path);
-    assert_fails(xsm_dataset_read(NULL, path, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, command));
     path = test_file("a row's.xz", kinds[0].text, kinds[0].size);
-    assert_fails(xsm_dataset_read(NULL, path, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "xz -dc FILE >"));
 }
 

@@ -22,8 +22,7 @@
 static xsm_status read_rows(const char *text, const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    return xsm_dataset_read_source(NULL, &source, "rows", options, out, err);
+    return xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "rows"), options, out, err);
 }
 
 static xsm_dataset *must_read(const char *text, int32_t format, const xsm_class_map *map, int32_t grows)
@@ -186,7 +185,7 @@ TEST(files_keep_numbers)
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
         const xsm_class_map map = test_map_of(d);
         read.classes = formats[i] == XSM_FORMAT_XC ? &map : NULL; /* a header says how many features there are */
-        assert_ok(xsm_dataset_read(NULL, path, &read, &back, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &back, &err), err);
         assert_rows(back, "[3 7 200000000] 1:1 2:2; 0:3; 0:1 1:2; 2:1");
         xsm_dataset_free(back);
     }
@@ -277,7 +276,7 @@ TEST(files_of_any_shape)
         xsm_dataset *d = must_read(text, XSM_FORMAT_LIBSVM, NULL, 0);
         write.format = XSM_FORMAT_CACHE;
         assert_ok(xsm_dataset_write(d, test_path("written"), &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, test_path("written"), NULL, &back, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_path("written"), NULL, NULL, &back, &err), err);
         assert_true(memcmp(test_map_of(d).feature_numbers, test_map_of(back).feature_numbers,
                            test_map_of(d).feature_number_count * sizeof(int64_t)) == 0);
         xsm_dataset_free(back);

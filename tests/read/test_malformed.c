@@ -249,8 +249,8 @@ TEST(malformed)
             xsm_error err = XSM_ERROR_INIT;
             xsm_dataset *d = untouched;
             test_bytes bytes = {c->text, c->size, step, SIZE_MAX, 0};
-            xsm_source source = test_source(&bytes);
-            xsm_status status = xsm_dataset_read_source(NULL, &source, "some/file.txt", &c->options, &d, &err);
+            xsm_status status =
+                xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "some/file.txt"), &c->options, &d, &err);
             char place[64];
             snprintf(place, sizeof place, "line %llu, column %llu", (unsigned long long)c->line,
                      (unsigned long long)c->column);
@@ -264,7 +264,7 @@ TEST(malformed)
             }
             /* Without an error to fill the status is the same. */
             bytes.position = 0;
-            assert_int_equal(xsm_dataset_read_source(NULL, &source, NULL, &c->options, &d, NULL), c->status);
+            assert_int_equal(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, NULL), &c->options, &d, NULL), c->status);
         }
     }
     print_message("%zu malformed inputs\n", sizeof cases / sizeof *cases);
@@ -277,7 +277,7 @@ TEST(malformed_files)
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
         const char *path = test_file("malformed", cases[i].text, cases[i].size);
-        assert_fails(xsm_dataset_read(NULL, path, &cases[i].options, &d, &err), cases[i].status, err);
+        assert_fails(xsm_dataset_read(NULL, path, NULL, &cases[i].options, &d, &err), cases[i].status, err);
         assert_int_equal(err.line, cases[i].line);
         assert_int_equal(err.column, cases[i].column);
         assert_non_null(strstr(err.message, path));
@@ -290,9 +290,8 @@ static xsm_status run_read(void *state, xsm_context *ctx, xsm_error *err)
 {
     const bad *c = state;
     test_bytes bytes = {c->text, c->size, 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read_source(ctx, &source, "text", &c->options, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &c->options, &d, err);
     assert_null(d);
     assert_true(status == XSM_ERROR_MEMORY || status == c->status);
     return status == c->status ? XSM_OK : status;
@@ -343,8 +342,8 @@ TEST(little_memory)
         options.threads = 1;
         assert_ok(xsm_context_new(&options, &ctx, &err), err);
         test_bytes bytes = {cases[i].text, cases[i].size, 0, SIZE_MAX, 0};
-        xsm_source source = test_source(&bytes);
-        const xsm_status status = xsm_dataset_read_source(ctx, &source, "some file", &cases[i].options, &d, &err);
+        const xsm_status status =
+            xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "some file"), &cases[i].options, &d, &err);
         if (status != cases[i].status || largest > MOST_BYTES) {
             fail_msg("case %zu, '%s', takes %zu bytes at once: %s", i, cases[i].text, largest, err.message);
         }

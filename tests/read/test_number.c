@@ -324,10 +324,9 @@ TEST(locales)
     bool slow_ok = slow == XSMI_NUMBER_OK && value == 16777218;
     static const char data[] = "f,label,g\n1.5,1,2.25\n-3e-1,0,\"4.125\"\n";
     test_bytes bytes = {data, sizeof data - 1, 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_status status = xsm_dataset_read_source(NULL, &source, "data", NULL, &d, &err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "data"), NULL, &d, &err);
     setlocale(LC_ALL, "C");
     assert_true(comma);
     assert_true(point_ok);

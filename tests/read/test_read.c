@@ -17,8 +17,7 @@ static xsm_status read_bytes(const void *data, size_t size, size_t step, const x
                              xsm_dataset **out, xsm_error *err)
 {
     test_bytes bytes = {data, size, step, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    return xsm_dataset_read_source(NULL, &source, "text", options, out, err);
+    return xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), options, out, err);
 }
 
 typedef struct good {
@@ -325,7 +324,7 @@ static xsm_status read_large(void *state, xsm_context *ctx, xsm_error *err)
 {
     const large *l = state;
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read(ctx, l->path, NULL, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, l->path, NULL, NULL, &d, err);
     if (status == XSM_OK) {
         assert_int_equal(d->rows, l->rows);
         assert_int_equal(d->offsets[d->rows], l->values);
@@ -376,25 +375,29 @@ TEST(files)
     xsm_dataset *d = NULL;
     char text[128];
     const char *path = test_file("data", TEXT("3 1:1\n"));
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
-    describe(d, text, sizeof text);
-    assert_string_equal(text, "1 1[3]: 0 0:1");
-    xsm_dataset_free(d);
-    d = NULL;
-    assert_fails(xsm_dataset_read(NULL, test_path("absent"), NULL, &d, &err), XSM_ERROR_IO, err);
+    _Alignas(8) static const char bytes[] = "3 1:1\n";
+    const xsm_storage memory = {.size = sizeof memory, .bytes = bytes, .byte_count = sizeof bytes - 1};
+    for (int stored = 0; stored < 2; stored++) {
+        assert_ok(xsm_dataset_read(NULL, stored ? NULL : path, stored ? &memory : NULL, NULL, &d, &err), err);
+        describe(d, text, sizeof text);
+        assert_string_equal(text, "1 1[3]: 0 0:1");
+        xsm_dataset_free(d);
+        d = NULL;
+    }
+    assert_fails(xsm_dataset_read(NULL, test_path("absent"), NULL, NULL, &d, &err), XSM_ERROR_IO, err);
     assert_non_null(strstr(err.message, "absent"));
-    assert_fails(xsm_dataset_read(NULL, "/", NULL, &d, &err), XSM_ERROR_IO, err);
-    assert_fails(xsm_dataset_read(NULL, NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_dataset_read(NULL, path, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_dataset_read_source(NULL, NULL, "x", NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, "/", NULL, NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(NULL, NULL, NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, path, &memory, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
     xsm_source unreadable = {sizeof unreadable, NULL, NULL};
-    assert_fails(xsm_dataset_read_source(NULL, &unreadable, "x", NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, NULL, TEST_FROM(&unreadable, "x"), NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
     /* A long path keeps its end, and the message its point. */
     char name[600];
     memset(name, 'd', sizeof name);
     memcpy(name, "/nowhere/", 9);
     strcpy(name + sizeof name - 10, "/last.txt");
-    assert_fails(xsm_dataset_read(NULL, name, NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(NULL, name, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
     assert_non_null(strstr(err.message, "/last.txt: cannot open"));
     assert_null(d);
 }
@@ -413,11 +416,10 @@ TEST(host_failures)
     xsm_dataset *d = NULL;
     for (size_t at = 0; at < sizeof data; at++) {
         test_bytes bytes = {data, sizeof data - 1, 3, at, 0};
-        xsm_source source = test_source(&bytes);
-        assert_fails(xsm_dataset_read_source(NULL, &source, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
+        assert_fails(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, NULL), NULL, &d, &err), XSM_ERROR_IO, err);
     }
     xsm_source source = {sizeof source, NULL, too_much};
-    assert_fails(xsm_dataset_read_source(NULL, &source, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(NULL, NULL, TEST_FROM(&source, NULL), NULL, &d, &err), XSM_ERROR_IO, err);
     assert_null(d);
 }
 
@@ -563,7 +565,7 @@ TEST(gzip_good)
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     const char *path = test_file("data.gz", big, size);
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
     assert_int_equal(d->rows, ROWS);
     xsm_dataset_free(d);
     free(text);
@@ -642,9 +644,8 @@ static xsm_status run_read(void *state, xsm_context *ctx, xsm_error *err)
 {
     const input *in = state;
     test_bytes bytes = {in->data, in->size, 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read_source(ctx, &source, "text", in->options, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), in->options, &d, err);
     assert_true((d != NULL) == (status == XSM_OK));
     xsm_dataset_free(d);
     return status;
@@ -708,7 +709,6 @@ TEST(test_index_base)
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         options.format = files[i].format;
         test_bytes bytes = {files[i].text, strlen(files[i].text), 0, SIZE_MAX, 0};
-        xsm_source source = test_source(&bytes);
         xsm_dataset *d, *copy;
         uint64_t row = 0;
         int messages = 0;
@@ -717,7 +717,7 @@ TEST(test_index_base)
         logging.log_user = &messages;
         xsm_context *ctx;
         assert_ok(xsm_context_new(&logging, &ctx, &err), err);
-        assert_ok(xsm_dataset_read_source(ctx, &source, "text", &options, &d, &err), err);
+        assert_ok(xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, &err), err);
         xsm_context_free(ctx);
         assert_int_equal(messages, files[i].base == XSM_INDEX_BASE_ONE);
         assert_ok(xsm_dataset_select(d, &row, 1, &copy, &err), err);

@@ -29,7 +29,7 @@ static void check_file(const described *x)
     assert_non_null(path);
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
     xsm_dataset_info info = info_of(d);
     assert_int_equal(info.format, XSM_FORMAT_XC);
     assert_int_equal(info.rows, x->rows);
@@ -54,7 +54,7 @@ static void check_file(const described *x)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.labels = XSM_KEEP_LABELS_FIRST;
     xsm_dataset *first = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, &options, &first, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &first, &err), err);
     assert_int_equal(info_of(first).classes, x->first);
     assert_memory_equal(first->map.labels, d->map.labels, x->first * sizeof *d->map.labels);
     assert_memory_equal(first->labels, d->labels, info_of(d).labels * sizeof *d->labels);
@@ -97,13 +97,13 @@ static void against_training(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *train = NULL;
     xsm_dataset *test = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &train, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &train, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
     path = test_data("kg-fb15k237/kg-fb15k237_test.txt.gz");
-    assert_ok(xsm_dataset_read(NULL, path, &options, &test, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &test, &err), err);
     xsm_dataset_info info = info_of(test);
     assert_int_equal(info.rows, 22850);
     assert_int_equal(info.classes, 14505);
@@ -112,7 +112,7 @@ static void against_training(void **state)
     assert_true(info.unseen_rows > 0 && info.unseen_rows <= info.unseen_labels);
     /* Each class has the same label in the file as in training: read without the map and compare. */
     xsm_dataset *plain = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &plain, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &plain, &err), err);
     uint64_t unseen = 0;
     for (uint64_t i = 0; i < plain->counted.labels; i++) {
         int64_t label = plain->map.labels[plain->labels[i]];
@@ -137,7 +137,7 @@ static void names(void **state)
     }
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
     path = test_data("20news/labels.txt.gz");
     assert_non_null(path);
     assert_ok(xsm_dataset_read_names(d, path, &err), err);

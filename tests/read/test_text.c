@@ -22,8 +22,7 @@ static xsm_status read_text(xsm_context *ctx, const char *text, size_t step, con
                             xsm_dataset **out, xsm_error *err)
 {
     test_bytes bytes = {text, strlen(text), step, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    return xsm_dataset_read_source(ctx, &source, "words.txt", options, out, err);
+    return xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "words.txt"), options, out, err);
 }
 
 static xsm_dataset *must_read(const char *text, const xsm_text_options *how, const xsm_class_map *map)

@@ -2,11 +2,28 @@
 """Each public header names its licence and compiles alone, without a warning: check_headers.py INCLUDE-DIRECTORY STANDARD
 COMPILER...
 
-A header is also included twice, so that a missing guard shows. What is experimental needs XSM_EXPERIMENTAL.
+A header is also included twice, so that a missing guard shows. What is experimental needs XSM_EXPERIMENTAL, or says in a table of
+ext/ that it is; and what xsoftmax.h includes has no more functions than a reader can go through.
 """
 import pathlib
+import re
 import subprocess
 import sys
+
+FUNCTIONS = 110  # that xsoftmax.h includes without XSM_EXPERIMENTAL
+
+
+def check_tables(include):
+    """The members that doc/guide/promises.md names as experimental are those that say so."""
+    page = (include.parent / "doc/guide/promises.md").read_text()
+    named = set(re.findall(r"`(\w+)`", re.search(r"comments say \*experimental\* \((.*?)\)", page, flags=re.S).group(1)))
+    says = set()
+    for header in (include / "xsoftmax/ext").glob("*.h"):
+        says |= set(re.findall(r"/\*\* Experimental: (?:(?!\*/).)*\*/\s*[^;]*?[ *](\w+)(?:\)\([^;]*)?;", header.read_text(),
+                               flags=re.S))
+    for name in named ^ says:
+        print(f"{name} is experimental on the page or in the header alone")
+    return sorted(named ^ says)
 
 
 def main():
@@ -35,6 +52,10 @@ def main():
         if result.returncode != 0 or result.stderr:
             bad.append(name)
             print(f"{name} as {standard}:\n{result.stderr}")
+    text = subprocess.run(command + ["-E", "-P"], input="#include <xsoftmax.h>\n", text=True, capture_output=True).stdout
+    functions = set(re.findall(r"visibility\(\"default\"\)[^;{]*?\b(xsm_\w+)\(", text))
+    print(f"xsoftmax.h includes {len(functions)} functions; {FUNCTIONS} are accepted, others have headers of their own")
+    bad += check_tables(include) + (["xsoftmax.h"] if not 90 < len(functions) <= FUNCTIONS else [])
     print(f"{len(headers)} headers as {standard}, {len(bad)} of them bad")
     return 1 if bad or not headers else 0
 

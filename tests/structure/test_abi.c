@@ -14,11 +14,11 @@
 #include <xsoftmax/bindings.h>
 #include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/draw.h>
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/encoder.h>
-#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/experimental.h>
 #include <xsoftmax/ext/comm.h>
 #include <xsoftmax/filter.h>
-#include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/search.h>
@@ -445,7 +445,7 @@ static xsm_status from_csr_rows(fixture *f, void *object, xsm_error *err)
 static xsm_status read_file(fixture *f, void *object, xsm_error *err)
 {
     xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_read(NULL, f->path, object, &made, err);
+    xsm_status status = xsm_dataset_read(NULL, f->path, NULL, object, &made, err);
     xsm_dataset_free(made);
     return status;
 }
@@ -454,9 +454,8 @@ static xsm_status read_source(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
     test_bytes bytes = {TEXT("1 1:1\n2 2:1\n"), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_read_source(NULL, &source, "source", object, &made, err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "source"), object, &made, err);
     xsm_dataset_free(made);
     return status;
 }
@@ -469,7 +468,7 @@ static xsm_status read_from(fixture *f, void *object, xsm_error *err)
     const xsm_source source = test_source(&bytes);
     xsm_dataset *made = NULL;
     memcpy((char *)object + offsetof(xsm_source, user), &source.user, sizeof source.user);
-    xsm_status status = xsm_dataset_read_source(NULL, object, "source", NULL, &made, err);
+    xsm_status status = xsm_dataset_read(NULL, NULL, TEST_FROM(object, "source"), NULL, &made, err);
     xsm_dataset_free(made);
     return status;
 }
@@ -506,11 +505,10 @@ static xsm_status read_with_map(fixture *f, void *object, xsm_error *err)
 static xsm_dataset *read_words(void *options, xsm_error *err)
 {
     test_bytes bytes = {TEXT("__label__x a b\n"), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_read_options reading = XSM_READ_OPTIONS_INIT;
     xsm_dataset *made = NULL;
     reading.text = options;
-    return xsm_dataset_read_source(NULL, &source, "source", &reading, &made, err) == XSM_OK ? made : NULL;
+    return xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "source"), &reading, &made, err) == XSM_OK ? made : NULL;
 }
 
 static xsm_status read_as_text(fixture *f, void *object, xsm_error *err)

@@ -10,12 +10,12 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/draw.h>
 #include <xsoftmax/ext/comm.h>
-#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/experimental.h>
 #include <xsoftmax/filter.h>
-#include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/search.h>
 #include <xsoftmax/stored_weights.h>
@@ -78,23 +78,23 @@ TEST(data_is_refused)
     REFUSES(xsm_csr_rows, csr, reserved, xsm_dataset_from_csr(NULL, &csr, &d, &err));
     const char *path = test_file("reserved.txt", TEXT("0 1:1\n1 2:1\n"));
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
-    REFUSES(xsm_read_options, read, label_weights, xsm_dataset_read(NULL, path, &read, &d, &err));
-    REFUSES(xsm_read_options, read, skip_verify, xsm_dataset_read(NULL, path, &read, &d, &err));
-    REFUSES(xsm_read_options, read, new_features, xsm_dataset_read(NULL, path, &read, &d, &err));
-    REFUSES(xsm_read_options, read, new_labels, xsm_dataset_read(NULL, path, &read, &d, &err));
+    REFUSES(xsm_read_options, read, label_weights, xsm_dataset_read(NULL, path, NULL, &read, &d, &err));
+    REFUSES(xsm_read_options, read, skip_verify, xsm_dataset_read(NULL, path, NULL, &read, &d, &err));
+    REFUSES(xsm_read_options, read, new_features, xsm_dataset_read(NULL, path, NULL, &read, &d, &err));
+    REFUSES(xsm_read_options, read, new_labels, xsm_dataset_read(NULL, path, NULL, &read, &d, &err));
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     read.format = XSM_FORMAT_TEXT;
     read.text = &text;
-    REFUSES(xsm_text_options, text, reserved, xsm_dataset_read(NULL, path, &read, &d, &err));
+    REFUSES(xsm_text_options, text, reserved, xsm_dataset_read(NULL, path, NULL, &read, &d, &err));
     assert_null(d);
     read = (xsm_read_options)XSM_READ_OPTIONS_INIT;
-    assert_ok(xsm_dataset_read(NULL, path, &read, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &d, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     xsm_dataset *other = NULL;
     xsm_model *m = NULL;
     read.classes = &map;
-    REFUSES(xsm_class_map, map, reserved, xsm_dataset_read(NULL, path, &read, &other, &err));
+    REFUSES(xsm_class_map, map, reserved, xsm_dataset_read(NULL, path, NULL, &read, &other, &err));
     REFUSES(xsm_class_map, map, reserved, xsm_dataset_extend(d, &map, &err));
     assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
     REFUSES(xsm_class_map, map, reserved, xsm_model_set_class_map(m, &map, &err));

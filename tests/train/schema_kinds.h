@@ -175,9 +175,8 @@ static xsm_status read_as(const char *text, uint32_t ngrams, const xsm_class_map
     options.classes = map;
     options.text = ngrams > 1 ? &how : NULL;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    return cache ? xsm_dataset_read(NULL, cache, &options, out, err)
-                 : xsm_dataset_read_source(NULL, &source, "rows", &options, out, err);
+    return cache ? xsm_dataset_read(NULL, cache, NULL, &options, out, err)
+                 : xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "rows"), &options, out, err);
 }
 
 static xsm_dataset *rows_of(const char *text, uint32_t ngrams)
@@ -212,8 +211,7 @@ static xsm_dataset *own_rows(const kind *k)
     options.classes = &map;
     options.new_features = 1;
     test_bytes bytes = {k->files[0].text, strlen(k->files[0].text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    assert_ok(xsm_dataset_read_source(NULL, &source, "rows", &options, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "rows"), &options, &d, &err), err);
     xsm_dataset_free(before);
     return d;
 }

@@ -77,7 +77,7 @@ TEST(test_errno)
     xsm_dataset *data = NULL;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     errno = EXDEV;
-    assert_fails(xsm_dataset_read(ctx, "/nowhere/at/all", NULL, &data, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(ctx, "/nowhere/at/all", NULL, NULL, &data, &err), XSM_ERROR_IO, err);
     assert_int_equal(errno, EXDEV);
     xsm_model *m = NULL;
     assert_fails(xsm_model_load(ctx, "/nowhere/at/all", NULL, NULL, &m, &err), XSM_ERROR_IO, err);
@@ -227,7 +227,7 @@ static uint64_t trained(bool threads)
     rewind(text);
     xsm_source source = {sizeof source, text, bad_read};
     xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_read_source(ctx, &source, "rows", NULL, &data, &err), err);
+    assert_ok(xsm_dataset_read(ctx, NULL, TEST_FROM(&source, "rows"), NULL, &data, &err), err);
     fclose(text);
     xsm_model *m = NULL;
     xsm_estimator *e = NULL;
@@ -432,7 +432,7 @@ static void family_new(family *f, int *stops)
     write.format = XSM_FORMAT_CSV;
     read.spool = "/tmp";
     assert_ok(xsm_dataset_write(f->borrowed, path, &write, &err), err);
-    assert_ok(xsm_dataset_read(f->context, path, &read, &f->spooled, &err), err);
+    assert_ok(xsm_dataset_read(f->context, path, NULL, &read, &f->spooled, &err), err);
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;

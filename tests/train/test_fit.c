@@ -163,7 +163,7 @@ TEST(bibtex_optima_are_golden)
     reading.labels = XSM_KEEP_LABELS_FIRST;
     xsm_dataset *data = NULL;
     xsm_transform *unit = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, &reading, &data, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &reading, &data, &err), err);
     assert_ok(xsm_dataset_drop(data, XSM_DROP_UNLABELLED, NULL, &err), err);
     assert_ok(xsm_dataset_drop(data, XSM_DROP_CLASSES, NULL, &err), err);
     assert_ok(xsm_transform_new(NULL, "unit", &unit, &err), err);

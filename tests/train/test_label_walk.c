@@ -107,7 +107,7 @@ static xsm_dataset *rows_of(const side *s, const xsm_class_map *map)
         }
     }
     options.classes = map;
-    assert_ok(xsm_dataset_read(NULL, test_file("rows.csv", text, used), &options, &d, &err), err);
+    assert_ok(xsm_dataset_read(NULL, test_file("rows.csv", text, used), NULL, &options, &d, &err), err);
     if (s->names && !map) {
         assert_ok(xsm_dataset_read_names(d, test_file("names", s->names, strlen(s->names)), &err), err);
     }
@@ -183,7 +183,7 @@ static void read_for_the_model(const side *model, const side *rows)
     write.format = XSM_FORMAT_CACHE;
     assert_ok(xsm_dataset_write(own, test_path("cache"), &write, &err), err);
     read.classes = &map;
-    assert_ok(xsm_dataset_read(NULL, test_path("cache"), &read, &cached, &err), err);
+    assert_ok(xsm_dataset_read(NULL, test_path("cache"), NULL, &read, &cached, &err), err);
     check_rows(model, rows, m, cached, "a cache");
     xsm_dataset_free(d);
     xsm_dataset_free(own);
@@ -338,7 +338,7 @@ TEST(nothing_known)
     assert_ok(xsm_dataset_from_dense(NULL, &dense, &host, &err), err);
     static const char text[] = "label,a,b\nx,1,0\ny,0,1\n";
     xsm_dataset *read = NULL;
-    assert_ok(xsm_dataset_read(NULL, test_file("two.csv", text, sizeof text - 1), NULL, &read, &err), err);
+    assert_ok(xsm_dataset_read(NULL, test_file("two.csv", text, sizeof text - 1), NULL, NULL, &read, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_new_linear(NULL, 2, 2, NULL, &m, &err), err);
     m = loaded(m);

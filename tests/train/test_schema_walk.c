@@ -494,9 +494,8 @@ static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
     const xsm_class_map map = test_map_of(other);
     const char *text = "__label__c tea new\n__label__b tea\n__label__c red\n";
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
     xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_read_source(ctx, &source, "rows", NULL, &d, err);
+    xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "rows"), NULL, &d, err);
     if (status == XSM_OK) {
         status = xsm_dataset_extend(d, &map, err);
         const bool done = status == XSM_OK;

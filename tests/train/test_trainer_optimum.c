@@ -152,7 +152,7 @@ static real read_real(const char *folder, uint64_t rows, uint32_t classes)
     }
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.labels = XSM_KEEP_LABELS_FIRST;
-    assert_ok(xsm_dataset_read(NULL, path, &options, &r.train, &err), err);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &r.train, &err), err);
     assert_ok(xsm_dataset_drop(r.train, XSM_DROP_UNLABELLED, NULL, &err), err);
     assert_ok(xsm_dataset_drop(r.train, XSM_DROP_CLASSES, NULL, &err), err);
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
@@ -165,7 +165,7 @@ static real read_real(const char *folder, uint64_t rows, uint32_t classes)
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(r.train, &map, &err), err);
         options.classes = &map;
-        assert_ok(xsm_dataset_read(NULL, path, &options, &r.test, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &r.test, &err), err);
     }
     xsm_transform *unit = NULL;
     assert_ok(xsm_transform_new(NULL, "unit", &unit, &err), err);

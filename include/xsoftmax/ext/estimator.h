@@ -24,7 +24,8 @@
  * the same row. State that is stored for each row therefore needs no lock; all other state must be constant after
  * bind().
  *
- * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL. Members that
+ * say *experimental* keep place and form, but a later minor release may treat them as NULL.
  *
  * **Exceptions.** The functions must return; they must not throw.
  *  @{ */
@@ -114,7 +115,7 @@ typedef struct xsm_draw_plan {
     int32_t reserved;            /**< Zero. */
 } xsm_draw_plan;
 
-/** Cache lines to prefetch, see xsm_prefetch(). */
+/** Cache lines to prefetch, see xsm_prefetch() in ext/experimental.h. */
 typedef struct xsm_prefetch_queue xsm_prefetch_queue;
 
 /** Input and output of gradient(): scores in, coefficients out. Entry j of example i is at [i*width + j]. */
@@ -167,48 +168,8 @@ typedef struct xsm_score_block {
     const float *const *label_weights;
 } xsm_score_block;
 
-/** Classes of a class run: sums over all classes are sums of class runs, which are added in rising order. */
-#define XSM_CLASS_RUN 4096
-
-/** Some classes of one or more examples: those of one process, where the classes of a model are divided among several
- *  (@ref guide_clusters), or a class run, where the coefficients of a batch are more than are kept. They begin
- *  at a multiple of #XSM_CLASS_RUN. */
-typedef struct xsm_class_block {
-    size_t size;                 /**< sizeof(xsm_class_block). */
-    const xsm_example *examples; /**< [count]. */
-    uint64_t count;              /**< Examples in this block. */
-    uint64_t batch;              /**< Number of examples n of the whole batch. */
-    uint64_t width;              /**< Number of classes of the block. */
-    uint32_t first;              /**< The first of them. */
-    uint32_t classes;            /**< K. */
-    double eta;                  /**< Learning rate. */
-    /** [count][width] first the scores, in the end the coefficients. */
-    float *coefficients;
-    /** [count] for each example the scores [label_count] of its labels, those of other processes included. */
-    const float *const *label_scores;
-    const float *const *label_weights; /**< As xsm_score_block::label_weights. */
-    float *most;                       /**< [count] the results of xsm_class_sums::most(). */
-    double *sums;                      /**< [count][runs][xsm_class_sums::count] the results of xsm_class_sums::sums();
-                                            in gradient() [count][xsm_class_sums::count], those of all classes. */
-    double *losses;                    /**< [count] output of gradient(). */
-} xsm_class_block;
-
-/** How an exact table computes the coefficients of some classes alone. What it needs of the other classes are sums over
- *  all classes of numbers that depend on the score of the class, the scores of the labels, and a largest value. The
- *  results are those of xsm_estimator_ops::gradient(), to the last bit. The functions get the examples in several
- *  blocks, from several threads at once. */
-typedef struct xsm_class_sums {
-    size_t size;    /**< sizeof(xsm_class_sums). */
-    uint32_t count; /**< Sums for each example, 1 to 8. */
-    int32_t single; /**< 1: every sum of a class run is a float. */
-    /** Writes the largest value of each example over the classes of the block to xsm_class_block::most, -INFINITY if
-     *  there is none. Afterwards `most` has the largest values over all processes. NULL = sums() needs none. */
-    void (*most)(const void *state, const xsm_class_block *block);
-    /** Required: writes the sums over each class run of the block. It may replace scores by what gradient() needs. */
-    void (*sums)(const void *state, const xsm_class_block *block);
-    /** Required: computes coefficients, and losses, which are the same in every block. */
-    void (*gradient)(const void *state, const xsm_class_block *block);
-} xsm_class_sums;
+/** Coefficients of some classes alone; experimental, see ext/experimental.h. */
+typedef struct xsm_class_sums xsm_class_sums;
 
 /** Type of the numbers of an #xsm_state_tensor. */
 enum {
@@ -319,19 +280,20 @@ struct xsm_estimator_ops {
     /** Maximum row norm: after each step, the optimizer scales the rows of weights of the batch that have a larger norm
      *  down to this norm. Called once, after bind(). NULL, or a value of 0 = no limit. Not for exact estimators. */
     double (*row_bound)(const void *state);
-    /** joint_width(), joint_select() and joint() process a batch of several examples jointly, while gradient()
-     *  processes examples one by one. A table has all three or none. All examples of such a batch have the same list of
-     *  classes; joint_width() returns its largest length for `batch` examples. A row may occur only once in the batch.
-     *  A trainer divides its rows into fixed minibatches and shuffles these, so that the library computes their spans
-     *  only once. */
+    /** Experimental: joint_width(), joint_select() and joint() process a batch of several examples jointly, while
+     *  gradient() processes examples one by one. A table has all three or none. All examples of such a batch have the
+     *  same list of classes; joint_width() returns its largest length for `batch` examples. A row may occur only once
+     *  in the batch. A trainer divides its rows into fixed minibatches and shuffles these, so that the library computes
+     *  their spans only once. */
     uint64_t (*joint_width)(const void *state, uint64_t batch);
-    /** Writes the classes of a batch, without duplicates and including the labels of all examples, to `classes` and
-     *  their number to `length`. The result may depend only on the state after bind() and the examples. */
+    /** Experimental: writes the classes of a batch, without duplicates and including the labels of all examples, to
+     *  `classes` and their number to `length`. The result may depend only on the state after bind() and the examples.
+     *  */
     void (*joint_select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                          uint32_t *length);
-    /** As gradient(), for the whole batch on one thread. It computes the coefficients of each example; the library
-     *  computes the mean. The library applies the L2 penalty to all weights as the block's `decay`; `shrinks` is not
-     *  used. On failure the library does not use the result. */
+    /** Experimental: as gradient(), for the whole batch on one thread. It computes the coefficients of each example;
+     *  the library computes the mean. The library applies the L2 penalty to all weights as the block's `decay`;
+     *  `shrinks` is not used. On failure the library does not use the result. */
     xsm_status (*joint)(void *state, const xsm_score_block *block, xsm_error *err);
     /** For listed and sampled tables without proximal steps, correction, row_bound() and joint(): 1 if the state
      *  after bind() scores every class of every example. The estimator is then used like an #XSM_ESTIMATOR_EXACT:
@@ -340,8 +302,8 @@ struct xsm_estimator_ops {
     int32_t (*exact)(const void *state);
     /** Required of sampled tables: describes the draws. Called once, after bind(). */
     void (*plan)(const void *state, xsm_draw_plan *plan);
-    /** Prefetches the state that gradient() will read for an example; called for examples of later steps. NULL =
-     *  nothing to prefetch. */
+    /** Experimental: prefetches the state that gradient() will read for an example; called for examples of later steps.
+     *  NULL = nothing to prefetch. */
     void (*prefetch)(const void *state, const xsm_example *example);
     /** Describes tensor number `index` of the state; returns 0 past the last, else 1. `tensor` is initialised to zeros
      *  except `size`. All state that changes after bind() must be in a tensor: checkpoints save the numbers, and
@@ -354,16 +316,16 @@ struct xsm_estimator_ops {
      *  gradient(), it is called from several threads at once and cannot fail. Not used where the classes of a model are
      *  divided among processes, which refuses. */
     void (*search)(void *state, const xsm_search_block *block);
-    /** For exact tables whose losses depend only on the classes with the highest scores: returns a width mu above 0,
-     *  such that a class other than the labels has a coefficient only if its score lies above the threshold of the
-     *  projection of all scores onto the simplex of width mu (the smoothed margin's gradient, Yen et al. 2018, eq. 10).
-     *  gradient() then gets `lengths` and `classes`: the labels in their order, then in rising order all other classes
-     *  that may contribute. The scores of the others are never stored. Called with each batch. NULL = gradient() gets
-     *  all scores. */
+    /** Experimental: for exact tables whose losses depend only on the classes with the highest scores: returns a width
+     *  mu above 0, such that a class other than the labels has a coefficient only if its score lies above the threshold
+     *  of the projection of all scores onto the simplex of width mu (the smoothed margin's gradient, Yen et al. 2018,
+     *  eq. 10). gradient() then gets `lengths` and `classes`: the labels in their order, then in rising order all other
+     *  classes that may contribute. The scores of the others are never stored. Called with each batch. NULL =
+     *  gradient() gets all scores. */
     double (*sift)(const void *state);
-    /** For exact tables, and those with exact(), without sift(): how the coefficients of some classes are computed.
-     *  Used where the classes of a model are divided among processes. NULL = all scores are sent to every process, and
-     *  each calls gradient(). */
+    /** Experimental: for exact tables, and those with exact(), without sift(): how the coefficients of some classes are
+     *  computed. Used where the classes of a model are divided among processes. NULL = all scores are sent to every
+     *  process, and each calls gradient(). */
     const xsm_class_sums *class_sums;
 };
 
@@ -416,11 +378,6 @@ XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops,
  *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`, #XSM_ERROR_ABI for another ABI number */
 XSM_API xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *ops, xsm_estimator **out,
                                           xsm_error *err);
-
-/** Prefetches the next lines of a queue into the cache, for a table that waits for results of its own calculation.
- *  @param queue xsm_score_block::upcoming; NULL does nothing
- *  @param lines lines at most; fewer if the queue ends */
-XSM_API void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines);
 
 /** Tests a table on problems of several sizes, with dense and sparse rows, rows of zeros, models with and without a
  *  bias, a class without rows, and rows with several labels if the table accepts them. Checks that the table is

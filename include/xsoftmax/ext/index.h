@@ -52,7 +52,7 @@ typedef struct xsm_index_block {
     size_t stride;        /**< Floats from one query to the next. */
     uint32_t count;       /**< n. */
     uint32_t top;         /**< Most rows to find for each query, at most K. */
-    float threshold;      /**< Only rows with a score above it are found; -INFINITY = all. */
+    float least_score;    /**< Rows with a score below it are left out; -INFINITY = none. */
     int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a subset of the rows need not
                                select the best of them if `top` is enough for all. */
     uint32_t *classes;    /**< [n][list_stride] output: rows, highest score first; rows with equal scores in increasing
@@ -126,7 +126,7 @@ struct xsm_index_ops {
      *  the bytes of a query's cursor; SIZE_MAX = more than can be addressed. A change of the index ends all cursors;
      *  cursor() is called again after it. */
     size_t (*cursor)(const void *state);
-    /** As query() with the `threshold` -INFINITY and an order, but for each query the best `top` rows of those that
+    /** As query() with the `least_score` -INFINITY and an order, but for each query the best `top` rows of those that
      *  were not listed since it began: each row once, and after every beginning the same. Fewer than `top` rows = none
      *  is left that this table can find. The rows listed first are those of query(). A table that finds the best rows
      *  with certainty lists all K in falling order. One that scores a part of the rows at a time may list a row later
@@ -186,7 +186,7 @@ XSM_API xsm_status xsm_estimator_get_index_info(const xsm_estimator *estimator, 
 
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
  *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and
- *  thresholds are respected; that `top` may be K; that a query gives the same list alone and together with others, on
+ *  `least_score` is respected; that `top` may be K; that a query gives the same list alone and together with others, on
  *  one thread and on several; that updates take effect; and that the recall is large enough. Of next(), that it begins
  *  with the list of query(), lists each row at most once and at least the share `recall` of all, with a recall of 1 in
  *  falling order throughout, and does not write outside its cursors, which queries and threads have for themselves.

@@ -24,6 +24,7 @@
  * follow() is called by one thread, while no other function of the same state runs.
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ * Members that say *experimental* keep place and form, but a later minor release may treat them as NULL.
  *
  * **Exceptions.** The functions must return; they must not throw.
  *  @{ */
@@ -138,12 +139,12 @@ struct xsm_sampler_ops {
     /** log q(k|x) of the classes [first, first+count). NULL = log_probability() for each. */
     void (*log_probabilities)(const void *state, const float *code, uint32_t first, uint32_t count,
                               float *log_probabilities);
-    /** log q(k|x) of all K classes for up to #XSM_SAMPLER_ROWS rows at once: that of row i and class k is
+    /** Experimental: log q(k|x) of all K classes for up to #XSM_SAMPLER_ROWS rows at once: that of row i and class k is
      *  log_probabilities[k*XSM_SAMPLER_ROWS + i]; entries beyond the rows may have any value. `scratch` is aligned to
      *  64 bytes and has the size that rows_scratch() returned. NULL = log_probabilities() for each row. */
     void (*log_probabilities_rows)(const void *state, const float *const *codes, uint32_t rows,
                                    float *log_probabilities, void *scratch);
-    /** Bytes of scratch memory that log_probabilities_rows() needs. NULL = 0. */
+    /** Experimental: bytes of scratch memory that log_probabilities_rows() needs. NULL = 0. */
     size_t (*rows_scratch)(const void *state);
     /** save() and load() are used by xsm_sampler_save() and xsm_sampler_load(); a table has both or none. save() writes
      *  the arrays of a bound state with xsm_array_write(). The library saves the options. */
@@ -152,9 +153,10 @@ struct xsm_sampler_ops {
      *  must check the arrays and return #XSM_ERROR_FORMAT if they are invalid. `problem` has no rows: `train` and
      *  `class_counts` are NULL and `examples` is 0. On failure the library calls unbind(). */
     xsm_status (*load)(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err);
-    /** As draw(), for up to #XSM_SAMPLER_ROWS rows at once: draws `count` classes of row i with random[i], and writes
-     *  them to classes[i] and log_probabilities[i]. Results must be bit-identical to those of draw() with the same
-     *  stream. For tables that can overlap the memory accesses of several rows. NULL = draw() for each row. */
+    /** Experimental: as draw(), for up to #XSM_SAMPLER_ROWS rows at once: draws `count` classes of row i with
+     *  random[i], and writes them to classes[i] and log_probabilities[i]. Results must be bit-identical to those of
+     *  draw() with the same stream. For tables that can overlap the memory accesses of several rows. NULL = draw() for
+     *  each row. */
     void (*draw_rows)(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
                       uint32_t count, uint32_t *const *classes, double *const *log_probabilities);
     /** Lets the distribution follow the training: called once the gradient of a batch is computed, so that no draw

@@ -91,7 +91,7 @@ def follow(xsm, rows, sampler, options):
 
 def make_samplers(data):
     xsm = binding()
-    with xsm.make("dataset_read", None, data, None) as rows:
+    with xsm.make("dataset_read", None, data, None, None) as rows:
         for name in SAMPLERS:
             with xsm.make("sampler_new", None, name) as sampler:
                 if name in FOLLOWERS:
@@ -104,7 +104,7 @@ def make_samplers(data):
 def sampler_logs(path, data, count):
     """log q(k|x) of each class for some rows, by a saved sampler."""
     xsm = binding()
-    with xsm.make("sampler_load", None, path, None, None) as sampler, xsm.make("dataset_read", None, data, None) as rows:
+    with xsm.make("sampler_load", None, path, None, None) as sampler, xsm.make("dataset_read", None, data, None, None) as rows:
         info, batch = xsm.struct("sampler_info"), xsm.struct("batch")
         xsm.sampler_get_info(sampler, ctypes.byref(info))
         xsm.batch_set_range(ctypes.byref(batch), rows, 0, count)
@@ -143,7 +143,7 @@ def make_caches():
 
 def make_transformed():
     xsm = binding()
-    with xsm.make("dataset_read", None, "svm", None) as rows, xsm.make("model_load", None, "steps.m", None, None) as model:
+    with xsm.make("dataset_read", None, "svm", None, None) as rows, xsm.make("model_load", None, "steps.m", None, None) as model:
         xsm.model_transform(model, rows)
         xsm.dataset_write(rows, "transformed.cache", xsm.struct("write_options", format=xsm.FORMAT_CACHE))
 

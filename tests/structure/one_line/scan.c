@@ -58,7 +58,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
             for (uint32_t j = 0; j < s->width; j++) {
                 score += (double)x[j] * (double)s->rows[(size_t)k * s->width + j];
             }
-            if ((float)score > block->threshold) {
+            if ((float)score >= block->least_score) {
                 block->lengths[i] = insert(block, i * block->list_stride, block->lengths[i], k, (float)score);
             }
         }
