@@ -302,9 +302,11 @@ static int show_data(xsm_context *context, const char *path, const cli_data *for
 int cli_info(const cli_command *command, int argc, char **argv)
 {
     cli_data format = CLI_DATA_INIT;
-    const char *path = NULL;
+    const char *path = NULL, *model = NULL, *data = NULL;
     int json = 0;
     const cli_flag flags[] = {
+        {"model", CLI_INPUT, &model, "FILE", "the same as FILE alone", NULL, 0, 0, 0, 0},
+        {"data", CLI_INPUT, &data, "FILE", "the same", NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &json, NULL, "print one JSON object", NULL, 0, 0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "Options, for data", NULL, 0, 0, 0, 0},
         CLI_DATA_FLAGS(format),
@@ -314,9 +316,10 @@ int cli_info(const cli_command *command, int argc, char **argv)
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (!path) {
-        return cli_misuse("info needs a FILE: a model or data");
+    if ((path != NULL) + (model != NULL) + (data != NULL) != 1) {
+        return cli_misuse("info needs one FILE: a model or data");
     }
+    path = path ? path : model ? model : data;
     xsm_context *context = NULL;
     code = cli_context(0, &context);
     if (code == CLI_GO_ON) {

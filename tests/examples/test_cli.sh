@@ -320,7 +320,8 @@ done <<END
 2|'exact' has no option 'probe'|predict --model model --data test.txt --index exact --probe 5
 1|standard input|predict --model model --data -
 1|broken.txt, line 2, column 6: |predict --model model --data broken.txt
-2|info needs a FILE|info
+2|info needs one FILE|info
+2|info needs one FILE|info train.txt --model model
 2|prune needs --output FILE|prune --model model --below 1
 2|--below X or --keep N|prune --model model --output out
 2|--below: '0' is out of range|prune --model model --output out --below 0
@@ -448,7 +449,7 @@ run 2 train --data train.txt --estimator umax --set sampler=frequency
 says stderr "no option 'sampler'"
 # What negative sampling leaves in the scores is the model's to remove.
 run 0 train --data train.txt --estimator negative-sampling --set sampler=tree --model m0
-run 0 info m0
+run 0 info --model m0
 says stdout 'correction             tree'
 run 0 evaluate --model m0 --data test.txt
 rm -f m0
@@ -458,7 +459,7 @@ run 0 train --data several.txt --drop-empty --estimator softmax --eta 1 --epochs
 run 0 calibrate --model m0 --data test.txt --output c0
 says stdout 'softmax    temperature '
 says stdout 'ECE        '
-run 0 info c0
+run 0 info --data c0
 says stdout 'calibration            temperature '
 run 0 evaluate --model c0 --data test.txt
 says stdout 'ECE        '
