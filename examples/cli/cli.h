@@ -610,6 +610,9 @@ int cli_measures_read(const char *flag, const char *list, unsigned *set);
  * the model does not know. Then: whether the error of `metrics`, of rows enough, is not smaller by a standard error. */
 double cli_guess_error(const xsm_model *model);
 int cli_no_better_than_guess(const xsm_model *model, const xsm_metrics *metrics);
+/* The log-loss of the classes' frequencies on the training rows; NAN where the model does not know, or where rows have
+ * several labels. */
+double cli_guess_log_loss(const xsm_model *model);
 
 /* --- json.c: one JSON object -------------------------------------------------------------------------------------- */
 

@@ -99,3 +99,18 @@ int cli_no_better_than_guess(const xsm_model *model, const xsm_metrics *metrics)
     return metrics->rows >= GUESS_ROWS &&
            metrics->error > guess - sqrt(guess * (1 - guess) / (double)metrics->rows); /* not if it is NaN */
 }
+
+double cli_guess_log_loss(const xsm_model *model)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    double sum = 0, labels = 0;
+    if (xsm_model_get_class_map(model, &map, NULL) != XSM_OK || !map.counts || map.rows == 0) {
+        return (double)NAN;
+    }
+    for (uint32_t k = 0; k < map.classes; k++) {
+        const double count = (double)map.counts[k];
+        labels += count;
+        sum -= count > 0 ? count * log(count / (double)map.rows) : 0;
+    }
+    return labels > (double)map.rows ? (double)NAN : sum / labels;
+}

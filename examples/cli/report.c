@@ -125,12 +125,26 @@ static void print_metrics(const char *name, const xsm_metrics *metrics, uint64_t
     putchar('\n');
 }
 
+/* What the log-loss of training rows may be above that of the classes' frequencies, without a word. */
+#define GUESS_TIMES 1.01
+
 /* A model that is of no use is not handed over without a word. */
 static void print_guess(const cli_run *r, const xsm_metrics *metrics)
 {
     if (cli_no_better_than_guess(r->model, metrics)) {
         printf("%-10s no better than always answering the most frequent class of the training rows: error %.2f %%\n",
                "", 100 * cli_guess_error(r->model));
+    }
+}
+
+/* The same of its own rows, however few. */
+static void print_own_guess(const cli_run *r, const xsm_metrics *metrics)
+{
+    const double guess = cli_guess_log_loss(r->model);
+    print_guess(r, metrics);
+    if (metrics->log_loss > GUESS_TIMES * guess) { /* not if one is NaN */
+        printf("%-10s worse than the frequencies of the classes, whose log-loss is %.4f: try --transform standard\n",
+               "", guess);
     }
 }
 
@@ -224,7 +238,7 @@ void cli_train_report(const cli_run *r)
     }
     if (r->train_known) {
         print_metrics("train", &r->train_metrics.of, r->train_info.rows, 0);
-        print_guess(r, &r->train_metrics.of);
+        print_own_guess(r, &r->train_metrics.of);
     }
     if (r->test_known) {
         print_metrics("test", &r->test_metrics.of, r->test_info.rows, 1);

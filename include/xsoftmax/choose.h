@@ -47,8 +47,9 @@
  *     allowed and rows are sparse. Where neither is possible single rows draw 50 classes of their own, also by
  *     `one-vs-all-sampled` for several labels.
  *   - `implicit` on dense rows.
- * - **Transform**, if requested: for sparse rows `unit` and `tfidf,unit`, for dense rows none, `unit` and `standard`;
- *   if a value is above 1 or below -1, also these with the step `log` before them. The cheapest way of each kind of
+ * - **Transform**, if requested: for sparse rows `unit` and `tfidf,unit`, for dense rows none, `unit` and `standard`,
+ *   which is tried too for sparse rows that use a tenth of their features or more and are no text; if a value is above
+ *   1 or below -1, also these with the step `log` before them. The cheapest way of each kind of
  *   model (label tree, linear, embedding) tries all of these; the other ways use its best one.
  * - **Learning rate** (eta): 1 / median ||x||^2 times half powers of ten, for embedding models 0.05 times powers of
  *   two, for as long as the result improves by a standard error; it falls to a tenth over the run.
@@ -68,6 +69,9 @@
  * A winner that is not a standard error better than the frequencies of the classes (xsm_choice_info::is_prior) is not
  * chosen if a transform was requested and a bias is allowed: then the transform is `truncate=0`, which leaves a model
  * of these frequencies.
+ *
+ * **Fewer than 50 rows** judge nothing: the way is `softmax` by `lbfgs` with a ridge of 0.1, and the transform
+ * `standard`, or `unit` for sparse rows that are no table; the cheapest way where options or several labels exclude it.
  *
  * **Work and time.** The size of the first share and the number of trials follow from counts of work, converted to
  * seconds of a usual machine: the choice takes half as long as the run that it chooses, or choice and run together take

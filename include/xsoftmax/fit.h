@@ -122,7 +122,7 @@ XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, co
  *  With a = 0, or where classes are equally frequent, the best class is the one whose mean is the nearest
  *  (scikit-learn's NearestCentroid). v, and whether a is 0 or 1, have the largest likelihood of up to 512 rows, each
  *  scored as if its class had been counted and averaged without it, so that probabilities are realistic; if no class
- *  has two rows, v is a guess and a is 1.
+ *  has two rows, v is a guess and a is 1; v is no less than the guess where it hardly makes these rows more likely.
  *
  *  A row with several labels counts for each of them. Weights of rows and labels count as so many rows. A class without
  *  rows gets the weights 0 and a bias with which it is never the best one. Means are computed in double precision. The

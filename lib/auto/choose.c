@@ -18,18 +18,21 @@
 #define SAFE_TIME 0.9
 /* With fewer rows, held-back rows tell too little. */
 enum { ROWS_LEAST = 50 };
+#define STANDARD "standard"
 
-/* Lists the transforms to compare: sparse rows of unit length, also with logarithms if these change a value; dense rows
- * as they are, and others. */
+/* Lists the transforms to compare: sparse rows of unit length, also with logarithms if these change a value; tables
+ * also with columns of one scale, and dense ones as they are. */
 static void list_transforms(xsmi_chooser *c)
 {
     static const char *const sparse[] = {"unit", "tfidf,unit", "log,unit", "log,tfidf,unit"};
-    static const char *const dense[] = {NULL, "unit", "standard", "log,unit", "log,standard"};
+    static const char *const filled[] = {"unit", "tfidf,unit", STANDARD, "log,unit", "log,standard"};
+    static const char *const dense[] = {NULL, "unit", STANDARD, "log,unit", "log,standard"};
+    const char *const *list = !c->train->sparse ? dense : c->survey.table ? filled : sparse;
     const bool large = c->survey.large;
-    const size_t count = c->train->sparse ? (large ? 4 : 2) : large ? 5 : 3;
+    const size_t count = c->survey.table ? (large ? 5 : 3) : large ? 4 : 2;
     c->transform_count = 0;
     for (size_t i = 0; i < count && c->options.transform; i++) {
-        c->transforms[c->transform_count++] = c->train->sparse ? sparse[i] : dense[i];
+        c->transforms[c->transform_count++] = list[i];
     }
     c->transform_count = XSMI_MAX(c->transform_count, 1);
 }
@@ -104,14 +107,32 @@ static void take_prior(xsmi_chooser *c, xsmi_entrant *e)
     }
 }
 
+/* Returns how to train if nothing was tried: the cheapest line or, for few rows, the one that ends at an optimum, on
+ * columns of one scale or rows of unit length, with which the first rate and ridge are usual ones. */
+static xsm_status untried(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
+{
+    *e = (xsmi_entrant){.line = &c->lines[0], .ridge = INT_MIN};
+    for (size_t i = 0; i < c->line_count && c->few; i++) {
+        e->line = c->lines[i].full ? &c->lines[i] : e->line;
+    }
+    for (uint32_t t = 0; t < c->transform_count && c->survey.table; t++) {
+        e->transform = c->transforms[t] && strcmp(c->transforms[t], STANDARD) == 0 ? t : e->transform;
+    }
+    e->ridge = e->line->full && e->line->ridges ? 0 : INT_MIN;
+    return xsmi_race_rows_measure(c, e, err);
+}
+
 /* Fills the result with how to train. */
-static void conclude_training(xsmi_chooser *c, const xsmi_entrant *winner)
+static xsm_status conclude_training(xsmi_chooser *c, const xsmi_entrant *winner, xsm_error *err)
 {
     xsm_choice *r = c->result;
     xsm_choice_info *info = &r->info;
-    xsmi_entrant chosen = winner ? *winner : (xsmi_entrant){.line = &c->lines[0], .ridge = INT_MIN};
+    xsmi_entrant chosen;
     const xsmi_entrant *e = &chosen;
-    if (winner) {
+    if (!winner) {
+        XSMI_TRY(untried(c, &chosen, err));
+    } else {
+        chosen = *winner;
         take_prior(c, &chosen);
     }
     xsmi_line *line = e->line;
@@ -138,9 +159,10 @@ static void conclude_training(xsmi_chooser *c, const xsmi_entrant *winner)
     }
     fit_budget(c, line);
     info->exact = line->exact;
+    return XSM_OK;
 }
 
-static void conclude(xsmi_chooser *c, const xsmi_entrant *winner)
+static xsm_status conclude(xsmi_chooser *c, const xsmi_entrant *winner, xsm_error *err)
 {
     xsm_choice_info *info = &c->result->info;
     info->loss = info->predicted = info->prior = info->precision = (double)NAN;
@@ -150,19 +172,21 @@ static void conclude(xsmi_chooser *c, const xsmi_entrant *winner)
     if (c->text_count > 0) {
         info->text = &c->result->texts[winner ? winner->line->text : 0];
     } else {
-        conclude_training(c, winner);
+        XSMI_TRY(conclude_training(c, winner, err));
     }
     info->row_features = c->survey.nonzeros;
     info->measure = c->measure;
     info->measure_top = c->top;
     info->gave_up = (c->late || c->cut_trials ? XSM_GAVE_UP_TRIALS : 0) + (c->cut_epochs ? XSM_GAVE_UP_EPOCHS : 0);
     info->seconds = xsmi_seconds() - c->runner.began;
+    return XSM_OK;
 }
 
 static xsm_status race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err)
 {
     *winner = NULL;
-    if (c->train->rows < ROWS_LEAST || (c->text_count > 0 && c->line_count < 2)) {
+    c->few = c->train->rows < ROWS_LEAST;
+    if (c->few || (c->text_count > 0 && c->line_count < 2)) {
         return XSM_OK;
     }
     XSMI_TRY(xsmi_race_rows_plan(c, err));
@@ -206,7 +230,7 @@ static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
     const xsmi_entrant *winner;
     XSMI_TRY(race(c, &winner, err));
     xsmi_runner_read_clock(&c->runner);
-    conclude(c, winner);
+    XSMI_TRY(conclude(c, winner, err));
     return text ? take_text(c, text, err) : XSM_OK;
 }
 

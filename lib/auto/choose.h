@@ -16,7 +16,7 @@
 #define XSMI_LABEL_TREE "label-tree"
 #define XSMI_CLASS_MEANS "class-means"
 
-enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 6, XSMI_TEXTS = 4, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
+enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 7, XSMI_TEXTS = 4, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
 /* The number of kinds of rows: each text with each transform. */
 enum { XSMI_SLOTS = XSMI_TEXTS * XSMI_TRANSFORMS };
 
@@ -85,6 +85,7 @@ typedef struct xsmi_survey {
     double nonzeros; /* mean number in a row */
     bool several;    /* rows have several labels */
     bool large;      /* some value is above 1 or below -1: logarithms change it */
+    bool table;      /* columns are of any scale: dense rows, and sparse ones, not of text, that have many values */
 } xsmi_survey;
 
 /* The rows that judge, in parts (cross-validation: models that a part judges are trained on other rows), and the rows
@@ -134,6 +135,7 @@ typedef struct xsmi_chooser {
     double elapsed;                    /* seconds of the trials so far: from their work or, with a budget, by the
                                           clock */
     double pace;                       /* of all trials, with a time budget; 1 before any */
+    bool few;                          /* too few rows for a race */
     bool late, cut_trials, cut_epochs; /* the deadline ended the race; the budget made race and run shorter */
     xsm_choice *result;
 } xsmi_chooser;
@@ -187,6 +189,8 @@ void xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part);
 bool xsmi_race_knows(const xsmi_chooser *c, uint64_t judged);
 /* Makes the rows of the share that an entrant has. */
 xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err);
+/* Computes what the learning rate of an entrant that is not tried depends on, from some rows. */
+xsm_status xsmi_race_rows_measure(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err);
 void xsmi_race_rows_free(xsmi_chooser *c);
 
 /* -- race_trial.c -------------------------------------------------------------------------------------------------- */

@@ -15,6 +15,10 @@
 
 /* The number of rows that judge. If there are fewer than four times as many rows, all judge, in PARTS parts. */
 enum { JUDGED = 2000, PARTS = 5 };
+/* The most rows by which something is measured that no trial measures. */
+enum { MEASURED = 1000 };
+/* Sparse rows in which at least this share of the values is not zero are a table. */
+#define FILLED 0.1
 /* The streams of random numbers: the order of the rows, and which features are left out. */
 enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
 
@@ -31,6 +35,8 @@ xsmi_survey xsmi_race_survey(const xsm_dataset *d)
         xsmi_dataset_poll(d, i);
     }
     s.nonzeros = count / (double)d->rows;
+    s.table =
+        !d->sparse || (s.nonzeros >= FILLED * (double)d->features && !(d->schema && xsmi_schema_vocabulary(d->schema)));
     return s;
 }
 
@@ -332,7 +338,7 @@ static xsm_status transform(xsmi_chooser *c, const char *description, uint32_t t
         XSMI_TRY(xsm_transform_fit(r->fitted[t], c->text_count > 0 ? r->train[t] : c->train, err));
     }
     XSMI_TRY(xsm_transform_apply(r->fitted[t], r->train[t], err));
-    return xsm_transform_apply(r->fitted[t], r->test[t], err);
+    return r->test[t] ? xsm_transform_apply(r->fitted[t], r->test[t], err) : XSM_OK;
 }
 
 static xsm_status take_ngrams(const xsmi_chooser *c, uint32_t t, uint32_t text, xsm_error *err)
@@ -363,6 +369,20 @@ xsm_status xsmi_race_rows_make(xsmi_chooser *c, const xsmi_entrant *e, xsm_error
         status = median_norm(c, r->train[t], &r->squared[t], err);
     }
     return status;
+}
+
+xsm_status xsmi_race_rows_measure(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    const uint32_t t = xsmi_slot(e);
+    const uint64_t count = XSMI_MIN(c->train->rows, MEASURED);
+    uint64_t list[MEASURED];
+    for (uint64_t i = 0; i < count; i++) {
+        list[i] = i * c->train->rows / count;
+    }
+    XSMI_TRY(xsm_dataset_select(c->train, list, count, &r->train[t], err));
+    XSMI_TRY(transform(c, c->transforms[e->transform], t, err));
+    return median_norm(c, r->train[t], &r->squared[t], err);
 }
 
 void xsmi_race_rows_free(xsmi_chooser *c)

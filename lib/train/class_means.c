@@ -33,6 +33,8 @@
 enum { ROWS = XSMI_MEANS_SAMPLE, CLASSES = XSMI_MEANS_SAMPLE };
 /* 1/v is searched between these powers of 2, in units of the reciprocal of the largest score for v = 1. */
 enum { EXPONENT_LEAST = -40, EXPONENT_MOST = 40, HALVINGS = 20 };
+/* Beyond this one it would enlarge rounding errors of float32 to differences. */
+enum { EXPONENT_EXACT = 16 };
 /* Approximate number of jobs over the classes. */
 enum { JOBS = 256 };
 /* Number of rows of a class between two polls. */
@@ -348,16 +350,17 @@ static xsm_status search(means *t, bool shares, double largest, double smooth, d
         *(slope > 0 ? &low : &high) = middle;
         XSMI_TRY(xsmi_go_on(t->context, err));
     }
-    *best = likelihood(t, low, smooth, &slope);
+    *best = likelihood(t, XSMI_MIN(low, ldexp(1, EXPONENT_EXACT) / largest), smooth, &slope);
     return XSM_OK;
 }
 
 /* Chooses 1/v, and whether shares are used, by the likelihood. If no class has two rows, the rows say nothing of v:
  * then v is chosen so that a row at the mean of its class has a probability of about 1/2 if the classes' means are as
- * far from m as rows are, in directions at right angles. */
+ * far from m as rows are, in directions at right angles. If v explains less than a parameter has to (Akaike 1974), 1/v
+ * is at most that: the scores of few rows can all be equal. */
 static xsm_status choose_precision(means *t, xsm_error *err)
 {
-    double largest = 0, distance = 0, weight = 0, with, without;
+    double largest = 0, distance = 0, weight = 0, with, without, slope;
     size_t compared = 0;
     for (size_t i = 0; i < t->sample_count; i++) {
         const sample *s = &t->samples[i];
@@ -370,18 +373,21 @@ static xsm_status choose_precision(means *t, xsm_error *err)
             largest = isfinite(score) ? XSMI_MAX(largest, fabs(score)) : largest;
         }
     }
+    const double usual = distance > 0 ? xsmi_logarithm(XSMI_MAX((double)t->occurring, 2)) * weight / distance : 1;
     if (!(largest > 0)) {
-        t->precision = distance > 0 ? xsmi_logarithm(XSMI_MAX((double)t->occurring, 2)) * weight / distance : 1;
+        t->precision = usual;
         t->shares = true;
         return XSM_OK;
     }
     const double smooth = 1 / ((double)compared + 2);
     XSMI_TRY(search(t, false, largest, smooth, &without, err));
-    const double precision = t->precision;
+    const double alone = t->precision, alone_gain = without - likelihood(t, 0, smooth, &slope);
     XSMI_TRY(search(t, true, largest, smooth, &with, err));
-    if (without >= with) {
-        t->precision = precision;
-        t->shares = false;
+    const double together = t->precision, gain = with - likelihood(t, 0, smooth, &slope);
+    t->shares = with > without;
+    t->precision = t->shares ? together : alone;
+    if ((t->shares ? gain : alone_gain) < 1) {
+        t->precision = XSMI_MIN(t->precision, usual);
     }
     return XSM_OK;
 }

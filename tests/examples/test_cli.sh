@@ -1353,7 +1353,7 @@ expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
 run 0 train --data train.txt --threads 3 --model default3.model
 expect 'the same choice on three threads' cmp default.model default3.model
 run 0 info default.model
-says stdout 'unit'
+says stdout 'standard'
 
 # What is given stays, and giving what was chosen gives the same model.
 run 0 train --data train.txt --epochs 3 --optimizer sgd --batch 1 --json --model chosen.model
@@ -1376,6 +1376,8 @@ run 0 train --data several.txt
 says stderr '1 - nDCG@5'
 run 0 train --data dense.csv
 says stderr 'nothing was tried: too few rows'
+run 0 train --data dense.csv --bias only --estimator softmax --eta 1e3
+says stdout 'worse than the frequencies of the classes, whose log-loss is 0.6365'
 
 # A time budget ends what would take hours.
 run 0 train --data train.txt --time-budget 0.3 --estimator implicit --epochs 100000000 --model budget.model
