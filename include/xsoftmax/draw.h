@@ -46,8 +46,9 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for more distinct classes than
  *          there are, and for a host's table that draws what is no class, or a class with the probability 0, NaN or
- *          more than 1; after that and #XSM_CANCELLED the arrays are undefined. O(n m) draws; with `distinct` and m
- *          close to K, O(K log K) for each row. */
+ *          more than 1, and for a row whose features are so large that the distribution is none; after that and
+ *          #XSM_CANCELLED the arrays are undefined. O(n m) draws; with `distinct` and m close to K, O(K log K) for each
+ *          row. */
 XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *draw, xsm_error *err);
 
 /** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
@@ -57,8 +58,9 @@ XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *
  *  @param count    number of classes; first + count <= K
  *  @param[out] log_probabilities [n][count] log q(k|x); minus infinity for a class that is never drawn
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for classes or rows that do not exist;
- *          #XSM_ERROR_SHAPE; #XSM_CANCELLED, after which the array is undefined. O(n count), times c for `tree`. */
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for classes or rows that do not exist, and
+ *          for a row whose features are so large that the distribution is none; #XSM_ERROR_SHAPE; after
+ *          #XSM_ERROR_RANGE and #XSM_CANCELLED the array is undefined. O(n count), times c for `tree`. */
 XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
                                                  uint32_t count, float *log_probabilities, xsm_error *err);
 

@@ -378,8 +378,9 @@ XSM_API xsm_status xsm_model_hidden_vectors(const xsm_model *model, const xsm_ba
  *  @param[out] scores [n][count]
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not have D features; #XSM_ERROR_RANGE for a class that is not below
- *          K or a row that does not exist; #XSM_CANCELLED, after which `scores` are undefined. A score is bit-identical
- *          whatever other classes and rows are in the call. O(n count nnz). */
+ *          K or a row that does not exist; #XSM_ERROR_DIVERGED if a score is not finite (the message names the row);
+ *          after that and #XSM_CANCELLED `scores` are undefined. A score is bit-identical whatever other classes and
+ *          rows are in the call. O(n count nnz). */
 XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
                                     size_t count, float *scores, xsm_error *err);
 /** Computes the scores of the classes [first, first+count) for the rows of a batch, in tiles.
@@ -391,11 +392,12 @@ XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *bat
  *  @param stride floats from one row to the next, >= count
  *  @param err    what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not have D features or `stride` is below `count`; #XSM_ERROR_RANGE
- *          for classes or rows that do not exist; #XSM_CANCELLED, after which `scores` are undefined. A score is
- *          bit-identical whatever other classes and rows are in the call, but may differ in the last bits from that of
- *          xsm_model_scores(), which adds in another order. O(n count nnz), limited by arithmetic, not by memory. Each
- *          call allocates scratch memory from the context, because threads share the model: score many rows in a call.
- *          A predictor (predict.h) reuses its own scratch memory. */
+ *          for classes or rows that do not exist; #XSM_ERROR_DIVERGED if a score is not finite (the message names the
+ *          row); after that and #XSM_CANCELLED `scores` are undefined. A score is bit-identical whatever other classes
+ *          and rows are in the call, but may differ in the last bits from that of xsm_model_scores(), which adds in
+ *          another order. O(n count nnz), limited by arithmetic, not by memory. Each call allocates scratch memory from
+ *          the context, because threads share the model: score many rows in a call. A predictor (predict.h) reuses its
+ *          own scratch memory. */
 XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
                                          float *scores, size_t stride, xsm_error *err);
 

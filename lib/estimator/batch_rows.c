@@ -46,11 +46,13 @@ static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm
         return xsmi_fail_memory(err, count * sizeof *g->work.codes, "row codes");
     }
     g->work.coded = length > 0;
+    xsmi_code_fault fault = XSMI_CODE_FAULT;
     for (size_t i = 0; length > 0 && !follows && i < batch->count; i++) {
         XSMI_TRY(xsmi_go_on(e->context, err));
         xsmi_sampler_encode_batch(e->sampling.sampler, batch, i, g->work.codes + i * length);
+        xsmi_code_test(&fault, g->work.codes + i * length, length, i);
     }
-    return XSM_OK;
+    return length > 0 ? xsmi_code_check(e->sampling.sampler, &fault, err) : XSM_OK;
 }
 
 static void run_encode(void *state, const xsmi_range *r)

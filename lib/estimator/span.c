@@ -68,16 +68,13 @@ xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_
     s->keep = keep;
     s->threads = xsmi_context_threads(ctx);
     s->bucket_count = keep ? (size_t)data->rows / 4 + 1 : 0;
-    s->buckets = keep ? xsmi_allocate(ctx, s->bucket_count, sizeof *s->buckets) : NULL;
+    s->buckets = keep ? xsmi_allocate_zero(ctx, s->bucket_count, sizeof *s->buckets) : NULL;
     s->spread_count = data->sparse ? (size_t)s->threads * XSMI_MAX(data->features, 1u) : 0; /* never NULL */
     s->spread = s->spread_count ? xsmi_allocate_zero(ctx, s->spread_count, sizeof *s->spread) : NULL;
     if ((keep && !s->buckets) || (s->spread_count && !s->spread)) {
         size_t bytes = s->spread_count * sizeof *s->spread;
         xsmi_spans_free(s);
         return xsmi_fail_memory(err, bytes, "the spans of batches");
-    }
-    for (size_t i = 0; i < s->bucket_count; i++) {
-        s->buckets[i] = NULL;
     }
     *out = s;
     return XSM_OK;

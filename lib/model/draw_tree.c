@@ -1,5 +1,6 @@
 /* Trees over the classes: codes, draws, log-probabilities. */
 #include "model/draw_tree.h"
+#include "base/safetensors.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -63,6 +64,9 @@ void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code)
 {
     uint32_t k = t->pca.components;
     xsmi_pca_encode(&t->pca, x, code);
+    for (uint32_t i = 0; !xsmi_floats_finite(code, k) && i < k; i++) {
+        code[i] = NAN; /* so that every score is NaN, which users look for, and none infinite, which they may not see */
+    }
     code[k] = 1;
     for (uint32_t i = k + 1; i < t->dims; i++) {
         code[i] = 0;
@@ -135,8 +139,10 @@ void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, xsmi_tree_d
     }
     for (size_t i = 0; i < n; i++) {
         d->classes[i] = t->leaf_class[node[i] - leaves];
-        d->log_probabilities[i] =
-            width[i] > LEAST_PRODUCT ? log(width[i]) : xsmi_tree_log_probability(t, d->codes[i], d->classes[i]);
+        d->log_probabilities[i] = width[i] > LEAST_PRODUCT ? log(width[i])
+                                  : d->classes[i] == XSMI_NO_CLASS
+                                      ? (double)NAN /* by a score that is not a number */
+                                      : xsmi_tree_log_probability(t, d->codes[i], d->classes[i]);
     }
 }
 

@@ -446,13 +446,27 @@ static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
     return xsmi_container_check_known(file, s->name, "a model", err);
 }
 
+/* The few numbers of the bias are checked here. Checking the weights would read a mapped file whole: scores that they
+ * make not finite are errors. */
+static xsm_status check_bias(const source *s, const xsm_model *m, xsm_error *err)
+{
+    for (uint32_t k = 0; m->w.bias && k < m->classes; k++) {
+        if (!xsmi_floats_finite(m->w.bias + k, 1)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the bias of class %u is %g; finite numbers are accepted",
+                             s->name, k, (double)m->w.bias[k]);
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err)
 {
     const source s = {container, name};
     xsm_model *m = NULL;
     XSMI_TRY(new_model(&s, ctx, &m, err));
-    const xsm_status status = load_rest(&s, m, err);
+    xsm_status status = check_bias(&s, m, err);
+    status = status == XSM_OK ? load_rest(&s, m, err) : status;
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;

@@ -158,7 +158,7 @@ static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
                      "%s: the tensors 'indptr', 'values', 'blocks', 'columns' and 'indices'%s must hold sparse weights "
                      "over %u features: chunks of rows, with rising features in each and rising rows for each "
                      "feature; values of F32, BF16, or I8 with a tensor 'values_scale' of a factor for each row, 0 and "
-                     "more",
+                     "more; finite biases",
                      s->list.name, which, s->features);
 }
 
@@ -218,10 +218,15 @@ static const xsmi_sparse_place *places_of(const all_tensors *t)
     return (const xsmi_sparse_place *)(const void *)t->indptr->data;
 }
 
-/* Whether there are as many factors and biases as rows. */
+static bool are_finite(const xsmi_tensor *t)
+{
+    return xsmi_floats_finite((const float *)(const void *)t->data, (size_t)t->shape[0]);
+}
+
+/* Whether there are as many factors and biases as rows, and all are finite. */
 static bool have_rows(const all_tensors *t, uint32_t rows)
 {
-    return (!t->bias || xsmi_tensor_is(t->bias, XSMI_DTYPE_F32, 1, rows, 0)) &&
+    return (!t->bias || (xsmi_tensor_is(t->bias, XSMI_DTYPE_F32, 1, rows, 0) && are_finite(t->bias))) &&
            (!t->factors || xsmi_tensor_is(t->factors, XSMI_DTYPE_F32, 1, rows, 0));
 }
 

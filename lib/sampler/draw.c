@@ -292,6 +292,7 @@ typedef struct draw_job {
     keyed *keys;                   /* [threads][classes], for distinct draws */
     uint64_t *support;             /* [n] classes of probability above 0, for distinct draws */
     xsmi_draw_fault *fault;
+    xsmi_code_fault code_fault;
     unsigned char *sweep; /* [threads][sweep_each]: log-probabilities, codes, the table's scratch */
     size_t sweep_each, sweep_own;
 } draw_job;
@@ -337,13 +338,26 @@ void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t fi
     }
 }
 
-static void run_row(const draw_job *job, size_t i, uint32_t thread)
+/* Notes a row if a log-probability of it is NaN. */
+static void test_row(draw_job *job, size_t i)
+{
+    const float *out = job->many_log_probabilities + i * job->count;
+    bool sound = true;
+    for (uint32_t k = 0; k < job->count; k++) {
+        sound &= out[k] == out[k];
+    }
+    xsmi_code_test(&job->code_fault, &(float){NAN}, sound ? 0 : 1, i);
+}
+
+static void run_row(draw_job *job, size_t i, uint32_t thread)
 {
     const xsm_sampler *s = job->sampler;
     float *code = job->codes + thread * (size_t)s->code_length;
     xsmi_sampler_encode_batch(s, job->batch, i, code);
+    xsmi_code_test(&job->code_fault, code, s->code_length, i);
     if (job->many_log_probabilities) {
         xsmi_sampler_log_range(s, code, job->first, job->count, job->many_log_probabilities + i * job->count);
+        test_row(job, i);
         return;
     }
     struct xsm_random random;
@@ -360,7 +374,7 @@ static void run_row(const draw_job *job, size_t i, uint32_t thread)
 
 static void run_rows(void *state, const xsmi_range *r)
 {
-    const draw_job *job = state;
+    draw_job *job = state;
     for (size_t i = r->first; i < r->end && !xsmi_poll(job->sampler->context); i++) {
         run_row(job, i, r->thread);
     }
@@ -369,7 +383,7 @@ static void run_rows(void *state, const xsmi_range *r)
 /* 32 rows at once, transposed: a job's rows are lanes of the table's sweep. */
 static void run_sweep(void *state, const xsmi_range *r)
 {
-    const draw_job *job = state;
+    draw_job *job = state;
     const xsm_sampler *s = job->sampler;
     unsigned char *scratch = job->sweep + r->thread * job->sweep_each;
     float *all = (float *)(void *)scratch, *codes = all + (size_t)s->classes * XSM_SAMPLER_ROWS;
@@ -378,6 +392,7 @@ static void run_sweep(void *state, const xsmi_range *r)
     for (size_t i = 0; i < rows; i++) {
         float *code = codes + i * s->code_length;
         xsmi_sampler_encode_batch(s, job->batch, first + i, code);
+        xsmi_code_test(&job->code_fault, code, s->code_length, first + i);
         list[i] = code;
     }
     s->ops.log_probabilities_rows(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
@@ -390,6 +405,9 @@ static void run_sweep(void *state, const xsmi_range *r)
                 out[c] = all[(size_t)(job->first + c) * XSM_SAMPLER_ROWS + i];
             }
         }
+    }
+    for (size_t i = 0; i < rows; i++) {
+        test_row(job, first + i);
     }
 }
 
@@ -405,7 +423,7 @@ static xsm_status run_sweeps(draw_job *job, xsm_error *err)
         xsmi_array_new(s->context, &job->sweep, threads, job->sweep_each, "log-probabilities of all classes", err));
     xsm_status status = xsmi_run_ranges(s->context, run_sweep, job, job->batch->count, XSM_SAMPLER_ROWS, err);
     xsmi_release(s->context, job->sweep, threads, job->sweep_each);
-    return status;
+    return status == XSM_OK ? xsmi_code_check(s, &job->code_fault, err) : status;
 }
 
 static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
@@ -431,6 +449,7 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
         job->fault = &fault;
         status =
             xsmi_run_ranges(s->context, run_rows, job, n, JOB_DRAWS / (distinct ? s->classes : job->count) + 1, err);
+        status = status == XSM_OK ? xsmi_code_check(s, &job->code_fault, err) : status;
         status = status == XSM_OK ? xsmi_draw_check(s, &fault, err) : status;
     }
     for (size_t i = 0; distinct && status == XSM_OK && i < n; i++) {
@@ -491,6 +510,7 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
         .count = d.count,
         .classes = d.classes,
         .log_probabilities = d.log_probabilities,
+        .code_fault = XSMI_CODE_FAULT,
     };
     xsmi_activity activity;
     xsmi_begin_short(&activity, s->context, "drawing", "rows");
@@ -519,6 +539,7 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
         .first = first,
         .count = count,
         .many_log_probabilities = log_probabilities,
+        .code_fault = XSMI_CODE_FAULT,
     };
     /* If many classes are requested, computing all of them in sweeps is less work. */
     const bool sweeps = s->ops.log_probabilities_rows && count >= s->classes / 16;

@@ -5,6 +5,7 @@
 #include "sampler/sampler.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/safetensors.h"
 
 #include <string.h>
 
@@ -221,6 +222,23 @@ void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, siz
     }
 }
 
+void xsmi_code_test(xsmi_code_fault *fault, const float *code, size_t length, uint64_t row)
+{
+    unsigned long long least = atomic_load_explicit(fault, memory_order_relaxed);
+    while (row < least && !xsmi_floats_finite(code, length) && !atomic_compare_exchange_weak(fault, &least, row)) {
+    }
+}
+
+xsm_status xsmi_code_check(const xsm_sampler *s, const xsmi_code_fault *fault, xsm_error *err)
+{
+    const unsigned long long row = atomic_load(fault);
+    return row == XSMI_CODE_FAULT ? XSM_OK
+                                  : xsmi_fail(err, XSM_ERROR_RANGE,
+                                              "row %llu (from 0): sampler '%s' computes numbers from its features that "
+                                              "are not finite; they are too large",
+                                              row, s->ops.name);
+}
+
 /* Rows whose codes one job makes. */
 #define ENCODE_ROWS 256
 
@@ -228,22 +246,27 @@ typedef struct encode_job {
     const xsm_sampler *sampler;
     const xsm_dataset *data;
     float *codes;
+    xsmi_code_fault fault;
 } encode_job;
 
 static void run_encode(void *state, const xsmi_range *r)
 {
-    const encode_job *job = state;
+    encode_job *job = state;
+    const xsm_sampler *s = job->sampler;
     xsm_batch batch = xsm_batch_range(job->data, r->first, r->end - r->first);
-    for (size_t i = 0; i < batch.count && !xsmi_poll(job->sampler->context); i++) {
-        xsmi_sampler_encode_batch(job->sampler, &batch, i, job->codes + (r->first + i) * job->sampler->code_length);
+    for (size_t i = 0; i < batch.count && !xsmi_poll(s->context); i++) {
+        float *code = job->codes + (r->first + i) * s->code_length;
+        xsmi_sampler_encode_batch(s, &batch, i, code);
+        xsmi_code_test(&job->fault, code, s->code_length, r->first + i);
     }
 }
 
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err)
 {
-    encode_job job = {s, data, codes};
-    return xsmi_run_ranges(ctx, run_encode, &job, data->rows, ENCODE_ROWS, err);
+    encode_job job = {s, data, codes, XSMI_CODE_FAULT};
+    XSMI_TRY(xsmi_run_ranges(ctx, run_encode, &job, data->rows, ENCODE_ROWS, err));
+    return xsmi_code_check(s, &job.fault, err);
 }
 
 /* -- random numbers for the host's tables -------------------------------------------------------------------------- */

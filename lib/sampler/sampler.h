@@ -13,6 +13,7 @@
 #include "data/schema.h"
 #include "model/head.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 
 #include <xsoftmax/ext/sampler.h>
@@ -56,7 +57,13 @@ void xsmi_sampler_exchange(xsm_sampler *a, xsm_sampler *b);
 /* Compute the code, code_length floats, of a row without labels; and of a batch's i-th row. */
 void xsmi_sampler_encode(const xsm_sampler *s, const xsmi_features *x, float *code);
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
-/* Codes of all rows, [rows][code_length], in parallel. */
+/* The first row, of those that any thread tested, whose code (or other numbers made of it) is not finite; start it as
+ * XSMI_CODE_FAULT, which is none. The check is an error that names the row. */
+typedef atomic_ullong xsmi_code_fault;
+#define XSMI_CODE_FAULT ULLONG_MAX
+void xsmi_code_test(xsmi_code_fault *fault, const float *code, size_t length, uint64_t row);
+xsm_status xsmi_code_check(const xsm_sampler *s, const xsmi_code_fault *fault, xsm_error *err);
+/* Codes of all rows, [rows][code_length], in parallel; refuses rows as xsmi_code_check(). */
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);
 

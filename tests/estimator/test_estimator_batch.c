@@ -558,6 +558,14 @@ TEST(trainers_keep_their_minibatches)
     }
 }
 
+static xsm_status make_spans(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsmi_spans *s = NULL;
+    const xsm_status status = xsmi_spans_new(ctx, state, xsmi_context_kernels(ctx), true, &s, err);
+    xsmi_spans_free(s);
+    return status;
+}
+
 /* Products of coordinates are those of the rows; kept ones are found by all of their rows. */
 TEST(spans_are_the_rows)
 {
@@ -566,6 +574,7 @@ TEST(spans_are_the_rows)
         test_problem p = test_problem_new(40, 9, 4, kind & 1, 5);
         xsm_context *ctx = test_context(kind & 2 ? 3 : 1, TEST_BUILT_IN, 0);
         xsmi_spans *s = NULL;
+        test_every_allocation(make_spans, p.data);
         assert_ok(xsmi_spans_new(ctx, p.data, xsmi_context_kernels(ctx), true, &s, &err), err);
         uint64_t seed = 2;
         for (int turn = 0; turn < 200; turn++) {

@@ -474,6 +474,11 @@ TEST(what_is_no_model_is_refused)
     data.labels[1] = 3;
     assert_fails(load_made("{" WEIGHT "," LABELS("[8,24]") "}", &data, 24, &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, "class 1"));
+    data.labels[0] = INT64_C(0x7f800000) << 32; /* 0 and infinity as floats */
+    assert_fails(
+        load_made("{" WEIGHT ",\"bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}", &data, 16, &err),
+        XSM_ERROR_FORMAT, err);
+    assert_non_null(strstr(err.message, "bias of class 1"));
 
     /* Names: a line each, no more, no less. */
     static const struct {
@@ -499,7 +504,9 @@ TEST(a_failed_save_changes_nothing)
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *m = make_model(ctx, WITH_BIAS);
     const char *path = test_file("model.safetensors", "old", 3);
-    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    static const float bad[] = {NAN, INFINITY, -INFINITY}, x[FEATURES] = {0, 1};
+    const xsm_batch batch = xsm_batch_values(x, 1, FEATURES, FEATURES);
+    float scores[2];
     for (int layout = 0; layout < 2; layout++) {
         assert_ok(xsm_model_set_layout(m, layout, &err), err);
         xsm_parameters p = XSM_PARAMETERS_INIT;
@@ -509,6 +516,8 @@ TEST(a_failed_save_changes_nothing)
             *weight = bad[i];
             assert_fails(xsm_model_save(m, path, NULL, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, "class 2 and feature 1"));
+            assert_fails(xsm_model_score_range(m, &batch, 1, 2, scores, 2, &err), XSM_ERROR_DIVERGED, err);
+            assert_non_null(strstr(err.message, "row 0 has scores"));
             *weight = 0;
             p.bias[3] = bad[i];
             assert_fails(xsm_model_save(m, path, NULL, &err), XSM_ERROR_DIVERGED, err);

@@ -274,6 +274,22 @@ TEST(every_number_of_classes)
     }
 }
 
+/* Rows whose components overflow are refused. */
+static void refuse_far_rows(const xsm_sampler *s)
+{
+    static const float x[2][6] = {{0}, {3e38f, 3e38f, 3e38f, -3e38f, -3e38f, -3e38f}};
+    const xsm_batch batch = xsm_batch_values(x[0], 2, 6, 6);
+    uint32_t drawn[2];
+    float all[22];
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_draw draw = {.size = sizeof draw, .batch = &batch, .count = 1, .classes = drawn};
+    assert_fails(xsm_sampler_draw(s, &draw, &err), XSM_ERROR_RANGE, err);
+    for (uint32_t count = 1; count <= 11; count += 10) { /* one, then swept */
+        assert_fails(xsm_sampler_log_probabilities(s, &batch, 0, count, all, &err), XSM_ERROR_RANGE, err);
+        assert_non_null(strstr(err.message, "row 1 "));
+    }
+}
+
 TEST(draws_follow_the_tree)
 {
     enum { CLASSES = 11, DRAWS = 40000 };
@@ -282,6 +298,7 @@ TEST(draws_follow_the_tree)
     xsm_error err = XSM_ERROR_INIT;
     grown g = grow(NULL, 300, 6, CLASSES, false, NULL, NULL);
     const xsmi_tree *t = tree_of(g.s);
+    refuse_far_rows(g.s);
     for (uint64_t row = 0; row < 6; row++) {
         float code[16];
         xsmi_features x = xsmi_dataset_features(g.data, row);
