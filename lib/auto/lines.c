@@ -178,7 +178,7 @@ xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *er
     xsmi_runner *r = &c->runner;
     const xsm_dataset *d = c->train;
     const int32_t layout = xsmi_layout_for(line->exact, d->sparse);
-    const uint32_t hidden = r->model && r->model->layer ? r->model->features : 0;
+    const uint32_t hidden = r->model ? xsmi_model_hidden_floats(r->model) : 0;
     if (r->model && hidden == line->hidden && (hidden || r->model->w.layout == layout)) {
         xsm_model_clear_correction(r->model);
         xsmi_model_drop_row_lengths(r->model);
@@ -203,7 +203,7 @@ xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *er
 static xsm_status measure(xsmi_chooser *c, xsmi_line *line, xsm_error *err)
 {
     xsm_estimator *e = line->estimator;
-    if (!c->runner.model || line->hidden || c->runner.model->layer) {
+    if (!c->runner.model || line->hidden || xsmi_model_hidden_floats(c->runner.model)) {
         XSMI_TRY(xsmi_line_model(c, line, err));
     }
     XSMI_TRY(xsm_estimator_bind(e, c->runner.model, c->train, err));

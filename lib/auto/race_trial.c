@@ -155,7 +155,7 @@ static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, 
     XSMI_TRY(calibrates ? calibrate(c, m, rows, alone, &done, err) : XSM_OK);
     XSMI_TRY(alone && done ? XSM_OK : evaluate(c, m, rows, good, err));
     if (calibrates) {
-        xsmi_model_put_calibration(m, xsmi_calibration_of_link(m->link));
+        xsmi_model_drop_calibration(m);
     }
     double sum = 0, right = 0;
     const xsmi_row_outcome *o = c->outcomes;

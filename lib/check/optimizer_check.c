@@ -112,36 +112,35 @@ static xsm_status run_steps(const xsmi_optimizer_trial *t, const form *f, rig *r
     return XSM_OK;
 }
 
-static float weight_at(const xsm_model *m, uint32_t class, uint32_t feature)
+/* Whether two matrices of one shape have the same bits, in any layout; false if the suite was cancelled. */
+static bool same_weights(const xsmi_optimizer_trial *t, const xsmi_weights *a, const xsmi_weights *b)
 {
-    return m->w.layout == XSM_LAYOUT_CLASS_MAJOR ? m->w.weight[(size_t) class * m->w.stride + feature]
-                                                 : m->w.weight[(size_t)feature * m->w.stride + class];
-}
-
-/* Whether two models of the same kind have the same bits, in any layout; false if the suite was cancelled. */
-static bool same_models(const xsmi_optimizer_trial *t, const xsm_model *a, const xsm_model *b)
-{
-    bool equal = !a->w.bias || memcmp(a->w.bias, b->w.bias, a->classes * sizeof *a->w.bias) == 0;
-    for (uint32_t k = 0; equal && k < a->classes; k++) {
+    bool equal = !a->bias || memcmp(a->bias, b->bias, a->rows * sizeof *a->bias) == 0;
+    for (uint32_t k = 0; equal && k < a->rows; k++) {
+        size_t of_a, of_b;
+        const float *x = xsmi_weights_row(a, k, &of_a), *y = xsmi_weights_row(b, k, &of_b);
         equal = !xsmi_poll(t->context);
         for (uint32_t j = 0; equal && j < a->features; j++) {
-            const float x = weight_at(a, k, j), y = weight_at(b, k, j);
-            equal = memcmp(&x, &y, sizeof x) == 0;
+            equal = memcmp(x + j * of_a, y + j * of_b, sizeof *x) == 0;
         }
     }
-    for (uint32_t j = 0; equal && a->layer && j < a->layer->features; j++) {
-        equal = memcmp(a->layer->w.weight + j * a->layer->w.stride, b->layer->w.weight + j * b->layer->w.stride,
-                       a->features * sizeof(float)) == 0;
-    }
     return equal;
+}
+
+static bool same_models(const xsmi_optimizer_trial *t, const xsm_model *a, const xsm_model *b)
+{
+    const xsmi_weights *vectors = xsmi_model_vectors(a);
+    return same_weights(t, &a->w, &b->w) && (!vectors || same_weights(t, vectors, xsmi_model_vectors(b)));
 }
 
 static xsm_status check_finite(const xsmi_optimizer_trial *t, const xsm_model *m, xsm_error *err)
 {
     for (uint32_t k = 0; k < m->classes; k++) {
         XSMI_TRY(xsmi_go_on(t->context, err));
+        size_t step;
+        const float *row = xsmi_weights_row(&m->w, k, &step);
         for (uint32_t j = 0; j < m->features; j++) {
-            if (!isfinite(weight_at(m, k, j))) {
+            if (!isfinite(row[j * step])) {
                 return xsmi_optimizer_fault(t, err, "weights are not finite after %d steps", STEPS);
             }
         }
@@ -176,8 +175,9 @@ static void copy_state(const rig *from, rig *to)
     if (a->w.bias) {
         memcpy(b->w.bias, a->w.bias, a->classes * sizeof *a->w.bias);
     }
-    if (a->layer) {
-        memcpy(b->layer->w.weight, a->layer->w.weight, a->layer->w.weight_count * sizeof *a->w.weight);
+    const xsmi_weights *vectors = xsmi_model_vectors(a);
+    if (vectors) {
+        memcpy(xsmi_model_vectors(b)->weight, vectors->weight, vectors->weight_count * sizeof *vectors->weight);
     }
     xsm_state_tensor saved, restored;
     xsmi_accumulator_kind kind;

@@ -164,12 +164,13 @@ static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows
 {
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
+    const xsmi_mine mine = xsmi_model_mine(m);
     const bool sifted = xsmi_gradient_is_sifted(g);
     *state = (input_sums){
         .pass = p,
-        .weights = &xsmi_model_weights(m)->w,
-        .first = m->part.first,
-        .column = g->width < m->classes ? m->part.first : 0,
+        .weights = mine.w,
+        .first = mine.first,
+        .column = g->width < m->classes ? mine.first : 0,
         .row = first,
         .rows = rows,
         .thread = thread,

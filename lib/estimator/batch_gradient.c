@@ -40,7 +40,7 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
         return;
     }
     const bool gathered = p->gradient->work.gathered.used;
-    if (xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient) && !gathered) {
+    if (p->estimator->divided && !xsmi_gradient_is_dense(p->gradient) && !gathered) {
         outcome->finite = xsmi_divided_finite(p->gradient, piece->first, piece->count);
     } else {
         xsmi_pass_list_examples(p, piece->first, piece->count);
@@ -54,7 +54,7 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
 /* Whether the gradient of the rows must wait until all processes have sent their coefficients. */
 static bool waits(const xsmi_pass *p)
 {
-    return xsmi_model_is_divided(p->estimator->model) && xsmi_gradient_is_dense(p->gradient);
+    return p->estimator->divided && xsmi_gradient_is_dense(p->gradient);
 }
 
 static bool propagate_back(const xsmi_pass *p, const xsmi_piece *piece)
@@ -100,7 +100,7 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
     if (gathers || xsmi_gradient_is_shared(g)) {
         return xsmi_gradient_is_shared(g) ? xsmi_shared_score(p, err) : XSM_OK;
     }
-    const bool divided = xsmi_model_is_divided(m);
+    const bool divided = p->estimator->divided;
     if (divided && xsmi_gradient_is_dense(g)) {
         XSMI_TRY(xsmi_divided_all_scores(p, err));
     }
@@ -112,8 +112,9 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
     if (divided) {
         if (!xsmi_gradient_is_dense(g)) {
             XSMI_TRY(xsmi_divided_scores(p, false, err));
-            g->work.own.first = m->part.first; /* the lists stay as they are */
-            g->work.own.end = m->part.end;
+            const xsmi_mine mine = xsmi_model_mine(m);
+            g->work.own.first = mine.first; /* the lists stay as they are */
+            g->work.own.end = mine.end;
         }
         return XSM_OK;
     }
@@ -133,7 +134,7 @@ static bool in_order(const xsmi_pass *p)
 static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
 {
     xsm_context *ctx = p->estimator->context;
-    const bool divided = xsmi_model_is_divided(p->estimator->model), together = chunks == 1 || !in_order(p);
+    const bool divided = p->estimator->divided, together = chunks == 1 || !in_order(p);
     const size_t count = (size_t)(p->end - p->first), each = (size_t)chunk_of(p->gradient);
     if (together) {
         return xsmi_run_together(ctx, divided, run_chunk, p, count, each, err);
@@ -152,7 +153,7 @@ static xsm_status end_chunks(const xsmi_pass *p, size_t chunks, xsm_status statu
     for (size_t i = 0; i < chunks && status == XSM_OK; i++) {
         xsmi_outcome_join(outcome, &p->gradient->work.outcomes[i]);
     }
-    if (xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient)) {
+    if (p->estimator->divided && !xsmi_gradient_is_dense(p->gradient)) {
         return xsmi_gather_results(p, status, outcome, err);
     }
     XSMI_TRY(status);
@@ -171,9 +172,9 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     const xsmi_aside drawing = {xsmi_shared_draw, &p};
     bool shared;
     XSMI_TRY(xsmi_shared_reserve(&p, &shared, err));
-    const bool divided = xsmi_model_is_divided(e->model);
+    const bool divided = e->divided;
     xsmi_input_gradient of_layer = {NULL, 0};
-    p.input = e->model->layer ? &of_layer : p.input;
+    p.input = e->hidden ? &of_layer : p.input;
     if (divided && p.input == &of_layer && !xsmi_gradient_is_dense(g)) {
         g->form = shared && xsmi_shared_is_product(&p) ? XSMI_GRADIENT_SHARED : g->form;
         p.some_hidden = xsmi_gather_range(&p);
@@ -184,7 +185,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     }
     of_layer = (xsmi_input_gradient){g->layer.gradient, g->work.rows.stride};
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
-    if (xsmi_divided_has_sums(e, e->model)) {
+    if (xsmi_divided_has_sums(e)) {
         XSMI_TRY(xsmi_divided_sums(&p, outcome, err));
         return xsmi_divided_backward(&p, outcome, err);
     }
@@ -343,7 +344,7 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
                          e->model->features);
     }
-    if (e && e->model && e->model->layer) {
+    if (e && e->model && e->hidden) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,
             "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "

@@ -90,7 +90,7 @@ xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_e
     XSMI_TRY(encode_rows(e, g, batch, err));
     xsmi_example_weighted(e, batch, g);
     g->work.rows.offsets = NULL;
-    if (e->model->layer) {
+    if (e->hidden) {
         XSMI_TRY(compute_hidden(p, aside, err));
     } else {
         if (aside) {

@@ -89,12 +89,7 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
 {
     const xsmi_head_kind *kind = model->head ? model->head->kind : NULL;
     const bool hierarchical = e->ops.kind == XSM_ESTIMATOR_HIERARCHY;
-    if (hierarchical && model->layer && model->layer->tied) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' has weights for the nodes of a tree, not for classes: the features' vectors "
-                         "cannot be tied to them",
-                         e->ops.name);
-    }
+    XSMI_TRY(hierarchical ? xsmi_model_need_untied(model, "an estimator of the nodes of a tree", err) : XSM_OK);
     if (!kind || (kind->nodes && hierarchical)) {
         return XSM_OK;
     }
@@ -123,26 +118,12 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
 /* Refuses options that scale rows, or that concern rows other than the classes', with scores that are distances. */
 static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    if (model->score == XSM_GEOMETRY_LINEAR) {
-        return XSM_OK;
-    }
-    const char *what = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL)  ? "solves its steps for linear scores"
-                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? "has weights for the nodes of a tree"
-                       : e->row_bound > 0                       ? "bounds the length of rows"
+    const char *what = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL)  ? "an estimator that solves its steps"
+                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? "an estimator of the nodes of a tree"
+                       : e->row_bound > 0                       ? "an estimator that bounds the length of rows"
+                       : e->common.ridge > 0                    ? "a ridge, which pulls rows towards the origin,"
                                                                 : NULL;
-    if (what) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' %s, and the scores of this model are distances; softmax, margin, mips, "
-                         "sampled-softmax and others take them",
-                         e->ops.name, what);
-    }
-    if (e->common.ridge > 0) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a ridge of %g pulls the classes' points towards the origin, which means nothing where scores "
-                         "are distances; 0 is accepted",
-                         e->common.ridge);
-    }
-    return XSM_OK;
+    return what ? xsmi_model_need_linear(model, what, err) : XSM_OK;
 }
 
 static xsm_status check_weights(const xsm_estimator *e, const xsm_dataset *train, uint64_t most, xsm_error *err)
@@ -198,7 +179,8 @@ static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm
 static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     if (e->exact) {
-        e->width = xsmi_divided_has_sums(e, model) ? model->part.own->classes : train->classes;
+        const xsmi_mine mine = xsmi_model_mine(model);
+        e->width = xsmi_divided_has_sums(e) ? mine.end - mine.first : train->classes;
         return XSM_OK;
     }
     if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY) {
@@ -222,12 +204,7 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
         return XSM_OK;
     }
     XSMI_TRY(xsmi_model_need_whole(model, "an estimator that searches an index", err));
-    if (model->layer && model->layer->tied) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
-                         "unseen",
-                         e->ops.name);
-    }
+    XSMI_TRY(xsmi_model_need_untied(model, "an estimator that searches an index", err));
     xsm_search_plan plan = {.size = sizeof plan};
     e->ops.search_plan(e->state, &plan);
     if (plan.most > 0 && !e->search.index->ops.next) {
@@ -242,7 +219,7 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
 static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     double longest = INFINITY; /* unknown if rows vary */
-    if (!xsmi_estimator_rows_vary(e, model)) {
+    if (!xsmi_estimator_rows_vary(e)) {
         XSMI_TRY(compute_norms(e, model, train, &longest, err));
     }
     XSMI_TRY(bind_table(e, model, train, longest, err));
@@ -293,6 +270,8 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     const xsm_dataset *kept_train = xsmi_dataset_retain(train);
     xsmi_estimator_unbind(e);
     e->labels_alone = labels_alone;
+    e->hidden = model->layer != NULL;
+    e->divided = xsmi_model_is_divided(model);
     e->examples = of.examples;
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;

@@ -205,7 +205,7 @@ static void run_join(void *state, const xsmi_range *r)
         outcome->finite &=
             m->kernels->row_scaled_max(p->input->values + i * p->input->stride, m->features, 1, 0) < INFINITY;
     }
-    if (m->layer && outcome->finite) {
+    if (p->estimator->hidden && outcome->finite) {
         xsmi_pass_layer_backward(p, r->first, r->end - r->first, outcome);
     }
 }

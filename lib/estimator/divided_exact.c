@@ -14,7 +14,7 @@
 static xsm_status score_mine(const xsmi_pass *p, float *scores, size_t width, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
-    const xsm_model *own = p->estimator->model->part.own;
+    const xsm_model *own = xsmi_model_weights(p->estimator->model);
     const xsmi_score_range all = {p->batch, 0, own->classes, scores, width};
     return xsmi_model_score_range(own, &all, g->context, &g->work.score_scratch, err);
 }
@@ -25,7 +25,7 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
     const xsm_model *m = p->estimator->model;
     xsm_context *ctx = m->context;
     const uint32_t ranks = xsmi_processes(m);
-    const size_t width = m->part.own->classes, n = (size_t)p->batch->count, count = n * width;
+    const size_t width = xsmi_model_weights(m)->classes, n = (size_t)p->batch->count, count = n * width;
     float *mine = xsmi_allocate(ctx, count, sizeof *mine);
     size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
     xsm_status status = mine && sizes ? score_mine(p, mine, width, err)
@@ -129,7 +129,7 @@ static xsm_class_block block_of(const sum_pass *s, const xsmi_range *r, double *
         .count = r->end - first,
         .batch = p->batch->count,
         .width = g->width,
-        .first = p->estimator->model->part.first,
+        .first = xsmi_model_mine(p->estimator->model).first,
         .classes = p->estimator->model->classes,
         .eta = p->eta,
         .coefficients = g->coefficients + first * g->width,
@@ -274,11 +274,11 @@ xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_erro
     for (size_t i = 0; i < s.rows; i++) {
         s.labels += (size_t)g->example[i].label_count;
     }
-    s.runs = xsmi_runs_of(e->model->part.own->classes);
+    s.runs = xsmi_runs_of(xsmi_model_weights(e->model)->classes);
     s.limits = s.table->most ? s.rows : 0;
     const xsm_status status = run_stages(&s, outcome, err);
     release(&s);
     g->decay = xsmi_estimator_decay(e, p->eta);
-    g->model_classes = e->model->part.own->classes;
+    g->model_classes = xsmi_model_weights(e->model)->classes;
     return status;
 }

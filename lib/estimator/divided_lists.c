@@ -10,21 +10,21 @@
 void xsmi_divided_find(const xsm_model *m, xsm_gradient *g, uint64_t i)
 {
     const xsmi_own_lists *own = &g->work.own;
+    const xsmi_mine mine = xsmi_model_mine(m);
     const uint64_t at = i * g->width;
-    own->counts[i] = xsmi_part_list(m->part.first, m->part.end, g->classes + at, g->lengths[i], own->classes + at,
-                                    own->entries + at);
+    own->counts[i] =
+        xsmi_part_list(mine.first, mine.end, g->classes + at, g->lengths[i], own->classes + at, own->entries + at);
 }
 
 void xsmi_divided_score_own(const xsm_estimator *e, xsm_gradient *g, uint64_t i, double alpha,
                             const xsmi_upcoming *next)
 {
     enum { SOME = 64 };
-    const xsm_model *own = e->model->part.own;
+    const xsmi_weights *w = xsmi_model_mine(e->model).w;
     const uint32_t *classes = g->work.own.classes + i * g->width, *entries = g->work.own.entries + i * g->width;
     const uint32_t count = g->work.own.counts[i];
     const xsmi_features x = xsmi_gradient_features(e, g, i);
-    float *scores = g->work.scores + i * g->width, *linear = own->w.bias ? g->work.linear + i * g->width : NULL,
-          z[SOME];
+    float *scores = g->work.scores + i * g->width, *linear = w->bias ? g->work.linear + i * g->width : NULL, z[SOME];
     for (uint64_t j = 0; j < g->width; j++) {
         scores[j] = -INFINITY;
     }
@@ -35,12 +35,12 @@ void xsmi_divided_score_own(const xsm_estimator *e, xsm_gradient *g, uint64_t i,
         some = XSMI_MIN(count - from, (uint32_t)SOME);
         const uint32_t left = count - from - some;
         const xsmi_upcoming rest = {classes + from + some, XSMI_MIN(left, (uint32_t)SOME), NULL, SIZE_MAX};
-        xsmi_weights_score_list(&own->w, &x, classes + from, some, alpha, z, left > 0 ? &rest : next);
+        xsmi_weights_score_list(w, &x, classes + from, some, alpha, z, left > 0 ? &rest : next);
         for (uint32_t t = 0; t < some; t++) {
             const uint32_t j = entries[from + t];
             scores[j] = z[t] == z[t] ? z[t] : INFINITY;
             if (linear && isfinite(scores[j])) {
-                linear[j] = scores[j] - own->w.bias[classes[from + t]];
+                linear[j] = scores[j] - w->bias[classes[from + t]];
             }
         }
     }
@@ -61,7 +61,7 @@ static void score_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
             next = (xsmi_upcoming){g->work.own.classes + (i + ahead) * g->width, g->work.own.counts[i + ahead],
                                    x.index ? NULL : x.values, SIZE_MAX};
         }
-        xsmi_divided_score_own(e, p->gradient, i, e->model->part.own->w.alpha, &next);
+        xsmi_divided_score_own(e, p->gradient, i, xsmi_model_mine(e->model).w->alpha, &next);
     }
 }
 
@@ -93,7 +93,7 @@ xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err)
                  : status;
     XSMI_TRY(xsmi_together(m, status, err));
     XSMI_TRY(xsmi_together_largest(m, g->work.scores, count, err));
-    return m->part.own->w.bias ? xsmi_together_largest(m, g->work.linear, count, err) : XSM_OK;
+    return xsmi_model_has_bias(m) ? xsmi_together_largest(m, g->work.linear, count, err) : XSM_OK;
 }
 
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count)

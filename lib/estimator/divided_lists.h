@@ -20,9 +20,9 @@ xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err);
 xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err);
 /* Whether xsmi_divided_sums() computes the batches of an estimator whose binding has set `exact`. Its gradients then
  * have only the process's classes. */
-static inline bool xsmi_divided_has_sums(const xsm_estimator *e, const xsm_model *m)
+static inline bool xsmi_divided_has_sums(const xsm_estimator *e)
 {
-    return xsmi_model_is_divided(m) && e->exact && e->ops.class_sums;
+    return e->divided && e->exact && e->ops.class_sums;
 }
 /* Computes such a batch, for a reserved gradient. A process sends 4 bytes for each row's largest value and each label,
  * 8 or 4 for each sum of each run of its classes, and 28 bytes. (divided_exact.c) */

@@ -512,15 +512,14 @@ xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm
     return XSM_OK;
 }
 
+static xsm_status add_settings(const void *of, xsmi_settings *s, xsm_error *err)
+{
+    return xsmi_estimator_settings(of, s, err);
+}
+
 xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(model)) {
-        return XSM_OK;
-    }
-    xsmi_settings s = {.context = e->context};
-    const xsm_status status = xsmi_together_settings(model, &s, xsmi_estimator_settings(e, &s, err), err);
-    xsmi_settings_free(&s);
-    return status;
+    return xsmi_together_settings(model, add_settings, e, err);
 }
 
 /* -- lists of classes as options, whose memory the estimator owns -------------------------------------------------- */

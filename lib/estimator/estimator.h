@@ -68,6 +68,8 @@ struct xsm_estimator {
     float *norms;             /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */
     size_t norm_count;
     bool exact;         /* while bound: scores every class, by its kind or by its options */
+    bool hidden;        /* while bound: the model scores hidden vectors of a first layer of its own */
+    bool divided;       /* while bound: the model's classes are divided among processes */
     uint64_t width;     /* entries of a row of a gradient: K for exact estimators */
     uint64_t position;  /* examples processed so far */
     uint64_t bindings;  /* number of bindings so far */
@@ -186,21 +188,15 @@ static inline double xsmi_estimator_own_decay(const xsm_estimator *e, double eta
 
 /* Whether the scored rows differ from the rows of the training data: they come with their batches, or are hidden
  * vectors. */
-static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_model *m)
+static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e)
 {
-    return e->labels_alone || m->layer;
+    return e->labels_alone || e->hidden;
 }
 
-/* Returns the best order of the weights: feature-major if every class of sparse rows is scored. */
-static inline int32_t xsmi_layout_for(bool every, bool sparse)
-{
-    return every && sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
-}
-/* The same for a bound estimator. */
+/* Returns the best order of the weights for a bound estimator. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
-    const bool sparse = e->train->sparse && !xsmi_estimator_rows_vary(e, e->model);
-    return xsmi_layout_for(e->exact, sparse && e->model->score == XSM_GEOMETRY_LINEAR);
+    return xsmi_model_layout_for(e->model, e->exact, e->train->sparse && !xsmi_estimator_rows_vary(e));
 }
 
 /* Returns the features of an example of a gradient. */

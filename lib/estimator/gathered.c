@@ -13,8 +13,7 @@
 bool xsmi_pass_gathers(const xsmi_pass *p)
 {
     const xsm_gradient *g = p->gradient;
-    return xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(g) &&
-           (p->input || xsmi_gradient_is_shared(g));
+    return p->estimator->divided && !xsmi_gradient_is_dense(g) && (p->input || xsmi_gradient_is_shared(g));
 }
 
 /* -- which process computes which examples ------------------------------------------------------------------------- */
@@ -213,15 +212,16 @@ static xsm_status reserve_lines(const xsmi_pass *p, const listing *l, lines *of,
 /* Copies this process's classes, in the order of their slots, which is that of the list. */
 static void copy_mine(const xsm_model *m, const listing *l, const lines *of)
 {
-    const xsm_model *own = m->part.own;
+    const xsmi_mine mine = xsmi_model_mine(m);
+    const xsmi_weights *w = mine.w;
     float *to = of->mine;
     for (uint32_t s = 0; s < l->count; s++) {
         if (xsmi_divided_has(m, l->classes[s])) {
-            const size_t k = l->classes[s] - m->part.first;
-            const double scale = own->w.row_scale ? own->w.row_scale[k] : 1;
-            memcpy(to, own->w.weight + k * own->w.stride, own->features * sizeof *to);
-            to[own->features] = own->w.bias ? own->w.bias[k] : 0;
-            memset(to + own->features + 1, 0, (scale_at(m) - own->features - 1) * sizeof *to);
+            const size_t k = l->classes[s] - mine.first;
+            const double scale = w->row_scale ? w->row_scale[k] : 1;
+            memcpy(to, w->weight + k * w->stride, w->features * sizeof *to);
+            to[w->features] = w->bias ? w->bias[k] : 0;
+            memset(to + w->features + 1, 0, (scale_at(m) - w->features - 1) * sizeof *to);
             memcpy(to + scale_at(m), &scale, sizeof scale);
             to += of->floats;
         }
@@ -242,8 +242,8 @@ static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsm
     xsmi_weights_start(m->kernels, l->count, m->features, rows);
     rows->weight = of->all;
     rows->stride = of->floats;
-    rows->bias = m->part.own->w.bias ? of->bias : NULL;
-    rows->alpha = m->part.own->w.alpha;
+    rows->bias = xsmi_model_has_bias(m) ? of->bias : NULL;
+    rows->alpha = xsmi_model_mine(m).w->alpha;
     rows->row_scale = ones ? NULL : of->scale;
     rows->unscaled = ones;
     w->used = true;
@@ -261,12 +261,8 @@ static void list_chunk(void *state, const xsmi_range *r)
 static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *err)
 {
     const xsm_model *m = p->estimator->model;
-    if (m->part.own->w.layout != XSM_LAYOUT_CLASS_MAJOR) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s': the gradient of the rows needs class-major weights where they are divided "
-                         "among %u processes: xsm_model_set_layout()",
-                         p->estimator->ops.name, xsmi_processes(m));
-    }
+    XSMI_TRY(
+        xsmi_model_need_class_major(m, "the gradient of the rows, where classes are divided among processes,", err));
     XSMI_TRY(xsmi_run_ranges(p->estimator->context, list_chunk, (void *)(uintptr_t)p, p->batch->count,
                              XSMI_EXAMPLE_CHUNK, err));
     XSMI_TRY(reserve_lists(p, l, err));

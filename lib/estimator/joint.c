@@ -32,12 +32,7 @@ static void run_scores(void *state, const xsmi_range *r)
 
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err)
 {
-    return e->model->layer
-               ? xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "estimator '%s' takes a batch of several rows as a whole, for which they must not change; "
-                           "the hidden vectors of an embedding model do: give it one row at a time",
-                           e->ops.name)
-               : XSM_OK;
+    return xsmi_model_need_no_layer(e->model, "a batch of several rows that the estimator takes as a whole", err);
 }
 
 static xsm_status check(const xsmi_pass *p, xsm_error *err)
@@ -85,7 +80,7 @@ static xsm_status go_on(const xsmi_pass *p, xsm_error *err)
 
 static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
-    if (xsmi_model_is_divided(p->estimator->model)) {
+    if (p->estimator->divided) {
         XSMI_TRY(xsmi_divided_scores(p, true, err));
         outcome->finite = xsmi_divided_finite(p->gradient, 0, p->batch->count);
         return XSM_OK;
@@ -116,7 +111,7 @@ static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const doub
  * one process, others may have changed the state that they store for the rows. */
 static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(e->model)) {
+    if (!e->divided) {
         return e->ops.joint(e->state, block, err);
     }
     xsmi_activity shield;

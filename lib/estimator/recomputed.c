@@ -265,8 +265,7 @@ bool xsmi_pass_recomputes(const xsmi_pass *p)
         e->ops.state_tensor || p->batch->count <= p->gradient->array_most / m->classes) {
         return false;
     }
-    return xsmi_model_is_plain(m) && !xsmi_model_is_divided(m) && xsmi_model_has_products(m) &&
-           (m->layer || !xsmi_batch_sparse(p->batch)) && !m->w.row_scale &&
+    return xsmi_model_multiplies(m, xsmi_batch_sparse(p->batch)) &&
            (decay == 1 ? m->w.alpha == 1 : m->w.alpha * decay >= XSMI_ALPHA_LEAST);
 }
 
@@ -352,7 +351,7 @@ xsm_status xsmi_pass_recomputed(const xsmi_pass *given, xsmi_outcome *outcome, b
     XSMI_TRY(xsmi_estimator_reserve_recomputed(e, g, p.batch->count, err));
     XSMI_TRY(xsmi_pass_set_rows(&p, NULL, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
-    p.input = e->model->layer ? &of_layer : NULL;
+    p.input = e->hidden ? &of_layer : NULL;
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
     xsmi_pass_list_examples(&p, 0, p.batch->count);
     recomputing r = {.pass = &p, .runs = ((size_t)e->model->classes + XSMI_RUN_CLASSES - 1) / XSMI_RUN_CLASSES};

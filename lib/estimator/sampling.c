@@ -159,9 +159,8 @@ static void read_weights(const xsm_index_source *source, const uint32_t *rows, u
     xsmi_weights_copy(&m->w, rows, first, count, false, out, stride);
     for (uint32_t j = 0; j < count; j++) {
         float *row = out + j * stride;
-        row[m->features] = m->score == XSM_GEOMETRY_EUCLIDEAN ? -0.5f * m->kernels->dot(row, row, m->features)
-                           : m->w.bias                        ? m->w.bias[rows ? rows[j] : first + j]
-                                                              : 0;
+        row[m->features] = 0;
+        (void)xsmi_model_constant(m, rows ? rows[j] : first + j, row, m->features, row + m->features);
     }
 }
 

@@ -53,9 +53,9 @@ static void query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float
         const xsmi_block_index *p = &s->indexes[j];
         const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
         float sum = m->kernels->dot(row + p->first, query, p->width);
-        float own = m->w.bias ? m->w.bias[class] : 0;
-        if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
-            own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
+        float own = 0;
+        if (xsmi_model_constant(m, class, row + p->first, p->width, &own)) {
+            own *= query[p->width];
         }
         shares[j] = scale * sum + own;
     }

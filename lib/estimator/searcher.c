@@ -145,9 +145,7 @@ void xsmi_searcher_change_all(xsmi_searcher *s)
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 {
     const xsm_model *m = s->model;
-    if (m->w.layout != XSM_LAYOUT_CLASS_MAJOR) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "classes are searched for in class-major models");
-    }
+    XSMI_TRY(xsmi_model_need_class_major(m, "an estimator that searches an index", err));
     /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
     const bool whole = !s->built || m->w.weight != s->weight || m->w.alpha > s->alpha;
     for (uint32_t j = 0; j < s->blocks; j++) {

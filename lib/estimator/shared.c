@@ -42,7 +42,7 @@ bool xsmi_shared_is_product(const xsmi_pass *p)
     const xsm_estimator *e = p->estimator;
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = e->model;
-    const bool dense = m->layer || (g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse);
+    const bool dense = e->hidden || (g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse);
     return dense && xsmi_model_has_products(m) && !g->proximal;
 }
 

@@ -86,7 +86,7 @@ xsm_status xsmi_shared_reserve_product(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     xsmi_shared_draws *d = &g->work.shared;
-    d->scored = g->work.gathered.used ? &g->work.gathered.rows : &xsmi_model_weights(p->estimator->model)->w;
+    d->scored = g->work.gathered.used ? &g->work.gathered.rows : xsmi_model_mine(p->estimator->model).w;
     d->front = xsmi_shared_front(p->estimator);
     g->shared.stride = xsmi_row_stride(d->front + g->shared.count);
     const size_t bytes = divide(p, NULL);

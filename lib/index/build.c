@@ -50,10 +50,9 @@ static void read_slice(const xsm_index_source *source, const uint32_t *rows, uin
         if (m->w.row_scale) {
             m->kernels->scale(row, x->width, (float)m->w.row_scale[k]);
         }
-        if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
-            row[x->width] = -0.5f * m->kernels->dot(row, row, x->width);
-        } else if (m->w.bias) {
-            row[x->width] = m->w.bias[k];
+        float constant;
+        if (xsmi_model_constant(m, k, row, x->width, &constant)) {
+            row[x->width] = constant;
         }
     }
 }
@@ -235,22 +234,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
-    const xsmi_head *head = model->head;
-    if (xsmi_model_trees(model)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "an index needs a weight of each class, and the model is a label tree: a predictor searches "
-                         "it without an index");
-    }
-    XSMI_TRY(model->w.narrow.data ? XSM_OK : xsmi_model_need_dense(model, "an index", err));
-    if (head && !head->numbers) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model's scores are made with %s, and are no products of a class's weights and the "
-                         "features, all that an index can search; %s",
-                         head->kind->described,
-                         head->tree ? "search the tree itself: xsm_predictor_options.beam, "
-                                      "--beam on the command line"
-                                    : "a predictor searches it without one");
-    }
+    XSMI_TRY(xsmi_model_need_products(model, "an index", err));
     xsmi_index_clear(x);
     xsmi_index_aim(x, model);
     x->sliced = false;
@@ -258,7 +242,7 @@ xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_err
     x->count = model->classes;
     x->width = model->features;
     xsmi_index_hold(x, model->head);
-    x->own_width = model->features + (xsmi_model_has_bias(model) || head);
+    x->own_width = model->features + (xsmi_model_has_bias(model) || x->head);
     return XSM_OK;
 }
 

@@ -55,6 +55,22 @@ void xsmi_part_count(uint32_t classes, uint32_t ranks, const uint32_t *list, siz
     }
 }
 
+xsmi_division xsmi_model_division(const xsm_model *m, bool lines, bool columns, size_t stride)
+{
+    return !xsmi_model_is_divided(m) || (!lines && !columns) ? (xsmi_division){XSMI_UNDIVIDED, 0}
+           : lines                                           ? (xsmi_division){XSMI_LINES, 0}
+                                                             : (xsmi_division){XSMI_COLUMNS, stride};
+}
+
+xsmi_tensor_part xsmi_model_division_part(const xsm_model *m, const xsmi_tensor *t, bool lines, size_t line)
+{
+    const xsmi_mine mine = xsmi_model_mine(m);
+    const size_t width = lines ? t->size / line : (size_t)t->shape[1];
+    const size_t end =
+        lines ? mine.end : xsmi_part_columns_end(m->classes, xsmi_ranks(m->context), xsmi_rank(m->context), width);
+    return (xsmi_tensor_part){width * line, mine.first * line, end * line};
+}
+
 static xsm_status check_features(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err)
 {
     if (d->schema && m->map.schema && !xsmi_schema_equal(d->schema, m->map.schema)) {

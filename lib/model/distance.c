@@ -30,6 +30,20 @@ void xsmi_model_settle(xsm_model *m, uint32_t class)
     m->w.bias[class] = -0.5f * m->kernels->dot(row, row, m->features);
 }
 
+xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
+{
+    return m->score == XSM_GEOMETRY_LINEAR ? XSM_OK : xsmi_model_each_row(m, xsmi_model_settle, err);
+}
+
+bool xsmi_model_constant(const xsm_model *m, uint32_t class, const float *row, size_t width, float *constant)
+{
+    if (m->score == XSM_GEOMETRY_LINEAR && !m->w.bias) {
+        return false;
+    }
+    *constant = m->score == XSM_GEOMETRY_LINEAR ? m->w.bias[class] : -0.5f * m->kernels->dot(row, row, width);
+    return true;
+}
+
 /* Gives the weights, which are those of `whole` or of this process's part of it, all that distances need except the
  * values of the biases. */
 static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)

@@ -38,7 +38,7 @@ static void score_own(const xsm_model *m, const xsmi_model_row *row, const uint3
 static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
                               xsm_context *ctx, xsm_error *err)
 {
-    const size_t code = xsmi_model_chosen_scratch(m), floats = code + (m->layer ? m->features : 0);
+    const size_t code = xsmi_model_chosen_scratch(m), floats = code + xsmi_model_hidden_floats(m);
     float *scratch;
     XSMI_TRY(xsmi_array_new(ctx, &scratch, floats, sizeof *scratch, "scratch of scoring", err));
     for (size_t i = 0, at = 0; i < rows->rows; at += lists->counts[i], i++) {

@@ -174,6 +174,13 @@ xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
+void xsmi_layer_set_alpha(xsm_model *m, double alpha)
+{
+    if (!m->layer->tied) {
+        m->layer->w.alpha = alpha;
+    }
+}
+
 void xsmi_layer_fold(xsm_model *m)
 {
     xsmi_layer *l = m->layer;

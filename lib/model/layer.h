@@ -40,6 +40,8 @@ xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *
 double xsmi_layer_squared_norm(const xsm_model *m);
 /* Copies mapped vectors to memory of their own. */
 xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err);
+/* Sets the scale of vectors that are not tied: those have the output layer's. */
+void xsmi_layer_set_alpha(xsm_model *m, double alpha);
 /* Multiplies alpha into the vectors. */
 void xsmi_layer_fold(xsm_model *m);
 

@@ -10,6 +10,8 @@
 
 #include "model/sparse_weights.h"
 
+#include <xsoftmax/model.h>
+
 #include <stdatomic.h>
 
 typedef struct xsmi_weights {
@@ -55,6 +57,13 @@ void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w);
 static inline int32_t xsmi_weights_dtype(const xsmi_weights *w)
 {
     return w->sparse ? xsmi_sparse_dtype(w->sparse) : w->narrow.dtype;
+}
+/* Returns where the first number of a row of dense weights is, and sets *step to how far apart its numbers are. */
+static inline float *xsmi_weights_row(const xsmi_weights *w, size_t row, size_t *step)
+{
+    const bool lines = w->layout == XSM_LAYOUT_CLASS_MAJOR;
+    *step = lines ? 1 : w->stride;
+    return w->weight + (lines ? row * w->stride : row);
 }
 /* Returns row_scale, or NULL if all are known to be 1: for code that reads a few of them in random order. */
 static inline double *xsmi_weights_scales(const xsmi_weights *w)

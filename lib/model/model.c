@@ -88,6 +88,62 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
                                          : "those of the model are sparse; xsm_model_set_layout() makes them dense");
 }
 
+xsm_status xsmi_model_need_linear(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return m->score == XSM_GEOMETRY_LINEAR
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s needs linear scores, and those of this model are distances",
+                           what);
+}
+
+xsm_status xsmi_model_need_no_layer(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return !m->layer
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%s needs a model that scores the rows as they are, and this one scores hidden vectors",
+                           what);
+}
+
+xsm_status xsmi_model_need_untied(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return !m->layer || !m->layer->tied
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%s needs vectors of the features that are not tied to the classes' weights", what);
+}
+
+xsm_status xsmi_model_need_class_major(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return xsmi_model_weights(m)->w.layout == XSM_LAYOUT_CLASS_MAJOR
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s needs class-major weights: xsm_model_set_layout()", what);
+}
+
+xsm_status xsmi_model_need_plain(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return xsmi_model_is_plain(m) ? XSM_OK
+                                  : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                                              "%s needs scores of the weights alone, and those of the model are made "
+                                              "with %s",
+                                              what, m->head->kind->described);
+}
+
+xsm_status xsmi_model_need_products(const xsm_model *m, const char *what, xsm_error *err)
+{
+    const xsmi_head *head = m->head;
+    if (head && !head->numbers) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "%s needs scores that are products of a class's weights and the features, and those of the "
+                         "model are made with %s%s",
+                         what, head->kind->described,
+                         head->tree          ? ": search the tree, by xsm_predictor_options.beam (--beam)"
+                         : head->kind->nodes ? ", which a predictor searches without an index"
+                                             : "");
+    }
+    return m->w.narrow.data ? XSM_OK : xsmi_model_need_dense(m, what, err);
+}
+
 void xsmi_model_release_weights(xsm_model *m)
 {
     xsmi_weights_release(m->context, &m->w);

@@ -131,6 +131,15 @@ static inline xsm_model *xsmi_model_changed(xsm_model *m)
 {
     return m->part.own ? m->part.own : m;
 }
+/* The classes first..end, of which this process has the weights, in that order: all, unless the model is divided. */
+typedef struct xsmi_mine {
+    const xsmi_weights *w;
+    uint32_t first, end;
+} xsmi_mine;
+static inline xsmi_mine xsmi_model_mine(const xsm_model *m)
+{
+    return m->part.own ? (xsmi_mine){&m->part.own->w, m->part.first, m->part.end} : (xsmi_mine){&m->w, 0, m->classes};
+}
 /* Refuses a divided model. The message begins with `what`. (class_parts.c) */
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
 
@@ -146,6 +155,13 @@ static inline bool xsmi_model_has_bias(const xsm_model *m)
 /* Refuses a model whose weights are sparse, in fewer bits than float32, or divided among processes; the message begins
  * with `what`. */
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err);
+/* Refuse a model whose scores are distances, with a first layer, with tied vectors, with other weights than class-major
+ * ones, or with a head; `what` begins the message. */
+xsm_status xsmi_model_need_linear(const xsm_model *m, const char *what, xsm_error *err);
+xsm_status xsmi_model_need_no_layer(const xsm_model *m, const char *what, xsm_error *err);
+xsm_status xsmi_model_need_untied(const xsm_model *m, const char *what, xsm_error *err);
+xsm_status xsmi_model_need_class_major(const xsm_model *m, const char *what, xsm_error *err);
+xsm_status xsmi_model_need_plain(const xsm_model *m, const char *what, xsm_error *err);
 /* Copies a mapped model to memory of its own. Refuses what xsmi_model_need_dense() refuses. Call it before changing
  * weights. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
@@ -187,10 +203,25 @@ static inline void xsmi_mark(uint64_t *marks, size_t index)
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
 /* Calls a function for each row of weights, in parallel. */
 xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err);
-/* For distances (distance.c). xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k
- * that a linear step lacks; call it before that. The other then computes the bias of a changed row. */
+/* Whether steps pull rows before they add to them, and settle them afterwards: for distances (distance.c).
+ * xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear step lacks; the
+ * other computes the bias of a changed row. */
+static inline bool xsmi_model_pulls(const xsm_model *m)
+{
+    return m->score != XSM_GEOMETRY_LINEAR;
+}
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta);
 void xsmi_model_settle(xsm_model *m, uint32_t class);
+/* Does the second for all rows, which a host may have changed; nothing if scores are linear. */
+xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
+/* Returns the biases that steps learn; NULL: there are none, or they follow from the rows. */
+static inline float *xsmi_model_learned_bias(const xsm_model *m)
+{
+    return m->score == XSM_GEOMETRY_LINEAR ? m->w.bias : NULL;
+}
+/* Writes what the score of a class has besides the product of some of its features with `row`, a copy of these: its
+ * bias, or -||row||^2/2 for distances. Returns false, and writes nothing, if it has nothing. */
+bool xsmi_model_constant(const xsm_model *m, uint32_t class, const float *row, size_t width, float *constant);
 /* Computes ||W||^2, with scales and without the bias. It is the same for any number of threads, and on every process of
  * a divided model; each sends 8 bytes for up to 4,096 of its classes, or for as many wide rows as have 2^20 weights,
  * and an agreement. */
@@ -224,6 +255,12 @@ static inline const xsmi_weights *xsmi_model_vectors(const xsm_model *m)
 /* Returns the number of weights that are stored, and sets *bytes to their bytes. */
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);
 
+/* Returns the floats of a row's hidden vector; 0 without a first layer. */
+static inline uint32_t xsmi_model_hidden_floats(const xsm_model *m)
+{
+    return m->layer ? m->features : 0;
+}
+
 /* Returns D of the rows that the model accepts. */
 static inline uint32_t xsmi_model_input(const xsm_model *m)
 {
@@ -239,6 +276,11 @@ typedef struct xsmi_division {
     enum { XSMI_UNDIVIDED, XSMI_LINES, XSMI_COLUMNS } by;
     size_t stride; /* with columns: this process's data are [lines][stride] */
 } xsmi_division;
+/* Returns how a tensor with a line or a column for each class is divided; neither: it is not. (class_parts.c) */
+xsmi_division xsmi_model_division(const xsm_model *m, bool lines, bool columns, size_t stride);
+/* Returns which part this process has of a tensor that is divided by lines of `line` bytes, or by columns of that size,
+ * of which a line has `width` with padding. */
+xsmi_tensor_part xsmi_model_division_part(const xsm_model *m, const xsmi_tensor *t, bool lines, size_t line);
 
 /* What a checkpoint has besides a model: tensors named "state.*" with their data (first those of 8 bytes a number, then
  * those of 4), and metadata under "checkpoint" and "checkpoint.*". */
@@ -303,10 +345,18 @@ static inline uint32_t xsmi_model_beam(const xsm_model *m, uint32_t wanted)
     const uint32_t usual = xsmi_model_nodes(m) ? xsmi_model_nodes(m)->beam : 0, width = wanted ? wanted : usual;
     return usual ? XSMI_MIN(width, m->classes) : 0;
 }
+/* Refuses a model whose classes' scores are no products of a class's weights, and perhaps numbers of its own, with the
+ * features, which is all that an index can search. */
+xsm_status xsmi_model_need_products(const xsm_model *m, const char *what, xsm_error *err);
 /* Returns the model's label trees, or NULL. */
 static inline const xsmi_label_trees *xsmi_model_trees(const xsm_model *m)
 {
     return m->head ? m->head->labels : NULL;
+}
+/* Returns the tree that the model's correction has, or NULL. */
+static inline const xsmi_tree *xsmi_model_drawn_tree(const xsm_model *m)
+{
+    return m->head ? m->head->tree : NULL;
 }
 /* Returns the model's hierarchy, or NULL. */
 static inline const xsmi_class_tree *xsmi_model_hierarchy(const xsm_model *m)
@@ -320,6 +370,26 @@ static inline int32_t xsmi_model_link(const xsm_model *m)
     const xsmi_label_trees *trees = xsmi_model_trees(m);
     return trees && !xsmi_label_sums_to_one(trees) ? XSM_LINK_SIGMOID : m->link;
 }
+/* Returns the best order of the weights: feature-major if every class of sparse rows is scored. */
+static inline int32_t xsmi_layout_for(bool every, bool sparse)
+{
+    return every && sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+}
+/* The same for a model, whose weights may have to be class-major. */
+static inline int32_t xsmi_model_layout_for(const xsm_model *m, bool every, bool sparse)
+{
+    return xsmi_layout_for(every, sparse && m->score == XSM_GEOMETRY_LINEAR);
+}
+/* Returns the weights if a sparse row's score of every class is a sum of their lines; otherwise NULL. */
+static inline const xsmi_weights *xsmi_model_feature_lines(const xsm_model *m)
+{
+    return m->w.layout == XSM_LAYOUT_FEATURE_MAJOR && !m->layer && !m->part.own ? &m->w : NULL;
+}
+/* Whether a step on some classes changes their rows of weights and nothing else. */
+static inline bool xsmi_model_steps_apart(const xsm_model *m)
+{
+    return !m->layer && xsmi_model_weights(m)->w.layout == XSM_LAYOUT_CLASS_MAJOR;
+}
 /* Whether scores of dense rows and steps on them are products of matrices. */
 static inline bool xsmi_model_has_products(const xsm_model *m)
 {
@@ -329,6 +399,12 @@ static inline bool xsmi_model_has_products(const xsm_model *m)
 static inline bool xsmi_model_is_plain(const xsm_model *m)
 {
     return !m->head;
+}
+/* Whether the scores of this process's rows, dense as they are or as hidden vectors, are products with its weights. */
+static inline bool xsmi_model_multiplies(const xsm_model *m, bool sparse)
+{
+    return xsmi_model_is_plain(m) && !m->part.own && xsmi_model_has_products(m) && (m->layer || !sparse) &&
+           !m->w.row_scale;
 }
 /* Whether scores are also products of rows and weights, without hidden vectors and distances. */
 static inline bool xsmi_model_is_linear(const xsm_model *m)

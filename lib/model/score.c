@@ -83,7 +83,7 @@ static void score_rows(void *state, const xsmi_range *r)
 xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
                                    float *scores, xsm_error *err)
 {
-    const size_t threads = xsmi_context_threads(m->context), hidden = m->layer ? m->features : 0;
+    const size_t threads = xsmi_context_threads(m->context), hidden = xsmi_model_hidden_floats(m);
     const size_t code = xsmi_model_chosen_scratch(m), each = code + hidden;
     scores_job job = {m, batch, classes, count, scores, NULL, code, each};
     if (each > 0) {

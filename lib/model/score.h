@@ -46,7 +46,7 @@ static inline xsmi_features xsmi_model_forward(const xsm_model *m, const xsmi_fe
 /* Takes memory for the hidden vector from an arena; none without a first layer. */
 static inline float *xsmi_model_take_hidden(const xsm_model *m, xsmi_arena *arena)
 {
-    return xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof(float));
+    return xsmi_arena_take(arena, xsmi_model_hidden_floats(m), sizeof(float));
 }
 
 /* Computes the hidden vectors of the rows first..end of a batch, that of row i at out + i*stride, in parallel. Runs

@@ -46,6 +46,11 @@ bool xsmi_together_failed(const xsm_model *m)
     return !xsmi_model_group(m) || xsmi_agreed(m->context);
 }
 
+void xsmi_together_lose(xsm_model *m)
+{
+    m->apart |= xsmi_model_is_divided(m);
+}
+
 xsm_status xsmi_together_end_step(xsm_model *m, bool alone, xsm_status status, xsm_error *err)
 {
     xsm_context *group = xsmi_model_group(m);
@@ -88,10 +93,18 @@ xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers,
     return xsmi_numbers_agree(xsmi_model_group(m), numbers, count, status, err);
 }
 
-xsm_status xsmi_together_settings(const xsm_model *m, const xsmi_settings *s, xsm_status status, xsm_error *err)
+xsm_status xsmi_together_settings(const xsm_model *m,
+                                  xsm_status (*add)(const void *of, xsmi_settings *s, xsm_error *err), const void *of,
+                                  xsm_error *err)
 {
     xsm_context *group = xsmi_model_group(m);
-    return group ? xsmi_settings_agree(group, s, status, err) : status;
+    if (!group) {
+        return XSM_OK;
+    }
+    xsmi_settings s = {.context = group};
+    const xsm_status status = xsmi_settings_agree(group, &s, add(of, &s, err), err);
+    xsmi_settings_free(&s);
+    return status;
 }
 
 xsm_status xsmi_together_file(const xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err)

@@ -27,6 +27,8 @@ xsm_status xsmi_together(const xsm_model *m, xsm_status status, xsm_error *err);
 xsm_status xsmi_together_end(const xsm_model *m, xsm_status status, xsm_error *err);
 /* Whether all processes know of a failure since xsmi_together_begin(), or can no longer learn of one. */
 bool xsmi_together_failed(const xsm_model *m);
+/* Marks a divided model `apart`: a step has been taken in this process, and perhaps in no other. */
+void xsmi_together_lose(xsm_model *m);
 /* Ends a step. `alone`: it has failed in this process, and perhaps in no other. If weights may then have changed in
  * other processes, the model is marked `apart`. */
 xsm_status xsmi_together_end_step(xsm_model *m, bool alone, xsm_status status, xsm_error *err);
@@ -38,7 +40,10 @@ xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, xsm_s
 xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_error *err);
 xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers, size_t count, xsm_status status,
                                  xsm_error *err);
-xsm_status xsmi_together_settings(const xsm_model *m, const xsmi_settings *s, xsm_status status, xsm_error *err);
+/* ... the settings that a function adds */
+xsm_status xsmi_together_settings(const xsm_model *m,
+                                  xsm_status (*add)(const void *of, xsmi_settings *s, xsm_error *err), const void *of,
+                                  xsm_error *err);
 xsm_status xsmi_together_file(const xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
 /* Replaces a number by that of the first process. */
 xsm_status xsmi_together_first(const xsm_model *m, double *number, xsm_error *err);

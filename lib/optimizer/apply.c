@@ -42,10 +42,7 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
     if (!proximal && !(bound > 0)) {
         return XSM_OK;
     }
-    if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s classes one by one, for which the model must be class-major",
-                         proximal ? "proximal estimators shrink" : "a bound on the rows of weights scales");
-    }
+    XSMI_TRY(xsmi_model_need_class_major(m, proximal ? "a proximal step" : "a bound on the rows of weights", err));
     if (!m->w.row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
         m->w.unscaled = true; /* until a step changes one */
@@ -299,19 +296,15 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
                          g->largest * eta, eta);
     }
     XSMI_TRY(xsmi_optimizer_check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
-    if (m->score != XSM_GEOMETRY_LINEAR && (g->proximal || g->decay != 1 || g->row_bound > 0)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the gradient scales rows of weights, and those of a model whose scores are distances are "
-                         "not");
+    if (g->proximal || g->decay != 1 || g->row_bound > 0) {
+        XSMI_TRY(xsmi_model_need_linear(m, "a gradient that scales rows of weights", err));
     }
-    if (m->layer && !g->layered) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has a first layer, and the gradient is not of such a model");
+    if (g->layered != (xsmi_model_hidden_floats(m) > 0)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the %s a first layer, and the %s",
+                         g->layered ? "gradient is of a model with" : "model has",
+                         g->layered ? "model has none" : "gradient is not of such a model");
     }
-    if (m->layer && m->layer->tied && g->row_bound > 0) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a bound on the rows of weights goes with vectors that are not tied");
-    }
-    return XSM_OK;
+    return g->row_bound > 0 ? xsmi_model_need_untied(m, "a bound on the rows of weights", err) : XSM_OK;
 }
 
 /* Sets `batch` to the output layer's rows: the hidden vectors of the gradient. */
@@ -414,8 +407,8 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     xsmi_step s = {.optimizer = o,
                    .batch = batch,
                    .g = g,
-                   .layer = m->layer ? &whole->layer : NULL,
-                   .distances = m->score != XSM_GEOMETRY_LINEAR,
+                   .layer = g->layered ? &whole->layer : NULL,
+                   .distances = xsmi_model_pulls(m),
                    .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     if (!o->whole) {
@@ -450,13 +443,13 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
                              xsm_error *err)
 {
     const xsm_model *whole = o->whole;
+    const xsmi_mine mine = xsmi_model_mine(whole);
     const xsm_gradient *part = g;
     xsm_status status = XSM_OK;
     if (g->whole.width != whole->classes) {
         part = o->part;
-        status = g->model_classes == whole->classes
-                     ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
-                     : fail_classes(g, whole, err);
+        status = g->model_classes == whole->classes ? xsmi_gradient_part(g, mine.first, mine.end, o->part, err)
+                                                    : fail_classes(g, whole, err);
     }
     const bool made = status == XSM_OK;
     status = made ? check_step(o, batch, part, eta, err) : status;

@@ -122,8 +122,6 @@ xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_
     double work = xsmi_batch_row_work(rows) * (double)rows->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsmi_context_threads(s->optimizer->context) : 1;
     XSMI_TRY(xsmi_run_step(s, run_piece, &job, job.pieces, 1, err));
-    if (!m->layer->tied) {
-        m->layer->w.alpha = job.alpha * s->layer->decay;
-    }
+    xsmi_layer_set_alpha(m, job.alpha * s->layer->decay);
     return XSM_OK;
 }

@@ -62,14 +62,14 @@ static void add(xsm_model *m, const xsmi_example_step *s)
     const xsmi_features *x = s->x;
     const xsmi_entries *entries = &s->entries;
     const double *row_scale = xsmi_weights_scales(&m->w);
-    float amounts[GROUP];
+    float *bias = xsmi_model_learned_bias(m), amounts[GROUP];
     for (uint64_t start = 0; start < entries->count; start += GROUP) {
         uint32_t group = (uint32_t)XSMI_MIN(entries->count - start, (uint64_t)GROUP);
         const uint32_t *rows = entries->classes + start;
         for (uint32_t j = 0; j < group; j++) {
             double change = -s->step.eta * (double)entries->coefficients[start + j];
-            if (m->w.bias && m->score == XSM_GEOMETRY_LINEAR) {
-                m->w.bias[rows[j]] = (float)((double)m->w.bias[rows[j]] + change);
+            if (bias) {
+                bias[rows[j]] = (float)((double)bias[rows[j]] + change);
             }
             double scale = row_scale ? s->alpha * row_scale[rows[j]] : s->alpha;
             amounts[j] = (float)(change / scale);
@@ -99,12 +99,12 @@ static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
 
 void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s)
 {
-    const bool distances = m->score != XSM_GEOMETRY_LINEAR;
-    for (uint32_t j = 0; distances && j < s->entries.count; j++) {
+    const bool pulls = xsmi_model_pulls(m);
+    for (uint32_t j = 0; pulls && j < s->entries.count; j++) {
         xsmi_model_pull(m, s->entries.classes[j], (double)s->entries.coefficients[j], s->step.eta);
     }
     add(m, s);
-    for (uint32_t j = 0; distances && j < s->entries.count; j++) {
+    for (uint32_t j = 0; pulls && j < s->entries.count; j++) {
         xsmi_model_settle(m, s->entries.classes[j]);
     }
     for (uint32_t j = 0; s->bound > 0 && j < s->entries.count; j++) {
@@ -218,8 +218,9 @@ static void add_range(const xsmi_step *s, const xsmi_class_matrix *range, float 
     const xsm_model *m = s->optimizer->model;
     const uint32_t first = range->first, count = (uint32_t)range->count;
     const float scale = (float)(-s->step.eta / s->alpha);
-    for (uint64_t i = 0; m->w.bias && !s->distances && i < s->batch->count; i++) {
-        m->kernels->axpby(m->w.bias + first, range->coefficients + i * range->stride, count, (float)-s->step.eta, 1);
+    float *bias = xsmi_model_learned_bias(m);
+    for (uint64_t i = 0; bias && i < s->batch->count; i++) {
+        m->kernels->axpby(bias + first, range->coefficients + i * range->stride, count, (float)-s->step.eta, 1);
     }
     if (xsmi_step_is_product(s)) {
         range_dense(s, range, scale, scratch);

@@ -184,17 +184,10 @@ XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_dense(model, "an optimizer", err));
-    if (model->score != XSM_GEOMETRY_LINEAR && !o->linear) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "optimizer '%s' takes models with linear scores, and this one's are distances; 'sgd' takes "
-                         "both",
-                         o->ops.name);
-    }
+    XSMI_TRY(o->linear ? XSM_OK : xsmi_model_need_linear(model, "another optimizer than 'sgd'", err));
     XSMI_TRY(xsmi_model_own(model, err));
     xsmi_model_drop_calibration(whole ? whole : model);
-    if (model->score != XSM_GEOMETRY_LINEAR) { /* a host may have changed weights */
-        XSMI_TRY(xsmi_model_each_row(model, xsmi_model_settle, err));
-    }
+    XSMI_TRY(xsmi_model_settle_all(model, err));
     xsm_model *kept = xsmi_model_retain(model),
               *divided = whole ? xsmi_model_retain(whole)
                                : NULL; /* taken before the earlier reference, perhaps to the same model, is given up */
@@ -230,31 +223,24 @@ xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm
     return XSM_OK;
 }
 
-/* Compares the optimizers of all processes. */
-static xsm_status agree_settings(const xsm_optimizer *o, const xsm_model *model, xsm_error *err)
+static xsm_status add_settings(const void *of, xsmi_settings *s, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(model)) {
-        return XSM_OK;
-    }
-    xsmi_settings s = {.context = o->context};
-    const xsm_status status = xsmi_together_settings(model, &s, xsmi_optimizer_settings(o, &s, err), err);
-    xsmi_settings_free(&s);
-    return status;
+    return xsmi_optimizer_settings(of, s, err);
 }
 
 xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {o, "the optimizer"}, {model, "the model"});
-    const bool divided = xsmi_model_is_divided(model);
     XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
     xsmi_activity activity;
     xsmi_begin(&activity, o->context, "preparing an optimizer", "weights", 0);
     xsmi_together_begin(model);
-    xsm_status status = agree_settings(o, model, err);
-    status = status == XSM_OK ? bind(o, xsmi_model_changed(model), divided ? model : NULL, err) : status;
+    xsm_model *own = xsmi_model_changed(model), *whole = own != model ? model : NULL;
+    xsm_status status = xsmi_together_settings(model, add_settings, o, err);
+    status = status == XSM_OK ? bind(o, own, whole, err) : status;
     status = xsmi_together(model, status, err);
-    if (divided && status != XSM_OK) {
+    if (whole && status != XSM_OK) {
         unbind(o);
     }
     return xsmi_end(&activity, status, err);

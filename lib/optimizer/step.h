@@ -135,9 +135,11 @@ static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t colum
 /* Sets `row` to a class's weights. */
 static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsmi_row *row)
 {
-    const bool class_major = o->model->w.layout == XSM_LAYOUT_CLASS_MAJOR;
-    xsmi_row_at(o, class_major ? class : 0, class_major ? 0 : class, row);
-    row->stride = class_major ? 1 : o->model->w.stride;
+    size_t step;
+    row->weights = xsmi_weights_row(&o->model->w, class, &row->stride);
+    for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        row->accumulators[i] = xsmi_weights_row(&o->accumulators[i].w, class, &step);
+    }
 }
 
 /* Rows whose first lines are prefetched together (see xsmi_prefetch_firsts()) before the steps on them. */

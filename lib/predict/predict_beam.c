@@ -53,7 +53,7 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     if (o->index) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor searches an index or a tree, not both");
     }
-    if (!m->head || !m->head->tree) {
+    if (!xsmi_model_drawn_tree(m)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s; one trained by negative-sampling with sampler=tree has",
                          searched ? "a label tree has no other tree that is searched alone"
                                   : "the model has no tree to search");

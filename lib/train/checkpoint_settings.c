@@ -81,18 +81,17 @@ xsm_status xsmi_settings_gather(xsm_trainer *t, xsmi_settings *out, xsm_error *e
     return XSM_OK;
 }
 
-xsm_status xsmi_trainer_agree(const xsm_model *model, const xsm_trainer_options *o, xsm_error *err)
+static xsm_status add_options(const void *of, xsmi_settings *s, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(model)) {
-        return XSM_OK;
-    }
-    xsmi_settings s = {.context = model->context};
-    xsm_status status = add_run(&s, o, err);
+    const xsm_trainer_options *o = of;
     const xsmi_number numbers[] = {XSMI_WHOLE("epochs", o->epochs), XSMI_WHOLE("evaluate_every", o->evaluate_every),
                                    XSMI_WHOLE("evaluate_train", (uint64_t)o->evaluate_train),
                                    XSMI_WHOLE("test", o->test != NULL)};
-    status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, sizeof numbers / sizeof *numbers, err) : status;
-    status = xsmi_together_settings(model, &s, status, err);
-    xsmi_settings_free(&s);
-    return status;
+    XSMI_TRY(add_run(s, o, err));
+    return xsmi_settings_add_numbers(s, numbers, sizeof numbers / sizeof *numbers, err);
+}
+
+xsm_status xsmi_trainer_agree(const xsm_model *model, const xsm_trainer_options *o, xsm_error *err)
+{
+    return xsmi_together_settings(model, add_options, o, err);
 }

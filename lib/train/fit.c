@@ -388,14 +388,8 @@ static xsm_status prepare_weights(const fit *t, xsm_error *err)
 static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                             const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
 {
-    if (model->layer) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "all rows at once (L-BFGS) take a linear model; train an embedding model by steps");
-    }
-    if (model->score != XSM_GEOMETRY_LINEAR) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
-    }
+    XSMI_TRY(xsmi_model_need_no_layer(model, "a fit of all rows at once (L-BFGS)", err));
+    XSMI_TRY(xsmi_model_need_linear(model, "a fit of all rows at once (L-BFGS)", err));
     fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));

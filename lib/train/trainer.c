@@ -155,7 +155,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
                 status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
             }
         }
-        if (status == XSM_OK && o.epochs > 1 && xsmi_context_threads(ctx) > 1 && !xsmi_model_is_divided(model)) {
+        if (status == XSM_OK && o.epochs > 1 && xsmi_window_threads(t->window) > 1) {
             t->sequence.next = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.next);
             if (!t->sequence.next) {
                 status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.next, "the order of the rows");
@@ -258,7 +258,7 @@ double xsmi_trainer_active(const xsm_trainer *t)
 
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
 {
-    t->marks = t->window && !xsmi_model_is_divided(t->model) ? marks : NULL;
+    t->marks = t->window && xsmi_window_can_mark(t->window) ? marks : NULL;
     return t->marks != NULL;
 }
 
@@ -375,7 +375,6 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     for (uint64_t s = 0; s < now.count; s++) {
         t->etas[s] = eta_at(t, t->done.epoch, t->done.rows + s);
     }
-    const bool divided = xsmi_model_is_divided(t->model);
     xsmi_together_begin(t->model); /* no step of the window has been taken */
     uint64_t failed;
     xsmi_activity shield;
@@ -384,7 +383,9 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     xsmi_unshield(&shield);
     /* The steps after the failed one are not counted, even if they were taken. */
     const bool taken = failed != UINT64_MAX && failed > 0;
-    t->model->apart |= divided && taken && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
+    if (taken && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER)) {
+        xsmi_together_lose(t->model);
+    }
     if (t->marks) {
         xsmi_window_mark(t->window, now.count, t->marks);
     }
@@ -405,10 +406,9 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
 static void prefetch_rows(const xsm_trainer *t)
 {
     const xsm_dataset *d = t->train;
-    const xsm_model *m = t->model;
+    const xsmi_weights *w = xsmi_model_feature_lines(t->model);
     const uint64_t *rows = t->sequence.now + t->done.rows, left = t->rows - t->done.rows;
-    if (t->options.batch > 1 || !d->sparse || m->w.layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
-        xsmi_model_is_divided(m) || left <= ROWS_AHEAD) { /* the matrix of a layer has no row for each feature */
+    if (t->options.batch > 1 || !d->sparse || !w || left <= ROWS_AHEAD) {
         return;
     }
     const uint64_t last = rows[ROWS_AHEAD], middle = rows[ROWS_AHEAD - 1];
@@ -420,9 +420,9 @@ static void prefetch_rows(const xsm_trainer *t)
         __builtin_prefetch(later.values + i, 0, 3);
         __builtin_prefetch(later.index + i, 0, 3);
     }
-    const size_t second = XSMI_MIN(m->w.stride - 1, XSMI_LINE);
+    const size_t second = XSMI_MIN(w->stride - 1, XSMI_LINE);
     for (size_t i = 0; i < XSMI_MIN(next.count, FEATURES_AHEAD); i++) {
-        const float *weights = m->w.weight + next.index[i] * m->w.stride;
+        const float *weights = w->weight + next.index[i] * w->stride;
         __builtin_prefetch(weights, 1, 3);
         __builtin_prefetch(weights + second, 1, 3);
     }

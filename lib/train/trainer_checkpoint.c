@@ -101,9 +101,8 @@ static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm
         return XSM_OK;
     }
     *found = xsmi_optimizer_tensor(t->optimizer, index, tensor, &kind);
-    if (*found && xsmi_model_is_divided(t->model) && (kind.classes || kind.columns)) {
-        *division =
-            kind.classes ? (xsmi_division){XSMI_LINES, 0} : (xsmi_division){XSMI_COLUMNS, (size_t)tensor->width};
+    if (*found) {
+        *division = xsmi_model_division(t->model, kind.classes, kind.columns, (size_t)tensor->width);
     }
     return XSM_OK;
 }
@@ -218,10 +217,10 @@ static uint64_t numbers_of(const xsm_trainer *t, const contents *c, size_t index
 {
     const xsmi_tensor *tensor = &c->tensors[index];
     const xsmi_division *division = &c->divisions[index];
+    const xsmi_mine mine = xsmi_model_mine(t->model);
     return division->by == XSMI_COLUMNS
                ? tensor->shape[0] * division->stride
-               : width_of(tensor) *
-                     (division->by == XSMI_LINES ? t->model->part.end - t->model->part.first : tensor->shape[0]);
+               : width_of(tensor) * (division->by == XSMI_LINES ? mine.end - mine.first : tensor->shape[0]);
 }
 
 /* Returns where number i of what was read of a tensor is in the file's tensor. */
@@ -323,10 +322,7 @@ static void choose(const void *state, const xsmi_tensor *t, xsmi_tensor_part *pa
         }
         const bool lines = c->divisions[i].by == XSMI_LINES;
         const size_t each = xsmi_dtype_size(t->dtype) * (lines ? (size_t)width_of(t) : 1);
-        const size_t end =
-            lines ? m->part.end
-                  : xsmi_part_columns_end(m->classes, xsmi_processes(m), xsmi_process(m), (size_t)t->shape[1]);
-        *part = (xsmi_tensor_part){lines ? t->size : (size_t)t->shape[1] * each, m->part.first * each, end * each};
+        *part = xsmi_model_division_part(m, t, lines, each);
     }
 }
 

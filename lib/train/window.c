@@ -17,6 +17,8 @@
  */
 #include "train/window.h"
 
+#include "model/together.h"
+
 #include "base/order.h"
 #include "train/rank_steps.h"
 #include "train/steps.h"
@@ -76,8 +78,7 @@ struct xsmi_window {
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
     /* A search for a step depends on the steps before it, and so do draws that follow the training. */
-    return !e->exact && !e->search.searcher && !e->sampling.follows && !m->layer &&
-           xsmi_model_weights(m)->w.layout == XSM_LAYOUT_CLASS_MAJOR;
+    return !e->exact && !e->search.searcher && !e->sampling.follows && xsmi_model_steps_apart(m);
 }
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)
@@ -107,7 +108,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->estimator = e;
     w->bindings = e->bindings;
     w->optimizer = o;
-    w->threads = xsmi_model_is_divided(e->model) ? 1 : xsmi_context_threads(ctx);
+    w->threads = xsmi_together_callers(e->model, ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
     w->choice.next_try = w->choice.patience = TRY_EVERY;
     /* Components stay small if a window uses few of the classes. */
@@ -141,8 +142,8 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
         status = new_plan(w, &w->plans[i], err);
     }
     if (status == XSM_OK) {
-        status = xsmi_model_is_divided(e->model) ? xsmi_rank_steps_new(ctx, e, o, &w->ranks, err)
-                                                 : xsmi_stepper_new(ctx, e, o, &w->stepper, err);
+        status =
+            e->divided ? xsmi_rank_steps_new(ctx, e, o, &w->ranks, err) : xsmi_stepper_new(ctx, e, o, &w->stepper, err);
     }
     if (status == XSM_OK) {
         status = prepare(w, err);
@@ -181,6 +182,11 @@ void xsmi_window_free(xsmi_window *w)
 uint64_t xsmi_window_steps(const xsmi_window *w)
 {
     return w->steps;
+}
+
+uint32_t xsmi_window_threads(const xsmi_window *w)
+{
+    return w->threads;
 }
 
 xsmi_window_choice *xsmi_window_chosen(xsmi_window *w)
@@ -480,6 +486,11 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
     e->position += done;
     w->optimizer->steps += done;
     return done == count ? XSM_OK : XSM_ERROR_DIVERGED;
+}
+
+bool xsmi_window_can_mark(const xsmi_window *w)
+{
+    return w->stepper != NULL;
 }
 
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks)

@@ -17,8 +17,9 @@ typedef struct xsmi_window xsmi_window;
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m);
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err);
 void xsmi_window_free(xsmi_window *w);
-/* Returns the most steps in one window. */
+/* Return the most steps in one window, and how many threads a window runs on. */
 uint64_t xsmi_window_steps(const xsmi_window *w);
+uint32_t xsmi_window_threads(const xsmi_window *w);
 /* The rows of a window. */
 typedef struct xsmi_window_rows {
     const uint64_t *rows;         /* [count]; no row may occur twice */
@@ -41,7 +42,9 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
 /* Forgets the plan of the next window; call this when its rows or the estimator have changed. */
 void xsmi_window_forget(xsmi_window *w);
 
-/* Marks (model.h) the weights that the last window of `count` steps may have changed. Not for divided models. */
+/* Marks (model.h) the weights that the last window of `count` steps may have changed, unless the model is divided,
+ * where it cannot. */
+bool xsmi_window_can_mark(const xsmi_window *w);
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks);
 
 /* How windows run. The result does not depend on it. */

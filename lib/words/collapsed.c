@@ -447,17 +447,8 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
     descent d = {.options = XSM_SKIPGRAM_FIT_OPTIONS_INIT, .start = xsmi_seconds()};
     XSMI_TRY(read_options(options, corpus, &d.options, err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
-    if (xsmi_model_nodes(output)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the output model's vectors are those of the nodes of a tree, not of words; full gradients "
-                         "start from vectors that another estimator has trained");
-    }
-    if (!xsmi_model_is_plain(input) || !xsmi_model_is_plain(output)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the %s model's scores are corrected by what a sampler drew; clear "
-                         "its correction",
-                         !xsmi_model_is_plain(input) ? "input" : "output");
-    }
+    XSMI_TRY(xsmi_model_need_plain(input, "the input of word vectors", err));
+    XSMI_TRY(xsmi_model_need_plain(output, "the output of word vectors, with full gradients,", err));
     d.models[XSMI_INPUT] = input;
     d.models[XSMI_OUTPUT] = output;
     d.eta[0] = d.eta[1] = d.options.eta;

@@ -233,11 +233,8 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
     xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
     XSMI_TRY(xsmi_skipgram_read_options(options, corpus, &o, err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
-    if (!xsmi_model_is_plain(input) || (!xsmi_model_is_plain(output) && !estimator)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the %s model's scores are corrected by what a sampler drew; clear its correction",
-                         !xsmi_model_is_plain(input) ? "input" : "output");
-    }
+    XSMI_TRY(xsmi_model_need_plain(input, "the input of word vectors", err));
+    XSMI_TRY(estimator ? XSM_OK : xsmi_model_need_plain(output, "the output of word vectors", err));
     const xsmi_word_task given = {context, corpus, input, output, estimator};
     return make(&given, &o, out, err);
 }

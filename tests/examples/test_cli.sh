@@ -178,14 +178,14 @@ done <<END
 2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias no
 2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias only
 2|--hidden: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --hidden 4
-2|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --geometry euclidean
-2|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --geometry euclidean
+2|solves its steps needs linear scores|train --data train.txt --estimator implicit --eta 1 --geometry euclidean
+2|a ridge, which pulls rows towards the origin,|train --data train.txt --estimator softmax --eta 1 --ridge 2 --geometry euclidean
 2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
 2|--bias only uses no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
 1|--tied: the features must be the classes, but there are 20 features and|$good --hidden 4 --tied
-2|takes a batch of several rows as a whole|$good --hidden 4 --batch 2 --eta 1
+2|a batch of several rows that the estimator takes as a whole|$good --hidden 4 --batch 2 --eta 1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
-2|'adagrad' takes models with linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --geometry euclidean
+2|another optimizer than 'sgd' needs linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --geometry euclidean
 2|so that rows cannot share their draws|train --data train.txt --estimator nce --set sampler=tree --set shared=yes
 2|its nodes score features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
 2|scores some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
