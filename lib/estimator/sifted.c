@@ -202,7 +202,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
         sift_scored(&s, count, some);
     } else {
         const xsmi_tile_call call = {job->model,          &rows, s.first, s.first + some, sift_tile, &s,
-                                     job->model->context, true,  false};
+                                     job->model->context, true,  false,   false};
         xsmi_tiles_score(&call, s.tiles);
     }
     for (size_t i = 0; i < count; i++) {

@@ -64,19 +64,4 @@ size_t xsmi_divided_end(const xsm_model *m, size_t class);
 xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size_t bytes, xsm_status status,
                               xsm_error *err);
 
-/* -- scores (divided_scores.c) ------------------------------------------------------------------------------------- */
-
-/* xsmi_together_score_rows() of a divided model. */
-xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
-                                   xsm_context *ctx, xsm_status status, xsm_error *err);
-
-/* -- chosen classes and ranges (divided_chosen.c) ------------------------------------------------------------------ */
-
-/* xsm_model_scores() and xsm_model_score_range(), for checked classes and batches that are not empty. The process that
- * has the class sends 4 bytes for each score. */
-xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
-                                      float *scores, xsm_error *err);
-xsm_status xsmi_divided_score_range(const xsm_model *m, const xsmi_score_range *range, xsmi_score_scratch *scratch,
-                                    xsm_error *err);
-
 #endif

@@ -5,7 +5,7 @@
 #include "base/activity.h"
 #include "base/heap_sort.h"
 #include "math/omega.h"
-#include "model/plain_tiles.h"
+#include "model/tiles.h"
 
 #include <string.h>
 
@@ -237,11 +237,12 @@ static void score_paths(const xsm_model *m, const xsmi_model_row *row, const uin
 
 /* The memory of each of several blocks. */
 typedef struct scratch {
-    xsmi_plain_scratch plain;
-    float *log_p; /* [classes][XSMI_LANES] */
-    float *stack; /* of its sweep */
-    float *nodes; /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
-    float *rows;  /* [XSMI_LANES][inner nodes] all scores, for sparse weights, whose tiles come row after row */
+    void *tiles;   /* of the nodes */
+    float *scores; /* [XSMI_ROW_TILE] */
+    float *log_p;  /* [classes][XSMI_LANES] */
+    float *stack;  /* of its sweep */
+    float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
+    float *rows;   /* [XSMI_LANES][inner nodes] all scores, for sparse weights, whose tiles come row after row */
 } scratch;
 
 /* Returns the number of blocks whose log-probabilities are in memory at once. */
@@ -256,7 +257,8 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
 {
     const xsmi_class_tree *h = m->head->hierarchy;
     const size_t together = swept_together(m, blocks);
-    xsmi_plain_divide(m, sparse, blocks, arena, &s->plain);
+    s->tiles = xsmi_arena_take(arena, xsmi_tiles_scratch_of_rows(m, sparse, blocks), 1);
+    s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
     s->log_p = xsmi_arena_take(arena, together * h->classes, XSMI_LANES * sizeof *s->log_p);
     s->stack = xsmi_arena_take(arena, together * stack_floats(h), sizeof *s->stack);
     s->nodes = xsmi_arena_take(arena, together * XSMI_ROW_TILE, XSMI_LANES * sizeof *s->nodes);
@@ -377,13 +379,14 @@ static void score_hierarchy(const xsmi_tile_call *call, void *memory)
                                       m->w.sparse ? (void *)&all : &w,
                                       call->context,
                                       call->stores,
-                                      call->hidden};
-        xsmi_plain_score(&nodes, &s.plain);
+                                      call->hidden,
+                                      true};
+        xsmi_tiles_score(&nodes, s.tiles);
         for (size_t i = 0; i < some && m->w.sparse; i++) {
             sweep_kept(&w, i, s.rows + i * XSMI_LANES * h->inner, call->context);
         }
         for (size_t i = 0; i < some; i++) {
-            pass_swept(call, b + i, s.log_p + i * each, s.plain.scores);
+            pass_swept(call, b + i, s.log_p + i * each, s.scores);
         }
     }
 }

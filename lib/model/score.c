@@ -4,17 +4,12 @@
  * The score of a chosen class is one dot product: it has the same bits whatever other classes are scored.
  */
 #include "model/score.h"
-#include "model/plain_tiles.h"
+#include "model/tiles.h"
 #include "base/activity.h"
 #include "base/order.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Number of rows of one job: so many that a job takes much longer than starting it. */
-#define JOB_ROWS 32
-/* Number of classes of a row that are scored between two polls. */
-#define POLL_CLASSES 4096
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
@@ -49,58 +44,12 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, con
     }
 }
 
-typedef struct scores_job {
-    const xsm_model *model;
-    const xsm_batch *batch;
-    const uint32_t *classes;
-    size_t count;
-    float *scores;
-    float *scratch; /* [threads][each]: the correction's code, then a hidden vector; or NULL */
-    size_t code, each;
-} scores_job;
-
-static void score_rows(void *state, const xsmi_range *r)
-{
-    const scores_job *job = state;
-    const xsm_model *m = job->model;
-    float *code = job->scratch ? job->scratch + r->thread * job->each : NULL;
-    float *hidden = job->scratch ? code + job->code : NULL;
-    for (size_t i = r->first; i < r->end; i++) {
-        const xsmi_features x = xsmi_batch_features(job->batch, i);
-        const xsmi_model_row row = {x, xsmi_model_forward(m, &x, hidden)};
-        const uint32_t *classes = job->classes + i * job->count;
-        float *scores = job->scores + i * job->count;
-        for (size_t c = 0, some; c < job->count; c += some) {
-            some = XSMI_MIN(job->count - c, POLL_CLASSES);
-            if (some == POLL_CLASSES && xsmi_poll(m->context)) {
-                return;
-            }
-            xsmi_model_chosen_scores(m, &row, classes + c, some, scores + c, code);
-        }
-    }
-}
-
-xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
-                                   float *scores, xsm_error *err)
-{
-    const size_t threads = xsmi_context_threads(m->context), hidden = xsmi_model_hidden_floats(m);
-    const size_t code = xsmi_model_chosen_scratch(m), each = code + hidden;
-    scores_job job = {m, batch, classes, count, scores, NULL, code, each};
-    if (each > 0) {
-        XSMI_TRY(
-            xsmi_array_new(m->context, &job.scratch, threads, each * sizeof *job.scratch, "scratch of scoring", err));
-    }
-    xsm_status status = xsmi_run_ranges(m->context, score_rows, &job, batch->count, JOB_ROWS, err);
-    xsmi_release(m->context, job.scratch, threads, each * sizeof *job.scratch);
-    return status;
-}
-
 /* -- sparse rows and feature-major weights ------------------------------------------------------------------------- */
 
 /*
  * If rows were scored one by one, each would read its features' weights from memory. Here the weights of all features
  * of the batch for a tile of classes are read once, into a compact matrix that stays in the second cache while all rows
- * use it. Threads divide the classes. Scores have the same bits as in plain_tiles.c.
+ * use it. Threads divide the classes. Scores have the same bits as in tiles.c.
  */
 enum {
     COMPACT_FLOATS = 384 << 10, /* 1.5 MB, three quarters of the second cache of a server's core */
@@ -294,7 +243,7 @@ void xsmi_model_score_block(const xsm_model *m, const xsmi_score_block *block, v
     }
     const xsmi_tile_rows rows = {block->features, counts, (block->count + XSMI_LANES - 1) / XSMI_LANES, block->sparse};
     block_copy copy = {block, counts};
-    const xsmi_tile_call call = {m, &rows, block->first, block->end, copy_tile, &copy, ctx, true, block->hidden};
+    const xsmi_tile_call call = {m, &rows, block->first, block->end, copy_tile, &copy, ctx, true, block->hidden, false};
     xsmi_tiles_score(&call, scratch);
 }
 

@@ -103,9 +103,6 @@ typedef struct xsmi_score_block {
 /* `scratch` has xsmi_tiles_scratch() bytes for the blocks of these rows. When the activity of `ctx` is cancelled, the
  * scores left are undefined. */
 void xsmi_model_score_block(const xsm_model *m, const xsmi_score_block *block, void *scratch, const xsm_context *ctx);
-/* xsm_model_scores() for a model that is not divided, without checks. */
-xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
-                                   float *scores, xsm_error *err);
 /* xsm_model_score_range() without checks, with the caller's scratch, which is allocated from `ctx`. */
 xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
                                   xsmi_score_scratch *scratch, xsm_error *err);

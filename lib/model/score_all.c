@@ -281,12 +281,11 @@ static void finish(score_all_state *s, size_t count, bool in_lanes)
     }
 }
 
-void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
-                          const xsm_context *ctx)
+/* Scores blocks of at most XSMI_LANES rows, at least one. All have the same `sparse` and `top`, and all have filters or
+ * none has. */
+static void score_blocks(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
+                         const xsm_context *ctx)
 {
-    if (count == 0) {
-        return;
-    }
     bool sparse = blocks[0].sparse;
     uint32_t top = blocks[0].top;
     const bool filtered = blocks[0].filters != NULL, in_lanes = lists_in_lanes(m, sparse, top, filtered);
@@ -304,7 +303,7 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
         }
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};
-    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state, ctx, false, false};
+    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state, ctx, false, false, false};
     xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }
@@ -340,5 +339,7 @@ void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void 
         b->top_score += i * rows->top;
         b->top_class += i * rows->top;
     }
-    xsmi_model_score_all(m, blocks, count, scratch, ctx);
+    if (count > 0) {
+        score_blocks(m, blocks, count, scratch, ctx);
+    }
 }

@@ -8,7 +8,7 @@
 #include "model/score.h"
 
 /*
- * A block of at most XSMI_LANES rows, whose scores against every class are added to the results tile by tile and not
+ * Rows whose scores against every class are added to the results tile by tile and not
  * stored. The loss of a row is log_sum_exp - target_score, where target_score is the same float that entered the sum.
  * In a model with a calibration log_sum_exp is the log-partition: that of the scaled scores, or the sum over all
  * classes of log(1 + exp(scale z + shift)); target_score and top_score are not scaled. A score that is not a number, or
@@ -16,7 +16,7 @@
  * with it, on any number of threads.
  */
 typedef struct xsmi_score_all {
-    size_t rows;                    /* n <= XSMI_LANES */
+    size_t rows;                    /* n <= XSMI_TILE_ROWS */
     const xsmi_features *features;  /* [n] */
     bool sparse;                    /* rows are lists of features */
     const uint32_t *target;         /* [n] class whose score is requested, or XSMI_NO_CLASS; NULL = none */
@@ -38,12 +38,9 @@ typedef struct xsmi_score_all {
 /* Returns the bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX if they cannot
  * be addressed. */
 size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
-/* Scores `count` (<= XSMI_TILE_BLOCKS) blocks against all classes. All have the same `sparse` and `top`, and all have
- * filters or none has. `scratch` (aligned to XSMI_ALIGNMENT) has the size for these and for so many blocks. Polls the
- * activity of `ctx`; the results of a cancelled call are undefined. */
-void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
-                          const xsm_context *ctx);
-/* Scores up to XSMI_TILE_ROWS rows, one after another in memory, which are divided into blocks. */
+/* Scores up to XSMI_TILE_ROWS rows, one after another in memory, which are divided into blocks, against all classes.
+ * `scratch` (aligned to XSMI_ALIGNMENT) has the size for so many blocks. Polls the activity of `ctx`; the results of a
+ * cancelled call are undefined. */
 void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void *scratch, const xsm_context *ctx);
 
 #endif

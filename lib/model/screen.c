@@ -14,7 +14,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
-#include "model/plain_tiles.h"
+#include "model/tiles.h"
 #include "model/screen.h"
 
 #include <math.h>

@@ -24,7 +24,8 @@ typedef struct xsmi_tile_call {
     /* consume() stores scores in memory that may be new, whose first use takes the system some time: polls before each
      * block's tile. */
     bool stores;
-    bool hidden; /* the rows are the hidden vectors of the model's first layer, if it has one */
+    bool hidden;  /* the rows are the hidden vectors of the model's first layer, if it has one */
+    bool of_rows; /* the scores are those of the rows of weights, without the head */
 } xsmi_tile_call;
 
 /* Whether a tile has the rows of a block as lanes. */
@@ -33,9 +34,17 @@ static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
     return (!sparse || m->layer) && m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
-/* Returns the bytes of scratch for `blocks` blocks; SIZE_MAX if they cannot be addressed. */
+/* Return the bytes of scratch for `blocks` blocks; SIZE_MAX if they cannot be addressed. */
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
+size_t xsmi_tiles_scratch_of_rows(const xsm_model *m, bool sparse, size_t blocks);
 /* Scores the rows. `scratch` is aligned to XSMI_ALIGNMENT. */
 void xsmi_tiles_score(const xsmi_tile_call *call, void *scratch);
+
+/* For the files of this folder: writes the scales of a tile's rows of weights, if each has its own; otherwise
+ * nothing. */
+void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float *scales);
+/* Converts a row's sums of a tile to scores, with scales and bias. `scales` has those of the rows of weights, if each
+ * has its own. */
+void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores);
 
 #endif

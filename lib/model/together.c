@@ -1,9 +1,13 @@
 #include "model/together.h"
 
 #include "base/activity.h"
+#include "base/order.h"
+#include "base/top.h"
 #include "ranks/same.h"
 #include "model/divided.h"
 #include "ranks/comm.h"
+
+#include <math.h>
 
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err)
 {
@@ -142,11 +146,248 @@ uint32_t xsmi_together_callers(const xsm_model *m, const xsm_context *ctx)
 
 /* -- scores -------------------------------------------------------------------------------------------------------- */
 
+/*
+ * Each process scores its classes. When a row is scored against all classes, the processes exchange the sum of every
+ * class run, which each joins in rising order, and the best classes of each process.
+ */
+/* Number of classes that are scored together. */
+#define SOME 64
+
+/* Scores this process's classes, and writes -INFINITY for others, so that xsmi_exchange_max() gives every process all
+ * scores. */
+static void score_own(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                      float *scores, float *scratch)
+{
+    uint32_t local[SOME], at[SOME];
+    float z[SOME];
+    for (size_t j = 0; j < count; j += SOME) {
+        const uint32_t listed = (uint32_t)XSMI_MIN(count - j, (size_t)SOME);
+        const uint32_t some = xsmi_part_list(m->part.first, m->part.end, classes + j, listed, local, at);
+        for (uint32_t i = 0; i < listed; i++) {
+            scores[j + i] = -INFINITY;
+        }
+        xsmi_model_chosen_scores(m->part.own, row, local, some, z, scratch);
+        for (uint32_t i = 0; i < some; i++) {
+            scores[j + at[i]] = z[i] == z[i] ? z[i] : INFINITY;
+        }
+    }
+}
+
+/* Scores the classes of lists that this process has. */
+static xsm_status score_lists(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
+                              xsm_context *ctx, xsm_error *err)
+{
+    const size_t code = xsmi_model_chosen_scratch(m), floats = code + xsmi_model_hidden_floats(m);
+    float *scratch;
+    XSMI_TRY(xsmi_array_new(ctx, &scratch, floats, sizeof *scratch, "scratch of scoring", err));
+    for (size_t i = 0, at = 0; i < rows->rows; at += lists->counts[i], i++) {
+        if (lists->counts[i] > 0) {
+            const xsmi_features x = rows->features[i];
+            const xsmi_model_row both = {x, xsmi_model_forward(m, &x, scratch + code)};
+            score_own(m, &both, lists->classes[i], lists->counts[i], lists->scores + at, scratch);
+        }
+    }
+    xsmi_release(ctx, scratch, floats, sizeof *scratch);
+    return XSM_OK;
+}
+
+/* -- all classes --------------------------------------------------------------------------------------------------- */
+
+/* The results of a process for `rows` rows. */
+typedef struct block {
+    double *sum; /* [rows][runs] */
+    float *max;
+    float *target;       /* [rows] */
+    float *top_score;    /* [rows][top] */
+    uint32_t *top_class; /* [rows][top] of the whole model */
+    size_t runs;
+} block;
+
+/* Divides a process's block, or only counts its bytes if `memory` is NULL. Returns the bytes, a multiple of 8. */
+static size_t divide_block(const xsmi_score_all *all, uint32_t runs, unsigned char *memory, block *b)
+{
+    const size_t sums = all->rows * runs, lists = all->rows * all->top;
+    size_t used = 0;
+    *b = (block){.runs = runs};
+    if (memory) {
+        b->sum = (double *)(void *)memory;
+        b->max = (float *)(void *)(memory + sums * sizeof(double));
+        b->target = b->max + sums;
+        b->top_score = b->target + all->rows;
+        b->top_class = (uint32_t *)(void *)(b->top_score + lists);
+    }
+    used = sums * (sizeof(double) + sizeof(float)) + all->rows * sizeof(float) +
+           lists * (sizeof(float) + sizeof(uint32_t));
+    return (used + 7) / 8 * 8;
+}
+
+typedef struct score_job {
+    const xsm_model *model;
+    xsm_context *context;
+    const xsmi_score_all *all;
+    size_t each; /* rows of a job */
+    const block *mine;
+    xsmi_log_sum *runs;       /* [threads][each][runs] */
+    uint32_t *targets;        /* [threads][each] */
+    double *sums;             /* [threads][each] not used */
+    xsmi_row_filter *filters; /* [threads][each] or NULL */
+    unsigned char *scratch;
+    size_t scratch_each;
+} score_job;
+
+static void score_some(void *state, const xsmi_range *r)
+{
+    const score_job *job = state;
+    const xsm_model *m = job->model;
+    const xsmi_score_all *all = job->all;
+    const size_t first = r->first, rows = r->end - first, runs = job->mine->runs;
+    uint32_t *targets = job->targets + r->thread * job->each;
+    xsmi_log_sum *sums = job->runs + r->thread * job->each * runs;
+    for (size_t i = 0; i < rows; i++) {
+        const uint32_t target = all->target ? all->target[first + i] : XSMI_NO_CLASS;
+        targets[i] = target >= m->part.first && target < m->part.end ? target - m->part.first : XSMI_NO_CLASS;
+    }
+    xsmi_row_filter *filters = job->filters ? job->filters + r->thread * job->each : NULL;
+    for (size_t i = 0; i < rows && filters; i++) {
+        filters[i] = all->filters[first + i];
+        filters[i].first = m->part.first;
+    }
+    const block *b = job->mine;
+    const xsmi_score_all wanted = {.rows = rows,
+                                   .features = all->features + first,
+                                   .sparse = all->sparse,
+                                   .target = targets,
+                                   .top = all->top,
+                                   .filters = filters,
+                                   .log_sum_exp = job->sums + r->thread * job->each,
+                                   .runs = sums,
+                                   .run_count = runs,
+                                   .target_score = b->target + first,
+                                   .top_score = b->top_score + first * all->top,
+                                   .top_class = b->top_class + first * all->top};
+    xsmi_model_score_rows(m->part.own, &wanted, job->scratch + r->thread * job->scratch_each, job->context);
+    for (size_t i = 0; i < rows * runs; i++) {
+        b->sum[first * runs + i] = sums[i].sum;
+        b->max[first * runs + i] = sums[i].max;
+    }
+    for (size_t i = first * all->top; i < (first + rows) * all->top; i++) {
+        b->top_class[i] += b->top_class[i] != XSMI_NO_CLASS ? m->part.first : 0;
+    }
+}
+
+/* Scores the rows against this process's classes. */
+static xsm_status score_mine(score_job *job, xsm_error *err)
+{
+    xsm_context *ctx = job->context;
+    const xsmi_score_all *all = job->all;
+    const size_t threads = xsmi_context_threads(ctx), blocks = (all->rows + XSMI_LANES - 1) / XSMI_LANES;
+    const size_t each = XSMI_MIN((blocks + threads - 1) / threads, XSMI_TILE_BLOCKS), runs = job->mine->runs;
+    job->each = each * XSMI_LANES;
+    job->scratch_each = xsmi_model_score_all_scratch(job->model->part.own, all->sparse, each, all->top);
+    const size_t rows = threads * job->each;
+    job->scratch = xsmi_allocate(ctx, threads, job->scratch_each);
+    job->runs = xsmi_allocate(ctx, (uint64_t)rows * runs, sizeof *job->runs);
+    job->targets = xsmi_allocate(ctx, rows, sizeof *job->targets);
+    job->sums = xsmi_allocate(ctx, rows, sizeof *job->sums);
+    job->filters = all->filters ? xsmi_allocate(ctx, rows, sizeof *job->filters) : NULL;
+    xsm_status status;
+    if (job->scratch && job->runs && job->targets && job->sums && !job->filters == !all->filters) {
+        status = xsmi_run_ranges(ctx, score_some, job, all->rows, job->each, err);
+        status = status == XSM_OK && xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status;
+    } else {
+        status = xsmi_fail_memory(err, threads * job->scratch_each, "scratch of scoring, for each thread");
+    }
+    xsmi_release(ctx, job->scratch, threads, job->scratch_each);
+    xsmi_release(ctx, job->runs, rows * runs, sizeof *job->runs);
+    xsmi_release(ctx, job->targets, rows, sizeof *job->targets);
+    xsmi_release(ctx, job->sums, rows, sizeof *job->sums);
+    xsmi_release(ctx, job->filters, rows, sizeof *job->filters);
+    return status;
+}
+
+/* Joins the results of all processes for row i. */
+static void join_row(const xsm_model *m, const xsmi_score_all *all, const block *blocks, size_t i)
+{
+    const uint32_t ranks = xsmi_ranks(m->context);
+    xsmi_log_sum total = XSMI_LOG_SUM_INIT;
+    const xsmi_top list = {all->top_score + i * all->top, all->top_class + i * all->top, all->top};
+    if (all->top) {
+        xsmi_top_start(&list);
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        const block *b = &blocks[r];
+        for (size_t j = 0; j < b->runs; j++) {
+            const xsmi_log_sum run = {b->max[i * b->runs + j], b->sum[i * b->runs + j]};
+            xsmi_log_sum_join(&total, &run);
+        }
+        for (size_t j = i * all->top; j < (i + 1) * all->top && b->top_class[j] != XSMI_NO_CLASS; j++) {
+            xsmi_top_offer_any(&list, b->top_score[j], b->top_class[j]);
+        }
+    }
+    if (all->top) {
+        xsmi_top_sort(&list);
+    }
+    all->log_sum_exp[i] = xsmi_log_partition(m->calibration.method, &total);
+    if (all->target) {
+        const uint32_t target = all->target[i];
+        all->target_score[i] =
+            target < m->classes ? blocks[xsmi_part_of(m->classes, ranks, target)].target[i] : -INFINITY;
+    }
+}
+
+static xsm_status score_rows_together(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
+                                      xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
+    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
+    block *blocks = xsmi_allocate(ctx, ranks, sizeof *blocks);
+    unsigned char *all = NULL, *mine = NULL;
+    size_t total = 0, own = 0;
+    for (uint32_t r = 0; sizes && blocks && r < ranks; r++) {
+        sizes[r] = divide_block(rows, xsmi_runs_of_rank(m, r), NULL, &blocks[r]);
+        total += sizes[r];
+    }
+    if (sizes && blocks) {
+        own = sizes[rank];
+        all = xsmi_allocate(ctx, total, 1);
+        mine = xsmi_allocate_zero(ctx, own, 1);
+    }
+    if (status == XSM_OK && all && mine) {
+        block b;
+        (void)divide_block(rows, xsmi_runs_of_rank(m, rank), mine, &b);
+        score_job job = {.model = m, .context = ctx, .all = rows, .mine = &b};
+        status = score_mine(&job, err);
+        status = status == XSM_OK && lists ? score_lists(m, rows, lists, ctx, err) : status;
+    } else if (status == XSM_OK) {
+        status = xsmi_fail_memory(err, total + own, "the scores of all processes");
+    }
+    status = xsmi_agree(m->context, status, err);
+    status = status == XSM_OK ? xsmi_exchange_blocks(m->context, mine, all, sizes, err) : status;
+    if (status == XSM_OK && lists && lists->total > 0) {
+        status = xsmi_exchange_max(m->context, lists->scores, lists->total, err);
+    }
+    if (status == XSM_OK) {
+        size_t at = 0;
+        for (uint32_t r = 0; r < ranks; r++) {
+            (void)divide_block(rows, xsmi_runs_of_rank(m, r), all + at, &blocks[r]);
+            at += sizes[r];
+        }
+        for (size_t i = 0; i < rows->rows; i++) {
+            join_row(m, rows, blocks, i);
+        }
+    }
+    xsmi_release(ctx, mine, own, 1);
+    xsmi_release(ctx, all, total, 1);
+    xsmi_release(ctx, blocks, ranks, sizeof *blocks);
+    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
+    return status;
+}
+
 xsm_status xsmi_together_score_rows(const xsm_model *m, const xsmi_score_all *rows, const xsmi_score_lists *lists,
                                     void *scratch, xsm_context *ctx, xsm_status status, xsm_error *err)
 {
     if (xsmi_model_is_divided(m)) {
-        return xsmi_divided_score_rows(m, rows, lists, ctx, status, err);
+        return score_rows_together(m, rows, lists, ctx, status, err);
     }
     XSMI_TRY(status);
     xsmi_model_score_rows(m, rows, scratch, ctx);

@@ -162,7 +162,8 @@ static void score_rows(job_sums *s, uint64_t first, size_t rows)
     const xsmi_tile_rows block = {s->features, s->counts, (rows + XSMI_LANES - 1) / XSMI_LANES, job->dataset->sparse};
     const bool each = job->method == XSM_CALIBRATION_LABELS;
     const xsmi_tile_call call = {
-        s->model, &block, 0, s->model->classes, each ? add_branches : add_exponentials, s, job->context, false, false};
+        s->model, &block, 0,    s->model->classes, each ? add_branches : add_exponentials, s, job->context,
+        false,    false,  false};
     xsmi_tiles_score(&call, s->tiles);
     if (s->model->classes % XSMI_RUN_CLASSES != 0) {
         end_runs(s, 0, rows);

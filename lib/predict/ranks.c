@@ -323,7 +323,8 @@ static bool score_rows(const ranks_job *job, const xsmi_range *r, list *l, bool 
         p.cursors[i] = l->starts[i];
     }
     const xsmi_tile_rows rows = {features, counts, (p.rows + XSMI_LANES - 1) / XSMI_LANES, job->data->sparse};
-    const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p, job->context, false, false};
+    const xsmi_tile_call call = {job->model, &rows, 0,    job->model->classes, read_tile, &p, job->context,
+                                 false,      false, false};
     xsmi_tiles_score(&call, job->scratch + r->thread * job->scratch_each);
     return p.finite;
 }

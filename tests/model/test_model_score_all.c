@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "model/score_all.h"
+#include "base/order.h"
 #include "base/top.h"
 
 #include "golden/model_golden.h"
@@ -145,40 +146,33 @@ static void free_results(results *r)
     free(r->top_class);
 }
 
-/* Scores the rows in blocks of `each`, `together` blocks in a call. */
-static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint32_t *target, uint32_t top, size_t each,
-                     size_t together)
+/* Scores the rows, `each` in a call. */
+static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint32_t *target, uint32_t top, size_t each)
 {
-    size_t n = (size_t)dataset->rows;
+    const size_t n = (size_t)dataset->rows, blocks = (each + XSMI_LANES - 1) / XSMI_LANES;
     results r = new_results(n, top);
-    size_t bytes = xsmi_model_score_all_scratch(m, dataset->sparse, together, top);
+    const size_t bytes = xsmi_model_score_all_scratch(m, dataset->sparse, blocks, top);
     void *scratch = xsmi_allocate(m->context, bytes, 1);
     assert_non_null(scratch);
     memset(scratch, 0xFF, bytes); /* NaN: nothing may be read before it is written */
-    for (size_t first = 0; first < n;) {
-        xsmi_score_all blocks[XSMI_TILE_BLOCKS];
-        xsmi_features features[XSMI_TILE_BLOCKS * XSMI_LANES];
-        size_t count = 0;
-        size_t start = first;
-        for (; count < together && first < n; count++) {
-            size_t some = n - first < each ? n - first : each;
-            for (size_t i = first; i < first + some; i++) {
-                features[i - start] = xsmi_dataset_features(dataset, i);
-            }
-            blocks[count] = (xsmi_score_all){
-                .rows = some,
-                .features = features + (first - start),
-                .sparse = dataset->sparse,
-                .target = target ? target + first : NULL,
-                .top = top,
-                .log_sum_exp = r.log_sum_exp + first,
-                .target_score = r.target_score + first,
-                .top_score = r.top_score + first * top,
-                .top_class = r.top_class + first * top,
-            };
-            first += some;
+    for (size_t first = 0, some; first < n; first += some) {
+        xsmi_features features[XSMI_TILE_ROWS];
+        some = XSMI_MIN(n - first, each);
+        for (size_t i = 0; i < some; i++) {
+            features[i] = xsmi_dataset_features(dataset, first + i);
         }
-        xsmi_model_score_all(m, blocks, count, scratch, m->context);
+        const xsmi_score_all rows = {
+            .rows = some,
+            .features = features,
+            .sparse = dataset->sparse,
+            .target = target ? target + first : NULL,
+            .top = top,
+            .log_sum_exp = r.log_sum_exp + first,
+            .target_score = r.target_score + first,
+            .top_score = r.top_score + first * top,
+            .top_class = r.top_class + first * top,
+        };
+        xsmi_model_score_rows(m, &rows, scratch, m->context);
     }
     xsmi_release(m->context, scratch, bytes, 1);
     return r;
@@ -211,7 +205,7 @@ TEST(matches_numpy)
             const double *wanted = sparse ? golden_sparse_target : golden_dense_target;
             rows r = golden_rows(sparse);
             xsm_model *m = golden_model(context, variant / 2);
-            results got = exact(m, r.dataset, target, GOLDEN_TOP, 32, 8);
+            results got = exact(m, r.dataset, target, GOLDEN_TOP, 256);
             for (size_t i = 0; i < GOLDEN_ROWS; i++) {
                 assert_true(fabs(got.log_sum_exp[i] - lse[i]) < 3e-7 * fabs(lse[i]));
                 assert_true((double)got.target_score[i] == wanted[i]);
@@ -334,19 +328,18 @@ TEST(grouping_changes_nothing)
             size_t n = 261;
             rows r = noisy_rows(n, shapes[shape].features, shapes[shape].density, 5, sparse);
             xsm_model *m = noisy_model(NULL, shapes[shape].features, shapes[shape].classes, layout, scaled);
-            results all = exact(m, r.dataset, target, 5, 32, 8);
-            static const size_t each[] = {32, 1, 1, 7};
-            static const size_t together[] = {1, 1, 8, 3};
+            results all = exact(m, r.dataset, target, 5, 256);
+            static const size_t each[] = {32, 1, 7, 75};
             for (size_t g = 0; g < 4; g++) {
-                results other = exact(m, r.dataset, target, 5, each[g], together[g]);
+                results other = exact(m, r.dataset, target, 5, each[g]);
                 assert_same_results(&all, &other, n, 5, true);
                 free_results(&other);
             }
             /* Without targets and lists, the sum is the same; with long lists, the first five are. */
-            results sums = exact(m, r.dataset, NULL, 0, 32, 8);
+            results sums = exact(m, r.dataset, NULL, 0, 256);
             assert_same_results(&all, &sums, n, 0, false);
             free_results(&sums);
-            results lists = exact(m, r.dataset, target, 100, 32, 8);
+            results lists = exact(m, r.dataset, target, 100, 256);
             assert_same_results(&all, &lists, n, 0, true);
             for (size_t i = 0; i < n; i++) {
                 assert_memory_equal(lists.top_class + i * 100, all.top_class + i * 5, 5 * sizeof(uint32_t));
@@ -381,9 +374,9 @@ TEST(sparse_layouts_agree)
 {
     rows r = noisy_rows(100, 500, 0.1, 9, true);
     xsm_model *m = noisy_model(NULL, 500, 1100, XSM_LAYOUT_CLASS_MAJOR, false);
-    results class_major = exact(m, r.dataset, NULL, 9, 32, 4);
+    results class_major = exact(m, r.dataset, NULL, 9, 128);
     assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, NULL), XSM_OK);
-    results feature_major = exact(m, r.dataset, NULL, 9, 32, 4);
+    results feature_major = exact(m, r.dataset, NULL, 9, 128);
     assert_same_results(&class_major, &feature_major, 100, 9, false);
     free_results(&class_major);
     free_results(&feature_major);
@@ -400,7 +393,7 @@ TEST(instruction_sets_agree)
         for (size_t set = 0; set < 3; set++) {
             xsm_context *context = new_context(1, masks[set]);
             xsm_model *m = noisy_model(context, 90, 700, variant / 2, true);
-            results now = exact(m, r.dataset, NULL, 6, 32, 2);
+            results now = exact(m, r.dataset, NULL, 6, 64);
             if (set == 0) {
                 first = now;
             } else {
@@ -476,7 +469,7 @@ TEST(ties_prefer_the_smaller_class)
         assert_int_equal(xsm_model_new_linear(NULL, 8, 900, NULL, &m, NULL), XSM_OK);
         assert_int_equal(xsm_model_set_layout(m, variant / 2, NULL), XSM_OK);
         for (uint32_t top = 3; top <= 70; top += 67) {
-            results got = exact(m, r.dataset, NULL, top, 32, 2);
+            results got = exact(m, r.dataset, NULL, top, 64);
             for (size_t i = 0; i < 33; i++) {
                 for (uint32_t k = 0; k < top; k++) {
                     assert_int_equal(got.top_class[i * top + k], k);
@@ -510,7 +503,7 @@ TEST(what_is_not_finite_surfaces)
             xsm_model *m = noisy_model(NULL, 20, 700, variant / 2, false);
             float before = m->w.bias[bad];
             m->w.bias[bad] = NAN;
-            results got = exact(m, r.dataset, NULL, 3, 32, 2);
+            results got = exact(m, r.dataset, NULL, 3, 64);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(isnan(got.log_sum_exp[i]));
                 for (size_t k = 0; k < 3; k++) {
@@ -519,13 +512,13 @@ TEST(what_is_not_finite_surfaces)
             }
             free_results(&got);
             m->w.bias[bad] = INFINITY;
-            got = exact(m, r.dataset, NULL, 0, 32, 2);
+            got = exact(m, r.dataset, NULL, 0, 64);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(isnan(got.log_sum_exp[i]));
             }
             free_results(&got);
             m->w.bias[bad] = -INFINITY; /* a class that is ruled out is no failure */
-            got = exact(m, r.dataset, NULL, 0, 32, 2);
+            got = exact(m, r.dataset, NULL, 0, 64);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(isfinite(got.log_sum_exp[i]));
             }
@@ -534,7 +527,7 @@ TEST(what_is_not_finite_surfaces)
             for (size_t k = 0; k < 700; k++) {
                 m->w.bias[k] = -INFINITY;
             }
-            got = exact(m, r.dataset, NULL, 2, 32, 2);
+            got = exact(m, r.dataset, NULL, 2, 64);
             for (size_t i = 0; i < 40; i++) {
                 assert_true(got.log_sum_exp[i] == -INFINITY);
                 assert_int_equal(got.top_class[2 * i], XSMI_NO_CLASS);
@@ -558,7 +551,7 @@ TEST(large_scores_do_not_overflow)
         for (size_t i = 0; i < 40; i++) {
             target[i] = 699;
         }
-        results got = exact(m, r.dataset, target, 0, 32, 2);
+        results got = exact(m, r.dataset, target, 0, 64);
         for (size_t i = 0; i < 40; i++) {
             assert_true(got.log_sum_exp[i] == (double)got.target_score[i]);
         }
