@@ -59,7 +59,7 @@ void xsmi_format_line(char *line, size_t size, const char *format, va_list args)
 /* Returns the decimal sign that the C library prints and reads in this thread. */
 const char *xsmi_decimal_sign(void);
 
-/* -- option structs (options.c) ----------------------------------------------------------------------------------- */
+/* -- option structs (option.c) ------------------------------------------------------------------------------------ */
 
 /* Bytes of a public struct in the first release that has it: no program's struct is shorter. */
 #define XSMI_FIRST(type) (offsetof(type, XSMI_LAST_##type) + sizeof(((type *)0)->XSMI_LAST_##type))

@@ -130,7 +130,7 @@ const char *xsmi_container_kind(const xsmi_container *c);
  * of others as long as the container. It is empty where a storage's bytes are used in place. */
 xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c);
 
-/* -- writing (safetensors_write.c) --------------------------------------------------------------------------------- */
+/* -- writing (safetensors.c) --------------------------------------------------------------------------------------- */
 
 typedef struct xsmi_container_writer xsmi_container_writer;
 

@@ -20,14 +20,14 @@ typedef struct xsmi_index_trial {
     uint32_t top;
 } xsmi_index_trial;
 
-/* Reports an error of the table. (index_trial.c) */
+/* Reports an error of the table. */
 xsm_status xsmi_index_fault(const xsmi_index_trial *p, xsm_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Returns the score of row k, and sets *size to |row| |query|; both include the bias, and the squared norms are
  * increased by 1. */
 double xsmi_index_trial_score(const xsmi_index_trial *p, uint32_t query, uint32_t k, double *size);
 
-/* Tests next(), if the table has it (index_next.c). Searches 0 and 1 have listed XSMI_TRIAL_TOP and `top` rows. */
+/* Tests next(), if the table has it. Searches 0 and 1 have listed XSMI_TRIAL_TOP and `top` rows. */
 xsm_status xsmi_index_try_next(const xsmi_index_trial *p, const xsm_index *x, xsm_error *err);
 /* Tests that queries which take turns on the threads of a context have cursors of their own. */
 xsm_status xsmi_index_try_cursors(const xsmi_index_trial *p, const xsm_index *x, xsm_context *threads, xsm_error *err);

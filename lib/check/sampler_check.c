@@ -4,8 +4,10 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "check/chi_square.h"
+#include "sampler/arrays.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -565,4 +567,267 @@ xsm_status xsmi_sampler_trial_rows(const xsmi_sampler_trial *t, const xsm_sample
     xsmi_release(t->context, r, 1, sizeof *r);
     xsmi_release(t->context, codes, floats, sizeof *codes);
     return status;
+}
+
+/* -- saving and loading -------------------------------------------------------------------------------------------- */
+
+/* Tests what a sampler's table saves and loads. */
+
+/* Rows whose log-probabilities are compared with those of a tree. */
+enum { TREE_ROWS = 8 };
+
+/* Makes a sampler from these arrays, without training rows. */
+static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_array_reader *reader, xsm_sampler **out,
+                       xsm_error *err)
+{
+    xsm_sampler *s;
+    XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
+    xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
+    if (status == XSM_OK) {
+        status = xsmi_sampler_restore(s, reader, t->shape.classes, t->shape.features, err);
+    }
+    if (status != XSM_OK) {
+        xsm_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+/* Checks that load() gives an error or a working sampler for damaged arrays. */
+static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w, const xsm_array_reader *whole,
+                               xsm_error *err)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        const xsmi_tensor intact = w->tensors[i];
+        for (int kind = 0; kind < 3; kind++) {
+            xsm_sampler *s = NULL;
+            xsm_array_reader reader = *whole;
+            if (kind == 1 && intact.shape[0] == 0) {
+                continue;
+            }
+            if (kind == 0) { /* missing: the last array takes its place */
+                w->tensors[i] = w->tensors[w->count - 1];
+                reader.count--;
+            } else if (kind == 1) { /* shorter by one */
+                w->tensors[i].shape[0]--;
+            } else {
+                w->tensors[i].dtype = intact.dtype == XSMI_DTYPE_F32 ? XSMI_DTYPE_U32 : XSMI_DTYPE_F32;
+            }
+            xsm_status status = load(t, t->context, &reader, &s, NULL);
+            w->tensors[i] = intact;
+            xsm_sampler_free(s);
+            if (status != XSM_ERROR_FORMAT && status != XSM_ERROR_MEMORY) {
+                return xsmi_sampler_fault(t, err, "load() says %s when array '%s' %s", xsm_status_name(status),
+                                          intact.name,
+                                          kind == 0   ? "is not there"
+                                          : kind == 1 ? "is shorter"
+                                                      : "is of another type");
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+typedef struct load_use {
+    const xsmi_sampler_trial *t;
+    const xsm_array_reader *reader;
+} load_use;
+
+static xsm_status use_loaded(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const load_use *u = state;
+    xsm_sampler *s = NULL;
+    XSMI_TRY(load(u->t, ctx, u->reader, &s, err));
+    xsm_sampler_free(s);
+    return XSM_OK;
+}
+
+/* Compares the tree that save() writes with log_probability(). */
+static xsm_status check_tree(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    xsmi_tree tree;
+    xsm_error said = XSM_ERROR_INIT;
+    memset(&tree, 0, sizeof tree);
+    float *code = xsmi_allocate(t->context, s->code_length, sizeof *code), *own = NULL;
+    xsm_status status = code ? xsmi_sampler_tree(s, &tree, &said)
+                             : xsmi_fail_memory(&said, s->code_length * sizeof *code, "the trial of a sampler");
+    own = status == XSM_OK ? xsmi_allocate(t->context, tree.dims, sizeof *own) : NULL;
+    if (status != XSM_OK && status != XSM_ERROR_MEMORY) {
+        status = xsmi_sampler_fault(t, err, "XSM_SAMPLER_TREE, but save() writes no such tree: %s", said.message);
+    } else if (!own) {
+        status = xsmi_fail_memory(err, tree.dims * sizeof *own, "the trial of a sampler");
+    }
+    for (uint64_t row = 0; row < TREE_ROWS && status == XSM_OK; row++) {
+        const xsmi_features x = xsmi_dataset_features(t->data, row);
+        xsmi_sampler_encode(s, &x, code);
+        xsmi_tree_encode(&tree, &x, own);
+        for (uint32_t k = 0; k < t->shape.classes && status == XSM_OK; k++) {
+            const double q = s->ops.log_probability(s->state, code, k), want = xsmi_tree_log_probability(&tree, own, k);
+            if (!(fabs(q - want) <= t->options->tolerance * (1 + fabs(q)))) {
+                status = xsmi_sampler_fault(
+                    t, err, "class %u has log-probability %.9g, and %.9g by the tree that save() writes", k, q, want);
+            }
+        }
+    }
+    xsmi_release(t->context, own, tree.dims, sizeof *own);
+    xsmi_release(t->context, code, s->code_length, sizeof *code);
+    xsmi_tree_clear(&tree);
+    return status;
+}
+
+/* Checks that a loaded sampler follows as one that was never saved; draws into classes[] and logs[]. */
+static xsm_status follow_on(const xsmi_sampler_trial *t, const xsm_sampler *loaded, xsm_error *err)
+{
+    xsm_sampler *s = NULL;
+    XSMI_TRY(xsmi_sampler_trial_make(t, t->context, &s, err));
+    xsm_status status = xsmi_sampler_trial_follow(t, s, err);
+    status = status == XSM_OK ? xsmi_sampler_trial_follow(t, loaded, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_draw(t, s, 0, false, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_draw(t, loaded, 1, false, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_same(t, "when it was saved, loaded and followed on", err) : status;
+    xsm_sampler_free(s);
+    return status;
+}
+
+/* `s` has drawn classes[0] and logs[0]. */
+xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    xsm_array_writer w = {.context = t->context};
+    xsm_sampler *loaded = NULL;
+    xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    xsm_array_reader reader = {w.tensors, w.count, "a trial", NULL};
+    if (status == XSM_OK) {
+        xsm_error said = XSM_ERROR_INIT;
+        status = load(t, t->context, &reader, &loaded, &said);
+        if (status != XSM_OK && status != XSM_ERROR_MEMORY) {
+            status = xsmi_sampler_fault(t, err, "load() does not take what save() hands over: %s",
+                                        said.message[0] ? said.message : xsm_status_name(status));
+        }
+    }
+    status = status == XSM_OK ? xsmi_sampler_trial_draw(t, loaded, 1, false, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_same(t, "when it was saved and loaded", err) : status;
+    status = status == XSM_OK && t->follows ? follow_on(t, loaded, err) : status;
+    status = status == XSM_OK && (s->ops.flags & XSM_SAMPLER_TREE) ? check_tree(t, s, err) : status;
+    status = status == XSM_OK ? check_damage(t, &w, &reader, err) : status;
+    if (status == XSM_OK) {
+        char who[160];
+        load_use u = {t, &reader};
+        snprintf(who, sizeof who, "sampler '%s', K = %u, load()", t->ops->name, t->shape.classes);
+        status = xsmi_trial_allocations(t->context, use_loaded, &u, who, err);
+    }
+    xsm_sampler_free(loaded);
+    xsmi_array_writer_clear(&w);
+    return status;
+}
+
+/* -- what the parts share ------------------------------------------------------------------------------------------ */
+
+/* What the parts of a sampler's trial share: making the sampler, drawing twice, and reporting its faults. */
+
+xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
+{
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "sampler '%s', K = %u, %s rows of %u features: %s", t->ops->name,
+                     t->shape.classes, t->shape.sparse ? "sparse" : "dense", t->shape.features, what);
+}
+
+xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_sampler_set(object, name, value, err);
+}
+
+/* Makes up rows of weights. */
+static void read_weights(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
+                         float *out, size_t stride)
+{
+    for (uint32_t j = 0; j < count; j++) {
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, source->seed, XSMI_STREAM_CHECK, rows ? rows[j] : first + j);
+        for (uint32_t i = 0; i < source->width; i++) {
+            out[j * stride + i] = (float)(2 * xsmi_stream_uniform(&stream) - 1);
+        }
+    }
+}
+
+xsm_status xsmi_sampler_trial_follow(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    const uint64_t *offsets = t->data->label_offsets;
+    const xsm_index_source weights = {
+        .size = sizeof weights,
+        .context = s->context,
+        .count = t->shape.classes,
+        .width = t->shape.features + 1,
+        .seed = 1,
+        .read = read_weights,
+    };
+    for (uint64_t first = 0, count = 1; first < t->shape.rows; first += count++) {
+        const uint64_t end = XSMI_MIN(first + count, t->shape.rows);
+        const xsm_sampler_step step = {sizeof step, t->data->labels + offsets[first], offsets[end] - offsets[first],
+                                       first, &weights};
+        XSMI_TRY(s->ops.follow(s->state, &step, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
+{
+    xsm_sampler *s;
+    XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
+    xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
+    if (status == XSM_OK) {
+        status = xsm_sampler_bind(s, t->data, err);
+    }
+    if (status == XSM_OK && t->follows) {
+        status = xsmi_sampler_trial_follow(t, s, err);
+    }
+    if (status != XSM_OK) {
+        xsm_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
+                                   xsm_error *err)
+{
+    XSMI_TRY(xsmi_go_on(t->context, err));
+    for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
+        xsm_batch one = xsm_batch_range(t->data, row, 1);
+        XSMI_TRY(xsm_sampler_draw(s,
+                                  &(xsm_draw){.size = sizeof(xsm_draw),
+                                              .batch = &one,
+                                              .seed = 9,
+                                              .position = 100 + row,
+                                              .count = XSMI_TRIAL_DRAWS,
+                                              .classes = t->classes[into] + row * XSMI_TRIAL_DRAWS,
+                                              .log_probabilities = t->logs[into] + row * XSMI_TRIAL_DRAWS},
+                                  err));
+    }
+    xsm_batch batch = xsm_batch_range(t->data, 0, t->shape.rows);
+    return alone ? XSM_OK
+                 : xsm_sampler_draw(s,
+                                    &(xsm_draw){.size = sizeof(xsm_draw),
+                                                .batch = &batch,
+                                                .seed = 9,
+                                                .position = 100,
+                                                .count = XSMI_TRIAL_DRAWS,
+                                                .classes = t->classes[into],
+                                                .log_probabilities = t->logs[into]},
+                                    err);
+}
+
+xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err)
+{
+    size_t entries = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
+    if (memcmp(t->classes[0], t->classes[1], entries * sizeof **t->classes) != 0 ||
+        memcmp(t->logs[0], t->logs[1], entries * sizeof **t->logs) != 0) {
+        return xsmi_sampler_fault(t, err, "the same draws are others %s", when);
+    }
+    return XSM_OK;
 }

@@ -1,7 +1,4 @@
-/*
- * A test of a sampler's table: sampler_check.c tests its draws, sampler_saved.c saving and loading. They share
- * sampler_trial.c.
- */
+/* A test of a sampler's table: its draws, saving and loading. */
 #ifndef XSMI_CHECK_SAMPLER_H
 #define XSMI_CHECK_SAMPLER_H
 

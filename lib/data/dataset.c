@@ -4,13 +4,23 @@
  * Each array belongs either to the caller (its capacity is 0) or to the dataset. Before an array is changed it is
  * copied if it is the caller's, so that a borrowed array is never written to.
  */
+#include "data/dataset.h"
+
 #include "data/schema.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/spool.h"
+#include "base/random.h"
+#include "base/order.h"
+#include "base/option.h"
 
 #include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#include <xsoftmax/dataset_weights.h>
+#include <xsoftmax/dataset.h>
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
@@ -634,4 +644,169 @@ xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, x
     m.rows = d->rows;
     xsmi_schema_view(d->schema, &m);
     return XSMI_WRITE(xsm_class_map, &m, map, err);
+}
+
+/* -- the order of an epoch ----------------------------------------------------------------------------------------- */
+
+/*
+ * The order of the rows of an epoch. Rows in memory, or in a file that is small, are permuted, each order equally
+ * likely. In larger files each single row would cost a page. There, runs of some megabytes are permuted first, then
+ * the rows within each stretch of 64 runs. Thus little of the file is in use at a time, every byte is read once an
+ * epoch, and neighbours in the file are far apart in the order.
+ *
+ * In each array a run is longer than the 2 MB that some file systems map at once.
+ */
+
+#define RUN_BYTES ((size_t)4 << 20)
+/* The smallest file that is ordered by runs. */
+#define LARGE_BYTES ((size_t)1 << 29)
+
+size_t xsmi_dataset_order_bytes(const xsm_dataset *d)
+{
+    size_t bytes = xsmi_dataset_mapped_bytes(d);
+    return bytes < LARGE_BYTES ? 0 : bytes;
+}
+
+xsm_status xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order, xsm_error *err)
+{
+    size_t bytes = xsmi_dataset_order_bytes(d);
+    if (bytes == 0) {
+        return xsmi_stream_order(d->context, stream, order, (size_t)d->rows, err);
+    }
+    double a_row = (double)bytes / (double)d->rows;
+    uint64_t each = a_row < (double)RUN_BYTES ? (uint64_t)((double)RUN_BYTES / a_row) : 1;
+    uint64_t stretch = a_row < (double)XSMI_FORGET_BYTES ? (uint64_t)((double)XSMI_FORGET_BYTES / a_row) : 1;
+    uint64_t runs = (d->rows + each - 1) / each;
+    /* The runs' numbers are at the end of the array. Rows written from its start never overwrite numbers still to be
+     * read: every run but the last has `each` rows. */
+    uint64_t *numbers = order + (d->rows - runs);
+    XSMI_TRY(xsmi_stream_order(d->context, stream, numbers, (size_t)runs, err));
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        uint64_t run = numbers[i];
+        uint64_t count = XSMI_MIN(d->rows - run * each, each);
+        for (uint64_t j = 0; j < count; j++) {
+            order[next++] = run * each + j;
+        }
+    }
+    for (uint64_t start = 0; start < d->rows; start += stretch) {
+        const uint64_t left = d->rows - start;
+        XSMI_TRY(xsmi_stream_permute(d->context, stream, order + start, (size_t)XSMI_MIN(left, stretch), err));
+    }
+    return XSM_OK;
+}
+
+/* -- weights of rows ----------------------------------------------------------------------------------------------- */
+
+/* The weights of a dataset's rows and labels. */
+
+/* Refuses an array that does not have `wanted` elements. */
+static xsm_status check_count(const float *weights, size_t count, const char *member, uint64_t wanted, xsm_error *err)
+{
+    const uint64_t expected = weights ? wanted : 0;
+    return count == expected
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_dataset_weights.%s is %zu; %" PRIu64 " is accepted, %s", member,
+                           count, expected, weights ? "as the dataset has" : "without weights");
+}
+
+xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *given, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {d, "dataset"});
+    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+    XSMI_TRY(XSMI_READ(xsm_dataset_weights, &w, given, err));
+    const uint64_t labels = d->label_offsets[d->rows];
+    float *row_weights = NULL, *label_weights = NULL;
+    size_t row_capacity = 0, label_capacity = 0;
+    xsm_status status = XSM_OK;
+    XSMI_TRY(check_count(w.rows, w.row_count, "row_count", d->rows, err));
+    XSMI_TRY(check_count(w.labels, w.label_count, "label_count", labels, err));
+    XSMI_TRY(w.rows ? xsmi_check_weights(w.rows, d->rows, "rows", err) : XSM_OK);
+    XSMI_TRY(w.labels ? xsmi_check_weights(w.labels, labels, "labels", err) : XSM_OK);
+    if (w.rows) {
+        row_weights = xsmi_dataset_allocate(d, d->rows, sizeof *row_weights, &row_capacity, &status, err);
+    }
+    if (w.labels) {
+        label_weights = xsmi_dataset_allocate(d, labels, sizeof *label_weights, &label_capacity, &status, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_release(d->context, row_weights, row_capacity, sizeof *row_weights);
+        return status;
+    }
+    if (w.rows) {
+        memcpy(row_weights, w.rows, (size_t)d->rows * sizeof *row_weights);
+    }
+    if (w.labels) {
+        memcpy(label_weights, w.labels, (size_t)labels * sizeof *label_weights);
+    }
+    xsmi_dataset_take_weights(d, row_weights, row_capacity);
+    xsmi_dataset_take_label_weights(d, label_weights, label_capacity);
+    return XSM_OK;
+}
+
+/* -- the class map ------------------------------------------------------------------------------------------------- */
+
+/* Labels of classes, for hosts. */
+
+/* Copies the caller's map, which may be another release's; false for a map that no release has. */
+static bool read_map(const xsm_class_map *given, xsm_class_map *map)
+{
+    *map = (xsm_class_map)XSM_CLASS_MAP_INIT;
+    return given && XSMI_READ(xsm_class_map, map, given, NULL) == XSM_OK;
+}
+
+static int64_t number_of(const xsm_class_map *map, uint32_t k)
+{
+    return map->labels ? map->labels[k] : (int64_t)k;
+}
+
+size_t xsm_class_map_label(const xsm_class_map *given, uint32_t class_number, char *buffer, size_t size)
+{
+    xsm_class_map map;
+    char number[24];
+    const char *text = "";
+    if (read_map(given, &map) && class_number < map.classes) {
+        snprintf(number, sizeof number, "%" PRId64, number_of(&map, class_number));
+        text = map.names ? map.names[class_number] : number;
+    }
+    const size_t length = strlen(text);
+    if (buffer && size > 0) {
+        const size_t fits = length < size ? length : size - 1;
+        memcpy(buffer, text, fits);
+        buffer[fits] = '\0';
+    }
+    return length;
+}
+
+static uint32_t find_number(const xsm_class_map *map, int64_t number)
+{
+    uint32_t low = 0, high = map->classes; /* labels rise */
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (number_of(map, middle) < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < map->classes && number_of(map, low) == number ? low : XSM_NO_CLASS;
+}
+
+uint32_t xsm_class_map_find(const xsm_class_map *given, const char *label)
+{
+    xsm_class_map map;
+    int64_t number;
+    if (!label || !read_map(given, &map)) {
+        return XSM_NO_CLASS;
+    }
+    if (!map.names) {
+        return xsmi_parse_int(label, &number) ? find_number(&map, number) : XSM_NO_CLASS;
+    }
+    for (uint32_t k = 0; k < map.classes; k++) {
+        if (strcmp(map.names[k], label) == 0) {
+            return k;
+        }
+    }
+    return XSM_NO_CLASS;
 }

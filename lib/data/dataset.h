@@ -158,7 +158,7 @@ void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count);
 xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbers, xsm_error *err);
 
 struct xsmi_stream;
-/* Fills order[N] with the order of the rows in an epoch; see order.c. */
+/* Fills order[N] with the order of the rows in an epoch. */
 xsm_status xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order, xsm_error *err);
 /* Returns the bytes of the rows if their file is so large that it decides the order, else 0. */
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d);

@@ -16,7 +16,7 @@ void xsmi_divided_score_own(const xsm_estimator *e, xsm_gradient *g, uint64_t i,
  * process gets all scores. A process sends 4 bytes for each entry, and 4 more with a bias. */
 xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err);
 /* Writes the scores of all classes in place of the coefficients of a reserved, dense gradient, on every process. A
- * process sends 4 bytes for each example and class of its own. (divided_exact.c) */
+ * process sends 4 bytes for each example and class of its own. */
 xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err);
 /* Whether xsmi_divided_sums() computes the batches of an estimator whose binding has set `exact`. Its gradients then
  * have only the process's classes. */
@@ -25,11 +25,11 @@ static inline bool xsmi_divided_has_sums(const xsm_estimator *e)
     return e->divided && e->exact && e->ops.class_sums;
 }
 /* Computes such a batch, for a reserved gradient. A process sends 4 bytes for each row's largest value and each label,
- * 8 or 4 for each sum of each run of its classes, and 28 bytes. (divided_exact.c) */
+ * 8 or 4 for each sum of each run of its classes, and 28 bytes. */
 xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Computes the gradient of the rows of a batch where every class has a coefficient, once the coefficients are there and
  * finite. A process sends 4 bytes for each example, feature and node of its classes. Does nothing for a pass without
- * the output array. (divided_backward.c) */
+ * the output array. */
 xsm_status xsmi_divided_backward(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Whether the scores of some examples are finite, and not too large. */
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count);

@@ -37,7 +37,7 @@ static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
     o->largest = XSMI_MAX(other->largest, o->largest);
 }
 
-/* -- rows (batch_rows.c) ------------------------------------------------------------------------------------------- */
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
 
 /* Copies a caller's batch, and checks that a bound estimator can take it. */
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
@@ -63,9 +63,9 @@ uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows);
 bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, uint32_t thread, uint32_t shard,
                              uint32_t count, float *out, size_t stride);
 /* Computes several examples as a whole, with the table's joint(). Refuses batches for which that is not supported.
- * (joint.c) */
+ * (batch_gradient.c) */
 xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
-/* Computes a batch whose classes are searched. (search_batch.c) */
+/* Computes a batch whose classes are searched. (searcher.c) */
 xsm_status xsmi_pass_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 
 /* Refuses models whose batches cannot be processed as a whole. */

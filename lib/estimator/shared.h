@@ -38,8 +38,7 @@ void xsmi_shared_put_labels(const xsm_estimator *e, const xsm_gradient *g, const
  * are in the example's list. Labels are in rising order, but their columns need not be; there are few. */
 uint32_t xsmi_shared_next_label(const xsmi_shared_classes *s, const xsm_example *example, uint32_t from);
 
-/* -- products of matrices (shared_product.c), for gradients of that form --------------------------------------------
- */
+/* -- products of matrices, for gradients of that form -------------------------------------------------------------- */
 
 /* Reserves the memory of these products. On a divided model this is called before the weights are gathered. */
 xsm_status xsmi_shared_reserve_product(const xsmi_pass *p, xsm_error *err);

@@ -39,7 +39,7 @@ XSMI_COUNTED(index)
 void xsmi_index_read_row(const xsm_index *index, uint32_t row, float *out);
 /* The mean over queries of the share of the `top` rows with the highest scores that a built index finds; a row that
  * scores as much as the last of these counts as one of them. Scores every row. The outputs of `search` are not used.
- * (recall.c) */
+ * */
 xsm_status xsmi_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall, xsm_error *err);
 /* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
 void xsmi_index_hold(xsm_index *index, xsmi_head *head);

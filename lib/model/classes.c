@@ -5,6 +5,8 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "model/model_file.h"
+#include "base/heap_sort.h"
+#include "model/sparse_file.h"
 
 #include <string.h>
 
@@ -179,4 +181,198 @@ xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_e
     view.rows = m->map.rows;
     xsmi_schema_view(m->map.schema, &view);
     return XSMI_WRITE(xsm_class_map, &view, map, err);
+}
+
+/* -- metadata ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * The metadata of a model's file: text under keys, kept in alphabetic order.
+ */
+
+/* Whether the library uses a key itself (model_file.h). */
+static bool is_reserved(const char *key)
+{
+    static const char *const keys[] = {XSMI_KEY_VERSION,        XSMI_KEY_CHECKSUM,    XSMI_KEY_TRANSFORM,
+                                       XSMI_KEY_INPUT_FEATURES, XSMI_KEY_LIBRARY,     XSMI_KEY_INDEX_BASE,
+                                       XSMI_KEY_TRAINING_ROWS,  XSMI_KEY_VOCABULARY,  XSMI_KEY_FIRST_LAYER,
+                                       XSMI_KEY_GEOMETRY,       XSMI_KEY_CALIBRATION, XSMI_KEY_SPARSE_FEATURES,
+                                       XSMI_KEY_LABEL_TREES,    XSMI_KEY_LINK,        XSMI_KEY_DATASET,
+                                       XSMI_KEY_INDEX,          XSMI_KEY_SAMPLER};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(key, keys[i]) == 0) {
+            return true;
+        }
+    }
+    static const char prefix[] = XSMI_KEY_CHECKPOINT ".";
+    return strcmp(key, XSMI_KEY_CHECKPOINT) == 0 || strncmp(key, prefix, sizeof prefix - 1) == 0;
+}
+
+static void release(xsm_context *ctx, xsmi_metadata *d)
+{
+    xsmi_release(ctx, d->keys, d->count, sizeof *d->keys);
+    xsmi_release(ctx, d->values, d->count, sizeof *d->values);
+    *d = (xsmi_metadata){NULL, NULL, 0};
+}
+
+void xsmi_model_clear_metadata(xsm_model *m)
+{
+    for (size_t i = 0; i < m->metadata.count; i++) {
+        xsmi_release_text(m->context, m->metadata.keys[i]);
+        xsmi_release_text(m->context, m->metadata.values[i]);
+    }
+    release(m->context, &m->metadata);
+}
+
+/* Allocates arrays for `count` entries, all NULL. */
+static xsm_status reserve(xsm_context *ctx, size_t count, xsmi_metadata *out, xsm_error *err)
+{
+    *out = (xsmi_metadata){NULL, NULL, 0};
+    if (count == 0) {
+        return XSM_OK;
+    }
+    out->count = count;
+    out->keys = xsmi_allocate_zero(ctx, count, sizeof *out->keys);
+    out->values = xsmi_allocate_zero(ctx, count, sizeof *out->values);
+    if (!out->keys || !out->values) {
+        release(ctx, out);
+        return xsmi_fail_memory(err, 2 * count * sizeof *out->keys, "metadata");
+    }
+    return XSM_OK;
+}
+
+/* Returns the position of a key, or where it would be inserted. */
+static size_t find(const xsm_model *m, const char *key, bool *found)
+{
+    size_t low = 0;
+    size_t high = m->metadata.count;
+    *found = false;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(m->metadata.keys[middle], key);
+        if (order == 0) {
+            *found = true;
+            return middle;
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Moves the entries to new arrays without the entry `skip`, or with a free entry at `skip`. */
+static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
+{
+    xsmi_metadata moved;
+    XSMI_TRY(reserve(m->context, insert ? m->metadata.count + 1 : m->metadata.count - 1, &moved, err));
+    for (size_t from = 0, to = 0; from < m->metadata.count; from++) {
+        if (from == skip && !insert) {
+            continue;
+        }
+        to += from == skip;
+        moved.keys[to] = m->metadata.keys[from];
+        moved.values[to] = m->metadata.values[from];
+        to++;
+    }
+    release(m->context, &m->metadata);
+    m->metadata = moved;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *value, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "model"}, {key, "key"});
+    if (*key == '\0') {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the key of a metadata entry is empty");
+    }
+    if (is_reserved(key)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the metadata entry '%s' is the library's own", key);
+    }
+    if (!xsmi_model_is_text(key)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "the key of a metadata entry is not UTF-8");
+    }
+    if (value && !xsmi_model_is_text(value)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "the metadata entry '%s' is not UTF-8", key);
+    }
+    bool found;
+    size_t position = find(m, key, &found);
+    if (!value) {
+        if (found) {
+            char *old_key = m->metadata.keys[position], *old_value = m->metadata.values[position];
+            XSMI_TRY(resize(m, position, false, err));
+            xsmi_release_text(m->context, old_key);
+            xsmi_release_text(m->context, old_value);
+        }
+        return XSM_OK;
+    }
+    char *copy = xsmi_copy_text(m->context, value, strlen(value));
+    if (!copy) {
+        return xsmi_fail_memory(err, strlen(value) + 1, "metadata");
+    }
+    if (found) {
+        xsmi_release_text(m->context, m->metadata.values[position]);
+        m->metadata.values[position] = copy;
+        return XSM_OK;
+    }
+    char *name = xsmi_copy_text(m->context, key, strlen(key));
+    xsm_status status = name ? resize(m, position, true, err) : xsmi_fail_memory(err, strlen(key) + 1, "metadata");
+    if (status != XSM_OK) {
+        xsmi_release_text(m->context, copy);
+        xsmi_release_text(m->context, name);
+        return status;
+    }
+    m->metadata.keys[position] = name;
+    m->metadata.values[position] = copy;
+    return XSM_OK;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp((*(const xsmi_entry *const *)a)->key, (*(const xsmi_entry *const *)b)->key);
+}
+
+/* Sets all at once: xsm_model_set_metadata() for each would take time quadratic in their number. */
+xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err)
+{
+    const xsmi_entry *entry;
+    size_t count = 0;
+    for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
+        count += !is_reserved(entry->key);
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    const xsmi_entry **sorted;
+    XSMI_TRY(xsmi_array_new(m->context, &sorted, count, sizeof *sorted, "metadata", err));
+    size_t next = 0;
+    for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
+        if (!is_reserved(entry->key)) {
+            sorted[next++] = entry;
+        }
+    }
+    xsmi_heap_sort(sorted, count, sizeof *sorted, compare_keys);
+    xsm_status status = reserve(m->context, count, &m->metadata, err);
+    for (size_t i = 0; i < count && status == XSM_OK; i++) {
+        m->metadata.keys[i] = xsmi_copy_text(m->context, sorted[i]->key, strlen(sorted[i]->key));
+        m->metadata.values[i] = xsmi_copy_text(m->context, sorted[i]->value, strlen(sorted[i]->value));
+        if (!m->metadata.keys[i] || !m->metadata.values[i]) {
+            status = xsmi_fail_memory(err, strlen(sorted[i]->key) + strlen(sorted[i]->value) + 2, "metadata");
+            xsmi_model_clear_metadata(m); /* entries that were not copied are NULL, which this accepts */
+        }
+    }
+    xsmi_release(m->context, sorted, count, sizeof *sorted);
+    return status;
+}
+
+const char *xsm_model_get_metadata(const xsm_model *m, const char *key)
+{
+    if (!m || !key) {
+        return NULL;
+    }
+    bool found;
+    size_t position = find(m, key, &found);
+    return found ? m->metadata.values[position] : NULL;
 }

@@ -8,6 +8,9 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "ranks/comm.h"
+#include "base/grow.h"
+#include "base/heap_sort.h"
+#include "base/top.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -289,4 +292,262 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
         xsmi_begin(&activity, m->context, "converting", "classes", xsmi_model_weights(m)->classes);
     }
     return xsmi_end(&activity, convert_any(m, o.dtype, out, err), err);
+}
+
+/* -- pruning ------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Pruning: makes a linear model that keeps the weights of another which are not small, as sparse rows. Takes the dense
+ * rows one after another, and transposes those of a chunk.
+ */
+
+/* Number of classes of a chunk: a row's features are looked up once for all of them, and their scores fit into the
+ * second cache. */
+#define CHUNK_CLASSES 32768
+/* Number of weights after which a chunk ends early, so that they can be counted in 32 bits. */
+#define CHUNK_ENTRIES ((size_t)1 << 30)
+
+typedef struct pruning {
+    const xsm_model *model;
+    xsm_prune_options options;
+    xsmi_prune_chunks chunks;
+    xsmi_sparse_builder *builder;
+    float *row;  /* [D] */
+    float *best; /* [keep] the absolute values of the largest weights, and their features */
+    uint32_t *best_feature;
+    uint32_t keep; /* 0 = all */
+    /* Rows of a chunk: weights in the order of the rows. */
+    uint32_t rows;
+    size_t entries;
+    uint32_t *features;
+    size_t feature_capacity;
+    float *values;
+    size_t value_capacity;
+    uint32_t *row_end; /* [chunks.classes] */
+    /* The chunk by columns. */
+    uint32_t *starts; /* [D+2] */
+    uint32_t *used;   /* [D] */
+    uint16_t *entry_rows;
+    size_t row_capacity;
+    float *sorted;
+    size_t sorted_capacity;
+} pruning;
+
+/* Reads a class's weights, with scales multiplied in. */
+static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
+{
+    xsmi_weights_copy(&p->model->w, NULL, k, 1, false, p->row, 0);
+    for (size_t j = 0; j < p->model->features; j++) {
+        if (!isfinite(p->row[j])) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite", k, j);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Sets all but the `keep` largest weights of the row to zero; of equal weights those of the first features stay. */
+static void keep_largest(const pruning *p)
+{
+    const xsmi_top list = {p->best, p->best_feature, p->keep};
+    xsmi_top_start(&list);
+    for (uint32_t j = 0; j < p->model->features; j++) {
+        xsmi_top_offer(&list, fabsf(p->row[j]), j);
+    }
+    for (uint32_t i = 0; i < p->keep; i++) { /* marks their features in `used`, which is free and has D entries */
+        p->used[i] = list.class_of[i];
+    }
+    xsmi_heap_sort(p->used, p->keep, sizeof *p->used, xsmi_compare_u32);
+    uint32_t next = 0;
+    for (uint32_t j = 0; j < p->model->features; j++) {
+        const bool kept = next < p->keep && p->used[next] == j;
+        next += kept;
+        p->row[j] = kept ? p->row[j] : 0;
+    }
+}
+
+/* Appends the remaining weights of the row to the chunk. */
+static xsm_status append_row(pruning *p, xsm_error *err)
+{
+    static const char what[] = "sparse weights";
+    const uint32_t d = p->model->features;
+    XSMI_TRY(XSMI_GROW(p->model->context, p->features, p->feature_capacity, p->entries + d, what, err));
+    XSMI_TRY(XSMI_GROW(p->model->context, p->values, p->value_capacity, p->entries + d, what, err));
+    for (uint32_t j = 0; j < d; j++) {
+        if (p->row[j] != 0 && (double)fabsf(p->row[j]) >= p->options.below) {
+            p->features[p->entries] = j;
+            p->values[p->entries++] = p->row[j];
+        }
+    }
+    p->row_end[p->rows++] = (uint32_t)p->entries;
+    return XSM_OK;
+}
+
+/* Transposes the chunk, and adds it to the builder. */
+static xsm_status end_chunk(pruning *p, xsm_error *err)
+{
+    static const char what[] = "sparse weights";
+    const uint32_t d = p->model->features;
+    uint32_t columns = 0, sum = 0;
+    XSMI_TRY(XSMI_GROW(p->model->context, p->entry_rows, p->row_capacity, p->entries, what, err));
+    XSMI_TRY(XSMI_GROW(p->model->context, p->sorted, p->sorted_capacity, p->entries, what, err));
+    for (uint32_t j = 0; j < d + 1; j++) {
+        p->starts[j] = 0;
+    }
+    for (size_t i = 0; i < p->entries; i++) {
+        p->starts[p->features[i]]++;
+    }
+    for (uint32_t j = 0; j < d; j++) { /* starts[j] is where the entries of feature j begin */
+        const uint32_t count = p->starts[j];
+        p->starts[j] = sum;
+        sum += count;
+    }
+    for (uint32_t r = 0, i = 0; r < p->rows; r++) {
+        for (; i < p->row_end[r]; i++) {
+            const uint32_t to = p->starts[p->features[i]]++;
+            p->entry_rows[to] = (uint16_t)r;
+            p->sorted[to] = p->values[i];
+        }
+    }
+    for (uint32_t j = 0, end = 0; j < d; j++) { /* now starts[j] is where they end; only those of used features stay */
+        const uint32_t start = end;
+        end = p->starts[j];
+        if (end > start) {
+            p->used[columns] = j;
+            p->starts[columns++] = start;
+        }
+    }
+    p->starts[columns] = sum;
+    const xsmi_sparse_chunk chunk = {p->rows, columns, p->used, p->starts, p->entry_rows, p->sorted, NULL};
+    XSMI_TRY(xsmi_sparse_builder_add(p->builder, &chunk, err));
+    p->rows = 0;
+    p->entries = 0;
+    return XSM_OK;
+}
+
+static xsm_status prune_rows(pruning *p, xsm_error *err)
+{
+    for (uint32_t k = 0; k < p->model->classes; k++) {
+        XSMI_TRY(xsmi_go_on(p->model->context, err));
+        XSMI_TRY(read_row(p, k, err));
+        if (p->keep > 0) {
+            keep_largest(p);
+        }
+        XSMI_TRY(append_row(p, err));
+        if (p->rows == p->chunks.classes || p->entries >= p->chunks.entries) {
+            XSMI_TRY(end_chunk(p, err));
+        }
+        xsmi_advance(p->model->context, 1);
+    }
+    return p->rows > 0 ? end_chunk(p, err) : XSM_OK;
+}
+
+static xsm_status start(pruning *p, xsm_error *err)
+{
+    xsm_context *ctx = p->model->context;
+    const size_t d = p->model->features;
+    XSMI_TRY(xsmi_sparse_builder_new(ctx, p->model->features, false, &p->builder, err));
+    p->keep = p->options.keep < d ? p->options.keep : 0;
+    p->row = xsmi_allocate(ctx, d, sizeof *p->row);
+    p->best = xsmi_allocate(ctx, p->keep, sizeof *p->best);
+    p->best_feature = xsmi_allocate(ctx, p->keep, sizeof *p->best_feature);
+    p->row_end = xsmi_allocate(ctx, p->chunks.classes, sizeof *p->row_end);
+    p->starts = xsmi_allocate(ctx, d + 1, sizeof *p->starts);
+    p->used = xsmi_allocate(ctx, d, sizeof *p->used);
+    return p->row && p->best && p->best_feature && p->row_end && p->starts && p->used
+               ? XSM_OK
+               : xsmi_fail_memory(err, 4 * d * sizeof *p->row, "pruning");
+}
+
+static void end(pruning *p)
+{
+    xsm_context *ctx = p->model->context;
+    const size_t d = p->model->features;
+    xsmi_sparse_builder_free(p->builder);
+    xsmi_release(ctx, p->row, d, sizeof *p->row);
+    xsmi_release(ctx, p->best, p->keep, sizeof *p->best);
+    xsmi_release(ctx, p->best_feature, p->keep, sizeof *p->best_feature);
+    xsmi_release(ctx, p->row_end, p->chunks.classes, sizeof *p->row_end);
+    xsmi_release(ctx, p->starts, d + 1, sizeof *p->starts);
+    xsmi_release(ctx, p->used, d, sizeof *p->used);
+    xsmi_release(ctx, p->features, p->feature_capacity, sizeof *p->features);
+    xsmi_release(ctx, p->values, p->value_capacity, sizeof *p->values);
+    xsmi_release(ctx, p->entry_rows, p->row_capacity, sizeof *p->entry_rows);
+    xsmi_release(ctx, p->sorted, p->sorted_capacity, sizeof *p->sorted);
+}
+
+static xsm_status make_weights(pruning *p, xsmi_sparse **out, xsm_error *err)
+{
+    xsm_status status = start(p, err);
+    status = status == XSM_OK ? prune_rows(p, err) : status;
+    status = status == XSM_OK ? xsmi_sparse_builder_finish(p->builder, out, err) : status;
+    end(p);
+    return status;
+}
+
+xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsm_model_get_class_map(from, &map, err));
+    XSMI_TRY(xsm_model_set_transform(to, from->transform, err));
+    XSMI_TRY(xsm_model_set_class_map(to, &map, err));
+    for (size_t i = 0; i < from->metadata.count; i++) {
+        XSMI_TRY(xsm_model_set_metadata(to, from->metadata.keys[i], from->metadata.values[i], err));
+    }
+    XSMI_TRY(xsmi_host_tensors_copy(to->context, &from->host, &to->host, err));
+    if (!xsmi_model_trees(from)) {
+        xsmi_model_set_head(to, from->head);
+    }
+    to->link = from->link;
+    xsmi_model_put_calibration(to, from->calibration);
+    const xsm_model *a = xsmi_model_weights(from);
+    xsm_model *b = xsmi_model_changed(to);
+    if (a->w.bias) {
+        b->w.bias = (float *)(uintptr_t)a->w.bias; /* is copied below */
+        xsm_status status = xsmi_model_own_bias(b, err);
+        b->w.bias = b->bias_owned ? b->w.bias : NULL;
+        return status;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
+                            xsm_error *err)
+{
+    pruning p = {.model = m, .options = *o, .chunks = chunks};
+    xsmi_sparse *weights;
+    XSMI_TRY(make_weights(&p, &weights, err));
+    xsm_model *pruned;
+    xsm_status status = xsmi_model_of_sparse(m->context, weights, &pruned, err);
+    xsmi_sparse_release(weights);
+    XSMI_TRY(status);
+    status = xsmi_model_copy_rest(m, pruned, err);
+    if (status != XSM_OK) {
+        xsm_model_free(pruned);
+        return status;
+    }
+    *out = pruned;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options, xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "the model"}, {out, "out"});
+    xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
+    XSMI_TRY(XSMI_READ(xsm_prune_options, &o, options, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_prune_options, &o, reserved, err));
+    if (!(o.below >= 0 && isfinite(o.below))) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.below is %g; accepted is 0 and above", o.below);
+    }
+    XSMI_TRY(xsmi_model_need_whole(m, "pruning", err));
+    XSMI_TRY(xsmi_model_need_dense(m, "pruning", err));
+    if (m->layer || m->score != XSM_GEOMETRY_LINEAR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "pruning takes linear models, and %s",
+                         m->layer ? "this one has a first layer, whose hidden vectors use all of the weights"
+                                  : "the scores of this one are distances");
+    }
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "pruning", "classes", m->classes);
+    return xsmi_end(&activity, xsmi_model_prune(m, &o, (xsmi_prune_chunks){CHUNK_CLASSES, CHUNK_ENTRIES}, out, err),
+                    err);
 }

@@ -203,7 +203,7 @@ static inline void xsmi_mark(uint64_t *marks, size_t index)
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
 /* Calls a function for each row of weights, in parallel. */
 xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err);
-/* Whether steps pull rows before they add to them, and settle them afterwards: for distances (distance.c).
+/* Whether steps pull rows before they add to them, and settle them afterwards: for distances.
  * xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear step lacks; the
  * other computes the bias of a changed row. */
 static inline bool xsmi_model_pulls(const xsm_model *m)
@@ -234,7 +234,7 @@ static inline int32_t xsmi_model_dtype(const xsm_model *m)
     return xsmi_weights_dtype(&own->w);
 }
 /* Copies all but the weights to a model of the same shape; from a divided model to one that is divided in the same way,
- * where it copies only this process's part. (prune.c) */
+ * where it copies only this process's part. (convert.c) */
 xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
 /* xsm_model_prune() for checked options and a checked model. A chunk has at most `classes` classes, and ends with the
  * class that brings it to `entries` weights. */
@@ -435,7 +435,7 @@ xsm_status xsmi_model_check_counts(const uint64_t *counts, uint32_t classes, uin
 void xsmi_model_clear_classes(xsm_model *m);
 /* Releases the transform. (model_transform.c) */
 void xsmi_model_clear_transform(xsm_model *m);
-/* Releases the metadata. (metadata.c) */
+/* Releases the metadata. (classes.c) */
 void xsmi_model_clear_metadata(xsm_model *m);
 
 #endif

@@ -1,10 +1,12 @@
 /*
- * Sparse weights in chunks: makes them, and checks those of a file. Scoring is in sparse_scores.c.
+ * Sparse weights in chunks: makes them, checks those of a file, converts and scores them.
  */
 #include "model/sparse_weights.h"
 
 #include "base/grow.h"
 #include "base/order.h"
+#include "model/narrow.h"
+#include "base/activity.h"
 
 #include <float.h>
 #include <string.h>
@@ -409,4 +411,394 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
         xsmi_sparse_release(s);
     }
     return XSM_OK;
+}
+
+/* -- other types --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Sparse weights in another type: the same rows and features, with other numbers.
+ *
+ * With int8 each row has a factor, as rows of dense weights have. A factor for each chunk would save four bytes a row
+ * but lose accuracy: most rows have no weight as large as the largest of their chunk.
+ */
+
+static uint32_t row_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
+{
+    return s->places[chunk].row + (s->row8 ? s->row8[entry] : s->row16[entry]);
+}
+
+/* Returns the weight of an entry, which belongs to row `row`, as a float. */
+static float weight_of(const xsmi_sparse *s, uint64_t entry, uint32_t row)
+{
+    const float number = xsmi_sparse_number(s, entry);
+    return s->factors ? number * s->factors[row] : number;
+}
+
+/* Returns the feature of a chunk's entry. */
+static uint32_t feature_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
+{
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    uint64_t end = at->entry + columns[0].count;
+    uint32_t c = 0, b = 0;
+    while (end <= entry) {
+        end += columns[++c].count;
+    }
+    while (block[b + 1].column <= c) {
+        b++;
+    }
+    return (b << at->shift) + columns[c].low;
+}
+
+/* -- numbers ------------------------------------------------------------------------------------------------------- */
+
+/* Where the converted numbers are written. */
+typedef struct target {
+    int32_t dtype;
+    void *numbers;  /* [entries] of the new type */
+    float *factors; /* [rows] of int8 */
+} target;
+
+/* Computes the factors of a chunk's rows from their largest weights, which are finite. */
+static void find_factors(const xsmi_sparse *s, uint32_t chunk, const target *to)
+{
+    const xsmi_sparse_place *at = &s->places[chunk], *end = at + 1;
+    for (uint32_t r = at->row; r < end->row; r++) {
+        to->factors[r] = 0;
+    }
+    for (uint64_t i = at->entry; i < end->entry; i++) {
+        const uint32_t row = row_of(s, chunk, i);
+        to->factors[row] = XSMI_MAX(to->factors[row], fabsf(weight_of(s, i, row)));
+    }
+    for (uint32_t r = at->row; r < end->row; r++) {
+        to->factors[r] = xsmi_int8_factor(to->factors[r]);
+    }
+}
+
+static bool all_finite(const xsmi_sparse *s, uint32_t chunk, int32_t dtype, xsmi_sparse_bad *bad)
+{
+    for (uint64_t i = s->places[chunk].entry; i < s->places[chunk + 1].entry; i++) {
+        const uint32_t row = row_of(s, chunk, i);
+        if (!xsmi_finite_in(dtype, weight_of(s, i, row))) {
+            *bad = (xsmi_sparse_bad){true, row, feature_of(s, chunk, i)};
+            return false;
+        }
+    }
+    return true;
+}
+
+static void convert_chunk(const xsmi_sparse *s, uint32_t chunk, const target *to)
+{
+    const uint64_t end = s->places[chunk + 1].entry;
+    if (to->factors) {
+        find_factors(s, chunk, to);
+    }
+    for (uint64_t i = s->places[chunk].entry; i < end; i++) {
+        const uint32_t row = row_of(s, chunk, i);
+        const float weight = weight_of(s, i, row);
+        if (to->dtype == XSM_DTYPE_INT8) {
+            ((int8_t *)to->numbers)[i] = xsmi_to_int8(weight, to->factors[row]);
+        } else if (to->dtype == XSM_DTYPE_BFLOAT16) {
+            ((uint16_t *)to->numbers)[i] = xsmi_to_bfloat16(weight);
+        } else {
+            ((float *)to->numbers)[i] = weight;
+        }
+    }
+}
+
+/* Converts all chunks, or up to a weight that is not finite. Numbers that have the type already are copied. */
+static xsm_status convert_numbers(const xsmi_sparse *s, const target *to, xsmi_sparse_bad *bad, xsm_error *err)
+{
+    const size_t each = xsmi_number_bytes(to->dtype);
+    const bool same = xsmi_sparse_dtype(s) == to->dtype;
+    for (uint32_t c = 0; c < s->chunks; c++) {
+        const uint64_t first = s->places[c].entry, count = s->places[c + 1].entry - first;
+        XSMI_TRY(xsmi_go_on(s->context, err));
+        if (!all_finite(s, c, to->dtype, bad)) {
+            return XSM_OK;
+        }
+        if (same && count > 0) {
+            memcpy((char *)to->numbers + first * each, (const char *)xsmi_sparse_numbers(s) + first * each,
+                   (size_t)count * each);
+        } else if (!same) {
+            convert_chunk(s, c, to);
+        }
+        xsmi_advance(s->context, count);
+    }
+    if (same && to->factors) {
+        memcpy(to->factors, s->factors, s->rows * sizeof *to->factors);
+    }
+    return XSM_OK;
+}
+
+/* -- weights ------------------------------------------------------------------------------------------------------- */
+
+static void *copy(xsm_context *ctx, const void *array, uint64_t count, size_t each)
+{
+    void *copied = array ? xsmi_allocate(ctx, count, each) : NULL;
+    if (copied && count > 0) {
+        memcpy(copied, array, (size_t)count * each);
+    }
+    return copied;
+}
+
+/* Makes weights with the rows and features of others, and memory for numbers. Returns NULL if there is too little
+ * memory. */
+static xsmi_sparse *new_weights(const xsmi_sparse *from, int32_t dtype, target *to)
+{
+    const xsmi_sparse_place end = from->places[from->chunks];
+    xsm_context *ctx = from->context;
+    xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
+    if (!s) {
+        return NULL;
+    }
+    s->context = xsmi_context_retain(ctx);
+    xsmi_holders_start(&s->holders);
+    s->rows = from->rows;
+    s->features = from->features;
+    s->chunks = from->chunks;
+    s->widest = from->widest;
+    s->places = copy(ctx, from->places, (uint64_t)from->chunks + 1, sizeof *s->places);
+    s->owned = s->places != NULL; /* the places tell the lengths of the other arrays */
+    s->narrow.dtype = dtype;
+    if (s->owned) {
+        *to = (target){dtype, xsmi_allocate(ctx, end.entry, xsmi_number_bytes(dtype)), NULL};
+        if (dtype == XSM_DTYPE_FLOAT32) {
+            s->values = to->numbers;
+        } else {
+            s->narrow.data = to->numbers;
+        }
+        if (dtype == XSM_DTYPE_INT8) {
+            s->factors = to->factors = xsmi_allocate(ctx, from->rows, sizeof *to->factors);
+        }
+        s->blocks = copy(ctx, from->blocks, end.block, sizeof *s->blocks);
+        s->columns = copy(ctx, from->columns, end.column, sizeof *s->columns);
+        s->row8 = copy(ctx, from->row8, end.entry, sizeof *s->row8);
+        s->row16 = copy(ctx, from->row16, end.entry, sizeof *s->row16);
+        s->bias = copy(ctx, from->bias, from->rows, sizeof *s->bias);
+    }
+    if (!s->owned || !to->numbers || !s->blocks || !s->columns || (!s->row8 && !s->row16) || (from->bias && !s->bias) ||
+        (dtype == XSM_DTYPE_INT8 && !s->factors)) {
+        xsmi_sparse_release(s);
+        return NULL;
+    }
+    return s;
+}
+
+xsm_status xsmi_sparse_convert(const xsmi_sparse *s, int32_t dtype, xsmi_sparse_bad *bad, xsmi_sparse **out,
+                               xsm_error *err)
+{
+    target to = {dtype, NULL, NULL};
+    *bad = (xsmi_sparse_bad){false, 0, 0};
+    *out = new_weights(s, dtype, &to);
+    if (!*out) {
+        return xsmi_fail_memory(err, (size_t)xsmi_sparse_bytes(s), "sparse weights");
+    }
+    const xsm_status status = convert_numbers(s, &to, bad, err);
+    if (status != XSM_OK || bad->found) {
+        xsmi_sparse_release(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* -- scores -------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Scores of sparse weights. Every score is a sum in float of one product for each feature, in the order of the
+ * features, multiplied by the row's factor for int8. So it has the same bits when chunks and when single rows are
+ * scored, and on any processor. Weights in fewer bits are widened, exactly, when they are read.
+ */
+
+/* Number of features of a row that are looked up together, so that the memory of one is fetched while others are
+ * found. */
+#define TOGETHER 32
+
+/* The entries of a feature, counted from the chunk's first; none if the chunk lacks it. */
+typedef struct found {
+    uint32_t entry, count;
+} found;
+
+static inline found find_column(const xsmi_sparse_column *columns, const xsmi_sparse_block *block, uint32_t low)
+{
+    uint32_t c = block[0].column, entry = block[0].entry;
+    const uint32_t end = block[1].column;
+    for (; c < end && columns[c].low < low; c++) {
+        entry += columns[c].count;
+    }
+    return c < end && columns[c].low == low ? (found){entry, columns[c].count} : (found){0, 0};
+}
+
+/* Computes z[row of entry] += value * number of entry, for the entries of some features, which are counted from `first`
+ * on. The rows of a column are distinct. */
+#define ADD(name, row_type, rows_of, number_type, number)                                                              \
+    static void name(const xsmi_sparse *s, uint64_t first, const found *at, const float *values, size_t n, float *z)   \
+    {                                                                                                                  \
+        const row_type *rows = s->rows_of;                                                                             \
+        const number_type *numbers = xsmi_sparse_numbers(s);                                                           \
+        for (size_t f = 0; f < n; f++) {                                                                               \
+            const float value = values[f];                                                                             \
+            for (uint64_t i = first + at[f].entry, end = i + at[f].count; i < end; i++) {                              \
+                z[rows[i]] += value * number(numbers[i]);                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+ADD(add_float32_8, uint8_t, row8, float, (float))
+ADD(add_float32_16, uint16_t, row16, float, (float))
+ADD(add_bfloat16_8, uint8_t, row8, uint16_t, xsmi_of_bfloat16)
+ADD(add_bfloat16_16, uint16_t, row16, uint16_t, xsmi_of_bfloat16)
+ADD(add_int8_8, uint8_t, row8, int8_t, (float))
+ADD(add_int8_16, uint16_t, row16, int8_t, (float))
+
+static inline void add_entries(const xsmi_sparse *s, uint64_t first, const found *at, const float *values, size_t n,
+                               float *z)
+{
+    if (s->narrow.dtype == XSM_DTYPE_FLOAT32) {
+        (s->row8 ? add_float32_8 : add_float32_16)(s, first, at, values, n, z);
+    } else if (s->narrow.dtype == XSM_DTYPE_BFLOAT16) {
+        (s->row8 ? add_bfloat16_8 : add_bfloat16_16)(s, first, at, values, n, z);
+    } else {
+        (s->row8 ? add_int8_8 : add_int8_16)(s, first, at, values, n, z);
+    }
+}
+
+static inline void prefetch_entries(const xsmi_sparse *s, uint64_t first)
+{
+    const char *numbers = xsmi_sparse_numbers(s);
+    __builtin_prefetch(numbers + first * xsmi_number_bytes(s->narrow.dtype), 0, 3);
+    __builtin_prefetch(s->row8 ? (const void *)(s->row8 + first) : (const void *)(s->row16 + first), 0, 3);
+}
+
+static void add_sparse(const xsmi_sparse *s, const xsmi_sparse_place *at, const xsmi_features *x, float *z)
+{
+    const xsmi_sparse_block *blocks = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    const uint32_t mask = (UINT32_C(1) << at->shift) - 1;
+    for (size_t first = 0; first < x->count; first += TOGETHER) {
+        const size_t count = XSMI_MIN(x->count - first, TOGETHER);
+        const uint32_t *index = x->index + first;
+        found at_feature[TOGETHER];
+        for (size_t i = 0; i < count; i++) {
+            __builtin_prefetch(blocks + (index[i] >> at->shift), 0, 3);
+        }
+        for (size_t i = 0; i < count; i++) {
+            __builtin_prefetch(columns + blocks[index[i] >> at->shift].column, 0, 3);
+        }
+        for (size_t i = 0; i < count; i++) {
+            at_feature[i] = find_column(columns, blocks + (index[i] >> at->shift), index[i] & mask);
+            prefetch_entries(s, at->entry + at_feature[i].entry);
+        }
+        add_entries(s, at->entry, at_feature, x->values + first, count, z);
+    }
+}
+
+/* Adds a dense row: uses all columns of the chunk. */
+static void add_dense(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z)
+{
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    const size_t blocks = xsmi_sparse_blocks(s, chunk);
+    uint64_t entry = at->entry;
+    for (size_t b = 0; b < blocks; b++) {
+        for (uint32_t c = block[b].column; c < block[b + 1].column; c++) {
+            const float value = x->values[(b << at->shift) + columns[c].low];
+            if (value != 0) { /* as a sparse row would skip it */
+                add_entries(s, entry, &(found){0, columns[c].count}, &value, 1, z);
+            }
+            entry += columns[c].count;
+        }
+    }
+}
+
+void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z)
+{
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const uint32_t rows = xsmi_sparse_chunk_rows(s, chunk);
+    memset(z, 0, rows * sizeof *z);
+    if (x->index) {
+        add_sparse(s, at, x, z);
+    } else {
+        add_dense(s, chunk, x, z);
+    }
+    for (uint32_t r = 0; s->factors && r < rows; r++) {
+        z[r] *= s->factors[at->row + r];
+    }
+    for (uint32_t r = 0; s->bias && r < rows; r++) {
+        z[r] += s->bias[at->row + r];
+    }
+}
+
+/* Finds the number of a row in a column; returns false if it has none. */
+static bool find_row(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t row, float *value)
+{
+    uint64_t low = first, end = first + count;
+    for (uint32_t n = count; n > 0;) {
+        const uint32_t half = n / 2, other = s->row8 ? s->row8[low + half] : s->row16[low + half];
+        low += other < row ? half + 1 : 0;
+        n = other < row ? n - half - 1 : half;
+    }
+    if (low >= end || (s->row8 ? s->row8[low] : s->row16[low]) != row) {
+        return false;
+    }
+    *value = xsmi_sparse_number(s, low);
+    return true;
+}
+
+float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x)
+{
+    const uint32_t chunk = xsmi_sparse_chunk_of(s, row);
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *blocks = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    const uint32_t mask = (UINT32_C(1) << at->shift) - 1;
+    float z = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        const uint32_t feature = x->index ? x->index[i] : (uint32_t)i;
+        float value;
+        if (!x->index && x->values[i] == 0) {
+            continue;
+        }
+        const found f = find_column(columns, blocks + (feature >> at->shift), feature & mask);
+        if (find_row(s, at->entry + f.entry, f.count, row - at->row, &value)) {
+            z += x->values[i] * value;
+        }
+    }
+    z = s->factors ? z * s->factors[row] : z;
+    return s->bias ? z + s->bias[row] : z;
+}
+
+/* -- all weights --------------------------------------------------------------------------------------------------- */
+
+typedef struct spread_job {
+    const xsmi_sparse *s;
+    float *weight;
+    size_t row_step, feature_step;
+} spread_job;
+
+static void spread_chunk(void *state, size_t chunk, uint32_t thread)
+{
+    const spread_job *job = state;
+    const xsmi_sparse *s = job->s;
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    uint64_t entry = at->entry;
+    (void)thread;
+    for (size_t b = 0; b < xsmi_sparse_blocks(s, (uint32_t)chunk); b++) {
+        for (uint32_t c = block[b].column; c < block[b + 1].column; c++) {
+            const xsmi_sparse_column column = s->columns[at->column + c];
+            float *weight = job->weight + ((b << at->shift) + column.low) * job->feature_step;
+            for (uint32_t i = 0; i < column.count; i++, entry++) {
+                const size_t row = at->row + (s->row8 ? s->row8[entry] : s->row16[entry]);
+                weight[row * job->row_step] = s->values[entry];
+            }
+        }
+    }
+}
+
+xsm_status xsmi_sparse_spread(const xsmi_sparse *s, float *weight, size_t row_step, size_t feature_step, xsm_error *err)
+{
+    spread_job job = {s, weight, row_step, feature_step};
+    return xsmi_run(s->context, spread_chunk, &job, s->chunks, err);
 }

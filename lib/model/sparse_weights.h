@@ -140,7 +140,7 @@ xsmi_sparse xsmi_sparse_builder_view(const xsmi_sparse_builder *b);
 xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s, xsm_error *err);
 
 /* Makes the same weights in another type, with arrays of their own. If a weight is not finite in the type, sets *out to
- * NULL and *bad to that weight. Advances the context's activity by entries. O(entries). (sparse_convert.c) */
+ * NULL and *bad to that weight. Advances the context's activity by entries. O(entries). */
 typedef struct xsmi_sparse_bad {
     bool found;
     uint32_t row, feature;

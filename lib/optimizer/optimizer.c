@@ -1,11 +1,14 @@
 /*
  * The life of optimizers: tables, options, binding. apply.c takes the steps.
  */
+#include "optimizer/optimizer.h"
+
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/option.h"
 #include "model/together.h"
 #include "optimizer/step.h"
+#include "base/registry.h"
 
 #include <string.h>
 
@@ -421,3 +424,10 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
     }
     return false;
 }
+
+/* -- all optimizers ------------------------------------------------------------------------------------------------ */
+
+/* The functions that look up built-in optimizers by name; XSMI_OPTIMIZERS lists them. */
+
+/* xsm_optimizer_at(), _find(), _new() */
+XSMI_REGISTRY(optimizer, XSMI_OPTIMIZERS(XSMI_REGISTRY_TABLE))

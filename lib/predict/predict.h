@@ -2,7 +2,7 @@
  * The internal interface of predictors: one thread's scratch, for all classes or a hierarchy (predict.c), an index
  * (predict_index.c), a beam in the model's tree (predict_beam.c) or in label trees (predict_labels.c), or a shortlist
  * (predict_shortlist.c); and filters, which say which classes a row may get (predict_filter.c). xsm_predict() divides
- * rows among threads (predictor.c).
+ * rows among threads (predict.c).
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
@@ -41,7 +41,7 @@ typedef struct xsmi_filtered {
     bool sums;                /* the call wants probabilities that are relative to the classes that a beam finds */
 } xsmi_filtered;
 
-/* A thread's predictor (predictor.c). */
+/* A thread's predictor (predict.c). */
 typedef struct xsmi_worker {
     xsm_predictor *predictor;
     /* Its first job that failed in a run: */
@@ -94,7 +94,7 @@ xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, con
 xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
-/* -- rows that are divided among threads (predictor.c) ------------------------------------------------------- */
+/* -- rows that are divided among threads (predict.c) ------------------------------------------------------- */
 
 /* Makes so many workers, one a thread; options as above. */
 xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err);
@@ -105,7 +105,7 @@ xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xs
  * probabilities [top] unless that is NULL. `own` is the search's scratch. False if a score is not finite. */
 typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
                                 const void *own, const xsmi_top *list, double *probabilities);
-/* Searches for each row of the batch `to` (predict_rows.c). */
+/* Searches for each row of the batch `to` (predict_filter.c). */
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
                              xsm_error *err);
 /* Fails with the error of a row of the batch whose scores are not finite. */

@@ -176,7 +176,7 @@ uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t l
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 
-/* Classes that have the name of an earlier one: their number, and the first such pair (names.c). */
+/* Classes that have the name of an earlier one: their number, and the first such pair. */
 typedef struct xsmi_repeated {
     uint32_t count, first, second;
 } xsmi_repeated;

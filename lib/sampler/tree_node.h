@@ -1,5 +1,5 @@
 /*
- * A node of a tree during its fit (tree_fit.c), and Newton's ascent in it (tree_newton.c).
+ * A node of a tree during its fit and Newton's ascent in it (tree_fit.c).
  */
 #ifndef XSMI_TREE_NODE_H
 #define XSMI_TREE_NODE_H

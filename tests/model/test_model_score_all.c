@@ -161,7 +161,7 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
         for (size_t i = 0; i < some; i++) {
             features[i] = xsmi_dataset_features(dataset, first + i);
         }
-        const xsmi_score_all rows = {
+        const xsmi_score_all some_rows = {
             .rows = some,
             .features = features,
             .sparse = dataset->sparse,
@@ -172,7 +172,7 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
             .top_score = r.top_score + first * top,
             .top_class = r.top_class + first * top,
         };
-        xsmi_model_score_rows(m, &rows, scratch, m->context);
+        xsmi_model_score_rows(m, &some_rows, scratch, m->context);
     }
     xsmi_release(m->context, scratch, bytes, 1);
     return r;
