@@ -53,7 +53,7 @@ void xsmi_pass_layer_backward(const xsmi_pass *p, uint64_t first, uint64_t count
 
 /* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite. Where
  * every class has a coefficient, the gradient's work has xsmi_pass_backward_scratch() floats of `shards` for each
- * thread. (backward.c) */
+ * thread. */
 bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread);
 size_t xsmi_pass_backward_scratch(const xsmi_pass *p);
 /* Where every class has a coefficient: xsmi_pass_backward_node() computes, for `rows` examples from `first` on (at most

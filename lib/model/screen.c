@@ -74,8 +74,8 @@ static scratch divide(const xsm_model *m, uint32_t top, xsmi_arena *arena)
 
 bool xsmi_model_screens(const xsm_model *m, bool sparse, uint32_t top)
 {
-    return xsmi_model_is_plain(m) && !xsmi_model_is_divided(m) && xsmi_tiles_packed(m, sparse) &&
-           m->features <= MOST_FEATURES && m->classes >= LEAST_CLASSES && m->classes / LEAST_EACH >= top;
+    return xsmi_model_is_plain(m) && xsmi_tiles_packed(m, sparse) && m->features <= MOST_FEATURES &&
+           m->classes >= LEAST_CLASSES && m->classes / LEAST_EACH >= top;
 }
 
 size_t xsmi_model_screen_scratch(const xsm_model *m, uint32_t top)

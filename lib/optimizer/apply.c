@@ -483,7 +483,9 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
         return apply_alone(o, batch, g, eta, err);
     }
     const xsm_status status = apply_part(o, batch, g, eta, NULL, err);
-    o->whole->apart |= status != XSM_OK && !xsmi_together_failed(o->whole);
+    if (status != XSM_OK && !xsmi_together_failed(o->whole)) {
+        xsmi_together_lose(o->whole);
+    }
     return status;
 }
 
@@ -496,7 +498,9 @@ static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const x
     xsm_status status = apply_part(o, batch, g, eta, &begun, err);
     if (begun) {
         status = xsmi_together(o->whole, status, err);
-        o->whole->apart = status != XSM_OK;
+        if (status != XSM_OK) {
+            xsmi_together_lose(o->whole);
+        }
     }
     return status;
 }
