@@ -252,6 +252,8 @@ static size_t find_step(const xsm_transform *t, enum step_kind kind)
 
 /* Rows between two polls. */
 #define ROWS_TOGETHER 256
+/* Columns between two polls. */
+#define COLUMNS_TOGETHER 4096
 
 /* Polls before a row, now and then. */
 static xsm_status reach(xsmi_activity *activity, const xsm_transform *t, uint64_t row, xsm_error *err)
@@ -325,25 +327,44 @@ static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint3
     return xsmi_end(&activity, status, err);
 }
 
+/* Returns what is above all features that rows have: far less than all, in files that claim more. */
+static xsm_status find_end(const xsm_transform *t, const xsm_dataset *d, uint32_t features, uint32_t *end,
+                           xsm_error *err)
+{
+    *end = d->sparse ? 0 : features;
+    for (uint64_t i = 0; d->sparse && i < d->rows; i++) {
+        const xsmi_features f = xsmi_dataset_features(d, i);
+        const uint32_t above = f.count > 0 ? f.index[f.count - 1] + 1 : 0;
+        *end = XSMI_MAX(*end, XSMI_MIN(above, features));
+        XSMI_TRY(i % ROWS_TOGETHER == 0 ? xsmi_go_on(t->context, err) : XSM_OK);
+    }
+    return XSM_OK;
+}
+
 /* Computes the idf weights of features, for a transform that has none yet. */
 static xsm_status fit_idf(xsm_transform *to, const xsm_dataset *d, uint32_t features, xsm_error *err)
 {
     xsm_context *ctx = to->context;
+    uint32_t end;
+    XSMI_TRY(find_end(to, d, features, &end, err));
     to->idf = xsmi_allocate(ctx, features, sizeof *to->idf);
-    uint64_t *counts = xsmi_allocate_zero(ctx, features, sizeof *counts);
+    uint64_t *counts = xsmi_allocate_zero(ctx, end, sizeof *counts);
     xsm_status status = XSM_OK;
-    if (to->idf && counts) {
+    if (to->idf && counts) { /* what is beyond the rows' features costs no logarithm each */
+        const float unseen = (float)(xsmi_logarithm(1 + (double)d->rows) + 1);
         to->idf_count = features;
         status = count_rows(to, d, features, counts, err);
-        for (uint32_t j = 0; j < features; j++) {
-            to->idf[j] = (float)(xsmi_logarithm((1 + (double)d->rows) / (1 + (double)counts[j])) + 1);
+        for (uint32_t j = 0; j < features && status == XSM_OK; j++) {
+            to->idf[j] =
+                j < end ? (float)(xsmi_logarithm((1 + (double)d->rows) / (1 + (double)counts[j])) + 1) : unseen;
+            status = j % COLUMNS_TOGETHER == 0 ? xsmi_go_on(ctx, err) : XSM_OK;
         }
     } else {
         xsmi_release(ctx, to->idf, features, sizeof *to->idf);
         to->idf = NULL;
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the weights of %u features", features);
     }
-    xsmi_release(ctx, counts, features, sizeof *counts);
+    xsmi_release(ctx, counts, end, sizeof *counts);
     return status;
 }
 
@@ -405,6 +426,7 @@ static xsm_status fit_standard(xsm_transform *to, size_t steps, const xsm_datase
             mean[j] = 0;
         }
         scale[j] = scale[j] > 0 ? sqrt(scale[j] / rows) : 1;
+        status = j % COLUMNS_TOGETHER == 0 ? xsmi_go_on(ctx, err) : XSM_OK;
     }
     find_means(to);
     xsmi_release(ctx, counts, columns, sizeof *counts);
@@ -439,7 +461,9 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
     fitted.products = (xsmi_products){0};
     fitted.fitted = true;
     fitted.features = d->features;
-    const xsm_status status = learn(&fitted, d, err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, t->context, "fitting a transform", "rows", d->rows);
+    const xsm_status status = xsmi_end(&activity, learn(&fitted, d, err), err);
     free_learned(status == XSM_OK ? t : &fitted);
     if (status == XSM_OK) {
         *t = fitted;

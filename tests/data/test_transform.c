@@ -596,6 +596,40 @@ static xsm_status run_transform(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
+/* Rows of few features that claim many: the hook is asked, and memory is for the weights, not for counts. */
+TEST(many_features_are_claimed)
+{
+    enum { CLAIMED = 1 << 22 };
+    static const uint64_t offsets[] = {0, 1, 2};
+    static const uint32_t index[] = {3, 5};
+    static const float values[] = {1, 2};
+    const xsm_csr_rows rows = {.size = sizeof rows,
+                               .offsets = offsets,
+                               .index = index,
+                               .values = values,
+                               .rows = 2,
+                               .features = CLAIMED,
+                               .ownership = XSM_COPY};
+    static const char *const names[] = {"tfidf", "standard"};
+    for (int i = 0; i < 2; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_hook h;
+        xsm_dataset *d = NULL;
+        xsm_transform *t = NULL;
+        test_hook_start(&h, 1);
+        assert_ok(xsm_dataset_from_csr(h.context, &rows, &d, &err), err);
+        assert_ok(xsm_transform_new(h.context, names[i], &t, &err), err);
+        test_hook_cancel(&h, 0);
+        assert_ok(xsm_transform_fit(t, d, &err), err);
+        assert_true(h.calls > CLAIMED / 8192);
+        test_hook_cancel(&h, CLAIMED / 8192);
+        assert_fails(xsm_transform_fit(t, d, &err), XSM_CANCELLED, err);
+        xsm_transform_free(t);
+        xsm_dataset_free(d);
+        test_hook_end(&h);
+    }
+}
+
 TEST(memory_runs_out)
 {
     xsm_error err = XSM_ERROR_INIT;
