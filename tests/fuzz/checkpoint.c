@@ -26,6 +26,8 @@ static const fuzz_run kinds[] = {
     {"augment-reduce", "", "sgd", 2, true, false},
     {"ove", "ridge=100", "sgd", 1, true, false}, /* factors of the weights */
     {"mips", "index=exact candidates=4 startup=3", "sgd", 2, true, false},
+    {"nce", "sampler=recent", "sgd", 2, true, false},
+    {"sampled-softmax", "sampler=midx sampler.words=2 sampler.every=3", "adagrad", 2, true, false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -225,6 +225,7 @@ static const struct {
     {"tree", save_sampler, use_sampler},    {"label-tree", save_sampler, use_sampler},
     {"exact", save_index, use_index},       {"spherical", save_index, use_index},
     {"label tree", save_fit, use_fit},      {"calibrated", save_fit, use_fit},
+    {"recent", save_sampler, use_sampler},  {"midx", save_sampler, use_sampler},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
