@@ -252,27 +252,41 @@ typedef struct purpose {
 static xsm_status check_input_gradient(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
                                        xsm_error *err)
 {
+    XSMI_TRY(xsmi_need("xsm_estimator_gradient_input", XSMI_GIVEN({input->values, "input_gradient"}), err));
+    if (input->stride < e->model->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", input->stride,
+                         e->model->features);
+    }
     xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {xsmi_output_rows(
         "input_gradient", input->values, batch->count, e->model->features, input->stride, sizeof *input->values)};
     xsmi_batch_regions(batch, regions + 1);
     return xsmi_check_overlap("xsm_estimator_gradient_input", regions, 1 + XSMI_BATCH_REGIONS, err);
 }
 
-static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
-                              xsm_error *err)
+/* Reads and checks a call. */
+static xsm_status read_call(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                            xsm_batch *batch, xsm_error *err)
 {
     XSMI_TRY(xsmi_need("xsm_estimator_gradient",
                        XSMI_GIVEN({e, "the estimator"}, {given, "the batch"}, {g, "the gradient"}), err));
     g->examples = 0;
     XSMI_TRY(check_bound(e, err));
     XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
-    xsm_batch batch;
-    XSMI_TRY(xsmi_estimator_read_batch(e, given, &batch, err));
-    if (e->ops.batch_limit && batch.count > e->ops.batch_limit) {
+    XSMI_TRY(xsmi_estimator_read_batch(e, given, batch, err));
+    if (e->ops.batch_limit && batch->count > e->ops.batch_limit) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
-                         e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
+                         e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch->count);
     }
-    XSMI_TRY(what.input ? check_input_gradient(e, &batch, what.input, err) : XSM_OK);
+    return what.input ? check_input_gradient(e, batch, what.input, err) : XSM_OK;
+}
+
+static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                              xsm_error *err)
+{
+    xsm_batch batch = {.size = sizeof batch};
+    const xsm_status status = read_call(e, given, eta, g, what, &batch, err);
+    /* The trainer's batches are of rows that were compared. */
+    XSMI_TRY(what.lists && e ? xsmi_together_batch(e->model, &batch, what.input != NULL, status, err) : status);
     /* Bounded rows are changed one by one. */
     const xsmi_pass pass = {.estimator = e,
                             .gradient = g,
@@ -340,11 +354,6 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
                                         float *input_gradient, size_t stride, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_NEED(err, {input_gradient, "input_gradient"});
-    if (e && e->model && stride < e->model->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
-                         e->model->features);
-    }
     if (e && e->model && e->hidden) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,

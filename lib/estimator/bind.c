@@ -252,7 +252,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
-    XSMI_TRY(xsmi_estimator_agree(e, model, err));
+    XSMI_TRY(xsmi_estimator_agree(e, model, train, size, err));
     if (!size) { /* processes with the same rows get the same results below */
         XSMI_TRY(xsmi_together_rows(model, train, labels_alone, err));
     }
@@ -398,15 +398,19 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     XSMI_ENTER(err);
     XSMI_NEED(err, {e, "the estimator"}, {model, "the model"});
     xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
-    XSMI_TRY(read_options(e, options, &o, err));
     xsmi_stream_rows *s = NULL;
-    XSMI_TRY(new_stream(e, model, &o, &s, err));
+    xsm_status status = read_options(e, options, &o, err);
+    status = status == XSM_OK ? new_stream(e, model, &o, &s, err) : status;
+    status = XSMI_TOGETHER(model, status, err);
+    if (status != XSM_OK) {
+        xsmi_stream_free(s);
+        return status;
+    }
     /* An estimator that was bound to a stream before keeps the state of the ids. */
     uint64_t ids = e->stream ? e->stream->ids : 0;
     ids = XSMI_MIN(ids, o.ids);
     const size_t bytes = e->stream ? xsmi_stream_bytes(e, ids) : 0;
     unsigned char *kept = e->stream ? xsmi_allocate(e->context, bytes, 1) : NULL;
-    xsm_status status = XSM_OK;
     if (e->stream && !kept) {
         status = xsmi_fail_memory(err, bytes, "what is kept of rows");
     } else {

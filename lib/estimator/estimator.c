@@ -1,6 +1,7 @@
 /* Estimators: checks their tables, allocates their states, sets their options. */
 #include "estimator/estimator.h"
 #include "base/entry.h"
+#include "base/hash.h"
 #include "index/index.h"
 #include "model/together.h"
 #include "base/heap_sort.h"
@@ -512,14 +513,57 @@ xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm
     return XSM_OK;
 }
 
-static xsm_status add_settings(const void *of, xsmi_settings *s, xsm_error *err)
+/* Adds a hash of draws: samplers of the same options may be of other rows. */
+static xsm_status add_draws(const xsm_sampler *s, const xsm_dataset *train, xsmi_settings *settings, xsm_error *err)
 {
-    return xsmi_estimator_settings(of, s, err);
+    enum { DRAWS = 64 };
+    uint32_t classes[DRAWS];
+    double log_q[DRAWS];
+    xsm_random random;
+    float *code;
+    if (!s->bound || s->ops.follow || (s->code_length > 0 && (train->rows == 0 || train->features != s->features))) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_array_new(s->context, &code, (size_t)s->code_length + 1, sizeof *code, "a row's code", err));
+    const xsm_batch first = xsm_batch_range(train, 0, 1);
+    xsmi_sampler_encode_batch(s, &first, 0, code);
+    xsmi_stream_start(&random.stream, 0, XSMI_STREAM_CHECK, 0);
+    s->ops.draw(s->state, code, &random, DRAWS, classes, log_q);
+    xsmi_release(s->context, code, (size_t)s->code_length + 1, sizeof *code);
+    const uint64_t hash = xsmi_hash(log_q, sizeof log_q, xsmi_hash(classes, sizeof classes, 0));
+    return xsmi_settings_add_hash(settings, PREFIX "estimator.sampler.draws", hash, err);
 }
 
-xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
+/* What an estimator is bound to. */
+typedef struct binding {
+    const xsm_estimator *estimator;
+    const xsm_dataset *train;
+    const xsmi_bind_size *size;
+} binding;
+
+static xsm_status add_settings(const void *of, xsmi_settings *s, xsm_error *err)
 {
-    return xsmi_together_settings(model, add_settings, e, err);
+    const xsm_estimator *e = ((const binding *)of)->estimator;
+    const xsm_dataset *train = ((const binding *)of)->train;
+    const xsmi_bind_size *size = ((const binding *)of)->size;
+    XSMI_TRY(xsmi_estimator_settings(e, s, err));
+    XSMI_TRY(e->sampling.sampler ? add_draws(e->sampling.sampler, train, s, err) : XSM_OK);
+    if (!size) {
+        return XSM_OK;
+    }
+    const uint64_t *counts = train->map.counts;
+    const xsmi_number sizes[] = {
+        XSMI_WHOLE("examples", size->examples), XSMI_WHOLE("ids", size->row_slots),
+        XSMI_WHOLE("labels", size->most_labels),
+        XSMI_WHOLE("class_counts", counts ? xsmi_hash(counts, train->classes * sizeof *counts, 0) : 0)};
+    return xsmi_settings_add_numbers(s, sizes, sizeof sizes / sizeof *sizes, err);
+}
+
+xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
+                                const xsmi_bind_size *size, xsm_error *err)
+{
+    const binding b = {e, train, size};
+    return xsmi_together_settings(model, add_settings, &b, err);
 }
 
 /* -- lists of classes as options, whose memory the estimator owns -------------------------------------------------- */

@@ -226,8 +226,10 @@ typedef struct xsmi_bind_size {
 xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm_error *err);
 /* xsm_estimator_get() as an xsmi_option_getter. */
 size_t xsmi_estimator_get(const void *of, const char *name, char *buffer, size_t size);
-/* Compares these settings among the processes of a group. */
-xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, xsm_error *err);
+/* Compares these settings among the processes of a group, what a sampler of the host's draws, and the sizes of a stream
+ * (`size`, or NULL). */
+xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
+                                const xsmi_bind_size *size, xsm_error *err);
 /* Binds. labels_alone: each batch brings its features. size: in place of the sizes of `train`; NULL = these. */
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err);

@@ -39,6 +39,7 @@
 #include "base/option.h"
 #include "base/order.h"
 #include "ranks/comm.h"
+#include "ranks/same.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -527,10 +528,22 @@ static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, cons
     return ended ? status : xsmi_agree(m->context, status, err);
 }
 
-static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
+/* Returns a hash of the user's metadata. */
+static uint64_t hash_metadata(const xsm_model *m)
+{
+    uint64_t hash = m->metadata.count;
+    for (size_t i = 0; i < m->metadata.count; i++) {
+        hash += xsmi_entry_hash(m->metadata.keys[i], m->metadata.values[i]);
+    }
+    return hash;
+}
+
+/* Saves what was asked for with `status`. */
+static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_status status,
+                       xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_together(m, "saving", err));
-    if (m->head && !m->head->kind->save) {
+    if (status == XSM_OK && m->head && !m->head->kind->save) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,
             "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
@@ -538,13 +551,17 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
             "accepted",
             place->name, m->head->kind->described);
     }
-    if (xsmi_model_is_divided(m)) {
+    /* Every process has all label trees and sparse weights; process 0 writes them. */
+    const bool divided = xsmi_model_is_divided(m);
+    xsm_context *group =
+        divided || (m->w.layout == XSM_LAYOUT_SPARSE_ROWS && xsmi_ranks(m->context) > 1) ? m->context : NULL;
+    const xsmi_number entries = XSMI_WHOLE("metadata", hash_metadata(m));
+    XSMI_TRY(xsmi_numbers_agree(group, &entries, 1, status, err));
+    if (divided) {
         return save_divided(m, place, extras, err);
     }
     bool ended = false;
-    /* Every process has all label trees and sparse weights; process 0 writes them. */
-    xsm_context *group = m->w.layout == XSM_LAYOUT_SPARSE_ROWS && xsmi_ranks(m->context) > 1 ? m->context : NULL;
-    const xsm_status status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
+    status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
     return xsmi_agree(group, status, err);
 }
 
@@ -554,12 +571,12 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, const xsm_storag
     xsm_storage known;
     xsmi_place place;
     XSMI_NEED(err, {m, "model"});
-    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_model_save", &place, err));
-    return save(m, &place, NULL, err);
+    const xsm_status status = xsmi_place_to_write(path, storage, &known, "xsm_model_save", &place, err);
+    return save(m, &place, NULL, status, err);
 }
 
 xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                  xsm_error *err)
 {
-    return save(m, place, extras, err);
+    return save(m, place, extras, XSM_OK, err);
 }

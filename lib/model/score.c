@@ -10,7 +10,9 @@
 #include "base/order.h"
 #include "base/safetensors.h"
 #include "base/entry.h"
+#include "base/hash.h"
 #include "model/divided.h"
+#include "model/together.h"
 #include "ranks/comm.h"
 
 #include <math.h>
@@ -590,25 +592,20 @@ static xsm_status check_finite(const xsm_model *m, const float *scores, uint64_t
                                 : xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite", failed);
 }
 
-xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
-                            float *scores, xsm_error *err)
+static xsm_status read_chosen(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
+                              float *scores, xsm_batch *batch, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {m, "model"});
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
-    if (count == 0) {
-        return XSM_OK;
-    }
-    XSMI_NEED(err, {classes, "classes"}, {scores, "scores"});
+    XSMI_TRY(xsmi_model_read_batch(m, given, batch, err));
     size_t total;
-    if (!xsmi_multiply((size_t)batch.count, count, &total)) {
+    if (!xsmi_multiply((size_t)batch->count, count, &total)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu classes are more than can be addressed",
-                         (unsigned long long)batch.count, count);
+                         (unsigned long long)batch->count, count);
     }
+    XSMI_TRY(count == 0 ? XSM_OK
+                        : xsmi_need("xsm_model_scores", XSMI_GIVEN({classes, "classes"}, {scores, "scores"}), err));
     xsmi_region regions[2 + XSMI_BATCH_REGIONS] = {xsmi_output("scores", scores, total, sizeof *scores),
                                                    xsmi_input("classes", classes, total, sizeof *classes)};
-    xsmi_batch_regions(&batch, regions + 2);
+    xsmi_batch_regions(batch, regions + 2);
     XSMI_TRY(xsmi_check_overlap("xsm_model_scores", regions, 2 + XSMI_BATCH_REGIONS, err));
     for (size_t i = 0; i < total; i++) {
         if (classes[i] >= m->classes) {
@@ -616,13 +613,52 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                              classes[i], i % count, i / count, m->classes);
         }
     }
+    return XSM_OK;
+}
+
+xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
+                            float *scores, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "model"});
+    xsm_batch batch = {.size = sizeof batch};
+    xsm_status status = read_chosen(m, given, classes, count, scores, &batch, err);
+    const size_t total = status == XSM_OK ? (size_t)batch.count * count : 0;
+    const uint64_t asked =
+        xsmi_model_is_divided(m) && total > 0 ? xsmi_hash(classes, total * sizeof *classes, count) : 0;
+    XSMI_TRY(xsmi_together_batch(m, &batch, asked, status, err));
+    if (total == 0) {
+        return XSM_OK;
+    }
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "scoring", "rows");
-    xsm_status status = total > 0 && xsmi_model_is_divided(m)
-                            ? score_chosen_together(m, &batch, classes, count, scores, err)
-                            : score_batch(m, &batch, classes, count, scores, err);
+    status = xsmi_model_is_divided(m) ? score_chosen_together(m, &batch, classes, count, scores, err)
+                                      : score_batch(m, &batch, classes, count, scores, err);
     status = status == XSM_OK ? check_finite(m, scores, batch.count, count, count, err) : status;
     return xsmi_end(&activity, status, err);
+}
+
+static xsm_status read_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
+                             const float *scores, size_t stride, xsm_batch *batch, xsm_error *err)
+{
+    XSMI_TRY(xsmi_model_read_batch(m, given, batch, err));
+    if (first > m->classes || count > m->classes - first) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
+                         m->classes);
+    }
+    size_t floats = 0;
+    if (stride < count || !xsmi_multiply((size_t)batch->count, stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "%llu rows of scores %zu floats apart for %u classes",
+                         (unsigned long long)batch->count, stride, count);
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_need("xsm_model_score_range", XSMI_GIVEN({scores, "scores"}), err));
+    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {
+        xsmi_output_rows("scores", scores, batch->count, count, stride, sizeof *scores)};
+    xsmi_batch_regions(batch, regions + 1);
+    return xsmi_check_overlap("xsm_model_score_range", regions, 1 + XSMI_BATCH_REGIONS, err);
 }
 
 xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
@@ -630,32 +666,18 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "model"});
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
-    if (first > m->classes || count > m->classes - first) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
-                         m->classes);
-    }
-    size_t floats = 0;
-    if (stride < count || !xsmi_multiply((size_t)batch.count, stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "%llu rows of scores %zu floats apart for %u classes",
-                         (unsigned long long)batch.count, stride, count);
-    }
-    if (count == 0) {
+    xsm_batch batch = {.size = sizeof batch};
+    xsm_status status = read_range(m, given, first, count, scores, stride, &batch, err);
+    XSMI_TRY(xsmi_together_batch(m, &batch, (uint64_t)first << 32 | count, status, err));
+    if (count == 0 || batch.count == 0) {
         return XSM_OK;
     }
-    XSMI_NEED(err, {scores, "scores"});
-    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {
-        xsmi_output_rows("scores", scores, batch.count, count, stride, sizeof *scores)};
-    xsmi_batch_regions(&batch, regions + 1);
-    XSMI_TRY(xsmi_check_overlap("xsm_model_score_range", regions, 1 + XSMI_BATCH_REGIONS, err));
     const xsmi_score_range range = {&batch, first, count, scores, stride};
     xsmi_score_scratch scratch = {.used = NULL};
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "scoring", "rows");
-    xsm_status status = batch.count > 0 && xsmi_model_is_divided(m)
-                            ? score_range_together(m, &range, &scratch, err)
-                            : xsmi_model_score_range(m, &range, m->context, &scratch, err);
+    status = xsmi_model_is_divided(m) ? score_range_together(m, &range, &scratch, err)
+                                      : xsmi_model_score_range(m, &range, m->context, &scratch, err);
     status = status == XSM_OK ? check_finite(m, scores, batch.count, count, stride, err) : status;
     xsmi_score_scratch_free(m->context, &scratch);
     return xsmi_end(&activity, status, err);

@@ -5,9 +5,11 @@
 #include "base/top.h"
 #include "ranks/same.h"
 #include "model/divided.h"
+#include "model/model_file.h"
 #include "ranks/comm.h"
 
 #include <math.h>
+#include <stdio.h>
 
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err)
 {
@@ -77,9 +79,10 @@ xsm_status xsmi_together_rows(const xsm_model *m, const xsm_dataset *rows, bool 
     return labels_alone ? xsmi_check_same_labels(group, rows, err) : xsmi_check_same_rows(group, rows, err);
 }
 
-xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, xsm_status status, xsm_error *err)
+xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, uint64_t asked, xsm_status status,
+                               xsm_error *err)
 {
-    return xsmi_check_same_batch(xsmi_model_group(m), batch, status, err);
+    return xsmi_check_same_batch(xsmi_model_group(m), batch, asked, status, err);
 }
 
 xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_error *err)
@@ -91,10 +94,20 @@ xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_
         err);
 }
 
-xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers, size_t count, xsm_status status,
-                                 xsm_error *err)
+/* Adds what a model was made with, and is set to, but for its sizes, which processes compare when they make it. */
+static xsm_status add_model(const xsm_model *m, xsmi_settings *s, xsm_error *err)
 {
-    return xsmi_numbers_agree(xsmi_model_group(m), numbers, count, status, err);
+    char layer[XSMI_LAYER_TEXT] = "no first layer", calibration[XSMI_CALIBRATION_TEXT] = "none", text[400];
+    if (m->layer) {
+        xsmi_layer_describe(m->layer, layer, sizeof layer);
+    }
+    if (m->calibration.method != XSM_CALIBRATION_NONE) {
+        xsmi_calibration_describe(&m->calibration, calibration, sizeof calibration);
+    }
+    snprintf(text, sizeof text, "(%s bias, %s, %s, correction %s, calibration %s, %s)",
+             xsmi_model_weights(m)->w.bias ? "with" : "no", xsmi_geometry_names[m->score],
+             xsmi_link_words[xsmi_model_link(m)], m->head ? m->head->kind->name : "none", calibration, layer);
+    return xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "model", "", text, err);
 }
 
 xsm_status xsmi_together_settings(const xsm_model *m,
@@ -106,9 +119,31 @@ xsm_status xsmi_together_settings(const xsm_model *m,
         return XSM_OK;
     }
     xsmi_settings s = {.context = group};
-    const xsm_status status = xsmi_settings_agree(group, &s, add(of, &s, err), err);
+    xsm_status status = add(of, &s, err);
+    status = status == XSM_OK ? add_model(m, &s, err) : status;
+    status = xsmi_settings_agree(group, &s, status, err);
     xsmi_settings_free(&s);
     return status;
+}
+
+/* Numbers as settings. */
+typedef struct number_list {
+    const xsmi_number *numbers;
+    size_t count;
+    xsm_status status; /* of gathering them */
+} number_list;
+
+static xsm_status add_numbers(const void *of, xsmi_settings *s, xsm_error *err)
+{
+    const number_list *l = of;
+    return l->status == XSM_OK ? xsmi_settings_add_numbers(s, l->numbers, l->count, err) : l->status;
+}
+
+xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers, size_t count, xsm_status status,
+                                 xsm_error *err)
+{
+    const number_list l = {numbers, count, status};
+    return xsmi_model_group(m) ? xsmi_together_settings(m, add_numbers, &l, err) : status;
 }
 
 xsm_status xsmi_together_file(const xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err)

@@ -36,11 +36,12 @@ xsm_status xsmi_together_end_step(xsm_model *m, bool alone, xsm_status status, x
 /* Compare what all processes have read or were given; fail on every process if one has something else than the first.
  * `status` says whether this process could gather it. */
 xsm_status xsmi_together_rows(const xsm_model *m, const xsm_dataset *rows, bool labels_alone, xsm_error *err);
-xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, xsm_status status, xsm_error *err);
+xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, uint64_t asked, xsm_status status,
+                               xsm_error *err);
 xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_error *err);
 xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers, size_t count, xsm_status status,
                                  xsm_error *err);
-/* ... the settings that a function adds */
+/* ... the settings that a function adds, and what the model is */
 xsm_status xsmi_together_settings(const xsm_model *m,
                                   xsm_status (*add)(const void *of, xsmi_settings *s, xsm_error *err), const void *of,
                                   xsm_error *err);

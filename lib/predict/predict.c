@@ -5,9 +5,11 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "model/listed.h"
+#include "model/filter.h"
 #include "model/together.h"
 #include "model/label_scores.h"
 #include "base/entry.h"
+#include "base/hash.h"
 
 #include <math.h>
 #include <string.h>
@@ -370,6 +372,31 @@ static xsm_status read_call(const char *call, xsm_predictor *p, const xsm_predic
     return xsmi_predictor_prepare(p, to, err);
 }
 
+static uint64_t hash_lists(const uint64_t *offsets, const uint32_t *classes, uint64_t rows, uint64_t hash)
+{
+    hash = xsmi_hash(&(bool){offsets != NULL}, sizeof(bool), hash);
+    return offsets ? xsmi_hash(classes, (size_t)offsets[rows] * sizeof *classes,
+                               xsmi_hash(offsets, ((size_t)rows + 1) * sizeof *offsets, hash))
+                   : hash;
+}
+
+/* Returns a hash of which classes a call accepts. */
+static uint64_t hash_accepted(const xsm_prediction *to)
+{
+    const double numbers[] = {to->exclude_known, to->has_least_score, to->has_least_score ? (double)to->least_score : 0,
+                              to->least_probability};
+    const uint64_t rows = to->batch->count;
+    uint64_t hash = xsmi_hash(numbers, sizeof numbers, 0);
+    hash = hash_lists(to->allow_offsets, to->allow, rows, hash);
+    hash = hash_lists(to->deny_offsets, to->deny, rows, hash);
+    for (uint64_t i = 0; i <= rows; i++) {
+        const xsm_filter *f = i == rows ? to->filter : to->filters ? to->filters[i] : NULL;
+        hash = f ? xsmi_hash(f->bits, xsmi_filter_words(f->classes) * sizeof *f->bits, xsmi_hash(&i, sizeof i, hash))
+                 : hash;
+    }
+    return hash;
+}
+
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -377,7 +404,8 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_call("xsm_predictor_run", p, prediction, &to, &batch, err);
-    XSMI_TRY(xsmi_together_batch(p->model, &batch, status, err));
+    const uint64_t asked = status == XSM_OK && xsmi_model_is_divided(p->model) ? hash_accepted(&to) : 0;
+    XSMI_TRY(xsmi_together_batch(p->model, &batch, asked, status, err));
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
     status = xsmi_predictor_go(p, &to, err);

@@ -41,16 +41,21 @@ xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_er
     return check_same(ctx, d, xsmi_dataset_hash_labels, err);
 }
 
-xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err)
+xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, uint64_t asked, xsm_status status,
+                                 xsm_error *err)
 {
-    uint64_t hash = 0;
+    uint64_t hash = asked;
     if (ctx && status == XSM_OK && !batch->values) {
         status = find_hash(batch->dataset, xsmi_dataset_fingerprint, &hash, err);
+        hash += asked;
         hash = batch->rows ? xsmi_hash(batch->rows, (size_t)batch->count * sizeof *batch->rows, hash)
                            : xsmi_hash(&batch->first, sizeof batch->first, hash);
     }
-    return xsmi_agree_same(ctx, status, xsmi_hash(&batch->count, sizeof batch->count, hash), XSM_ERROR_DATA,
-                           "the rows are not those of rank 0; all processes must give the same rows", err);
+    return xsmi_agree_same(
+        ctx, status, xsmi_hash(&batch->count, sizeof batch->count, hash), XSM_ERROR_DATA,
+        "the rows are not those of rank 0, or what is asked of them (classes, lists, bounds) is something "
+        "else; all processes must give the same",
+        err);
 }
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */

@@ -15,8 +15,10 @@
 xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 /* xsmi_agree_same() on the rows of a batch: those of a dataset by its hash and the rows' numbers, those of a host's
- * arrays by how many they are. `status` says whether the batch was accepted; if not it is not read. */
-xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err);
+ * arrays by how many they are; and on `asked`, a hash of what else the call was given. `status` says whether the call
+ * was accepted; if not, the batch is not read. */
+xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, uint64_t asked, xsm_status status,
+                                 xsm_error *err);
 
 /* Compares the settings of all processes of a group. All return the same status; the message names the first process
  * whose settings differ, and the first that does. `status` is that of gathering them. Process 0 sends 8 bytes, then

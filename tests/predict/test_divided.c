@@ -704,7 +704,7 @@ TEST(test_unlike_batches)
 
 /* Calls with options of which rank 1 sets one otherwise, and what all say of it. */
 typedef struct unlike_calls {
-    const xsm_dataset *rows;
+    const xsm_dataset *rows, *others;
     size_t call;
 } unlike_calls;
 
@@ -723,11 +723,107 @@ static const struct {
     {"rank 1: rank 1 has threshold = 0.25, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
     {"rank 1: rank 1 has confusions = 1, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
     {"rank 1: xsm_class_metrics_options.beam is 3", XSM_ERROR_UNSUPPORTED},
+    {"rank 1: the rows are not those of rank 0, or what is asked", XSM_ERROR_DATA}, /* SCORES: classes of a range */
+    {"rank 1: the rows are not those of rank 0, or what is asked", XSM_ERROR_DATA}, /* listed classes */
+    {"rank 1: the rows are not those of rank 0, or what is asked", XSM_ERROR_DATA}, /* the least score */
+    {"rank 1: the rows are not those of rank 0", XSM_ERROR_DATA},                   /* rows of a gradient */
+    {"rank 1: xsm_model_save", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has metadata = ", XSM_ERROR_ARGUMENT},
+    {"calibration temperature 2,", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has examples = 800, and rank 0 has 400;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has estimator.sampler.draws = ", XSM_ERROR_ARGUMENT},
+    {"identity sum seed=1 scale=", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has model = (no bias, ", XSM_ERROR_ARGUMENT},
 };
+enum { SCORES = 11, LISTED, LEAST, GRADIENT, SAVED, METADATA, SCALE, STREAM, DRAWS, LAYER, BIAS };
+
+/* Scores and predictions. */
+static xsm_status score_unlike(const unlike_calls *u, bool other, const xsm_model *m, xsm_error *err)
+{
+    float scores[2 * 200];
+    uint32_t classes[2 * RANKED] = {1, other ? 2 : 3};
+    const xsm_batch batch = xsm_batch_range(u->rows, 0, 2);
+    if (u->call == SCORES) {
+        return xsm_model_score_range(m, &batch, 0, other ? 100 : 200, scores, 200, err);
+    }
+    if (u->call == LISTED) {
+        return xsm_model_scores(m, &batch, classes, 1, scores, err);
+    }
+    xsm_predictor *p = NULL;
+    xsm_prediction to = XSM_PREDICTION_INIT;
+    to.batch = &batch;
+    to.classes = classes;
+    to.has_least_score = 1;
+    to.least_score = other ? -1 : 0;
+    xsm_predictor_options find = XSM_PREDICTOR_OPTIONS_INIT;
+    find.top = RANKED;
+    XSMI_TRY(xsm_predictor_new(m, &find, &p, err));
+    const xsm_status status = xsm_predictor_run(p, &to, err);
+    xsm_predictor_free(p);
+    return status;
+}
+
+/* Bindings and a gradient. */
+static xsm_status bind_unlike(const unlike_calls *u, xsm_context *ctx, bool other, const xsm_model *m, xsm_error *err)
+{
+    xsm_estimator *e = NULL;
+    xsm_sampler *s = NULL;
+    xsm_gradient *g = NULL;
+    xsm_stream_options stream = XSM_STREAM_OPTIONS_INIT;
+    stream.examples = other ? 800 : 400;
+    const xsm_batch batch = xsm_batch_range(u->rows, 0, other ? 6 : 5);
+    XSMI_TRY(xsm_estimator_new(ctx, u->call == DRAWS ? "sampled-softmax" : "softmax", &e, err));
+    xsm_status status = xsm_estimator_set(e, "ridge", u->call == STREAM ? "5" : "0", err);
+    if (u->call == DRAWS) {
+        XSMI_TRY(xsm_sampler_new(ctx, "frequency", &s, err));
+        XSMI_TRY(xsm_sampler_bind(s, other ? u->others : u->rows, err));
+        XSMI_TRY(xsm_estimator_set_sampler(e, s, err));
+    }
+    status = status != XSM_OK    ? status
+             : u->call == STREAM ? xsm_estimator_bind_stream(e, m, &stream, err)
+                                 : xsm_estimator_bind(e, m, u->rows, err);
+    if (status == XSM_OK && u->call == GRADIENT) {
+        XSMI_TRY(xsm_gradient_new(ctx, &g, err));
+        status = xsm_estimator_gradient(e, &batch, .1, g, err);
+    }
+    xsm_gradient_free(g);
+    xsm_sampler_free(s);
+    xsm_estimator_free(e);
+    return status;
+}
+
+static xsm_status use_unlike(const unlike_calls *u, xsm_context *ctx, bool other, xsm_error *err)
+{
+    xsm_model *m = NULL;
+    xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_calibration scale = XSM_CALIBRATION_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    linear.bias = u->call != BIAS || !other;
+    layer.seed = other;
+    scale.method = XSM_CALIBRATION_TEMPERATURE;
+    scale.scale = other ? 2 : 3;
+    XSMI_TRY(u->call == LAYER ? xsm_model_new_embedding(ctx, FEATURES, 4, CLASSES, &layer, &m, err)
+                              : xsm_model_new_linear(ctx, FEATURES, CLASSES, &linear, &m, err));
+    xsm_status status = u->call == METADATA ? xsm_model_set_metadata(m, "of", other ? "1" : "2", err)
+                        : u->call == SCALE  ? xsm_model_set_calibration(m, &scale, err)
+                                            : XSM_OK;
+    status = status != XSM_OK   ? status
+             : u->call <= LEAST ? score_unlike(u, other, m, err)
+             : u->call == SCALE ? xsm_evaluate(NULL, m, u->rows, NULL, &metrics, err)
+             : u->call == SAVED || u->call == METADATA
+                 ? xsm_model_save(m, u->call == SAVED && other ? NULL : test_path("unlike"), NULL, err)
+                 : bind_unlike(u, ctx, other, m, err);
+    xsm_model_free(m);
+    return status;
+}
 
 static xsm_status call_unlike(test_rank *r)
 {
     const unlike_calls *u = r->user;
+    if (u->call >= SCORES) {
+        return use_unlike(u, r->context, r->rank == 1, &r->err);
+    }
     const size_t call = r->rank == 1 ? u->call : SIZE_MAX; /* what this rank does otherwise */
     double measures[4];
     xsm_model *m = NULL;
@@ -766,9 +862,10 @@ static xsm_status call_unlike(test_rank *r)
 /* What differs is named, on all ranks, also where one refuses what is its own. */
 TEST(test_unlike_settings)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
+                 others = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     for (size_t i = 0; i < sizeof unlike_says / sizeof *unlike_says; i++) {
-        unlike_calls u = {p.data, i};
+        unlike_calls u = {p.data, others.data, i};
         test_rank ranks[TEST_RANKS];
         test_run_ranks(3, 1, 0, call_unlike, &u, ranks);
         for (uint32_t r = 0; r < 3; r++) {
@@ -777,5 +874,6 @@ TEST(test_unlike_settings)
             }
         }
     }
+    test_problem_free(&others);
     test_problem_free(&p);
 }

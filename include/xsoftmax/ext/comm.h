@@ -40,14 +40,17 @@ extern "C" {
  * the call ends with #XSM_ERROR_COMM, and so do all later calls that need the group: a host's function must then fail
  * in all processes, in bounded time.
  *
- * **Rows.** Processes compare, by a hash, the datasets that they train on, evaluate or predict; of a host's arrays to
- * predict, only the number of rows. If those of a process are not those of process 0, the call fails with
- * #XSM_ERROR_DATA in all processes.
+ * **Rows.** Processes compare, by a hash, the datasets that they train on, evaluate or predict, the rows of each
+ * gradient, score and prediction, and the classes, lists and bounds that are asked for with them; of a host's arrays,
+ * only the number of rows. If those of a process are not those of process 0, the call fails with #XSM_ERROR_DATA in all
+ * processes.
  *
  * **Settings.** Processes compare options in the same way: those of an estimator or an optimizer when it is bound to a
- * divided model; those of a trainer and a predictor when it is made; those of the fit of a label tree and evaluations
- * when they are called. If they differ, the call fails with #XSM_ERROR_ARGUMENT in all processes, and the
- * message names the option and the process. The learning rate of single steps in a host's loop is not compared.
+ * divided model, with some draws of the host's sampler and the sizes of a stream; those of a trainer and a predictor
+ * when it is made; those of the fit of a label tree and evaluations when they are called; the metadata of what is
+ * saved; and with each of these what the model is: bias, geometry, link, correction, calibration, first layer. If they
+ * differ, the call fails with #XSM_ERROR_ARGUMENT in all processes, and the message names the option and the process.
+ * The learning rate of single steps in a host's loop is not compared.
  *
  * **Exceptions.** The functions must return; they must not throw.
  *
