@@ -184,12 +184,13 @@ xsm_status xsmi_schema_of_map(xsm_context *ctx, const xsm_class_map *map, xsmi_s
 xsm_status xsmi_schema_check_count(const xsmi_schema *s, uint32_t features, xsm_error *err)
 {
     const bool words = s && s->kind == XSMI_SCHEMA_WORDS; /* words may be followed by other features */
-    return !s || words || s->count == 0 || s->count == features
+    const char *what = words ? "words" : s && s->numbers ? "numbers" : "names";
+    return !s || s->count == 0 || (words ? s->count <= features : s->count == features)
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_SHAPE,
                            "%s of %u features for a model that reads %u; a transform that changes their number is set "
                            "before",
-                           s->numbers ? "numbers" : "names", s->count, features);
+                           what, s->count, features);
 }
 
 void xsmi_schema_view(const xsmi_schema *s, xsm_class_map *map)

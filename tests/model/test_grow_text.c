@@ -52,6 +52,9 @@ static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *st
     xsm_transform *t = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     const xsm_class_map map = test_map_of(d);
+    assert_ok(xsm_model_new_linear(NULL, map.features - 1, map.classes, NULL, &m, &err), err);
+    assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_SHAPE, err); /* of a network's input, say */
+    xsm_model_free(m);
     assert_ok(hidden ? xsm_model_new_embedding(NULL, map.features, hidden, map.classes, NULL, &m, &err)
                      : xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err),
               err);
