@@ -43,6 +43,28 @@ class Error(Exception):
         self.status = status
 
 
+class Cancelled(Error):
+    """A call that ended early because a callback asked for it; what it had made is there."""
+
+
+_raised = []  # by callbacks, which no exception may leave: the call that returns next raises the first
+
+
+def _guarded(function, kind):
+    """A function as a callback of this kind. An exception stops the call that it was called by: 1 is XSM_CANCELLED, a
+    negative number a failure of reading or writing."""
+    result = kind._restype_
+
+    def called(*given):
+        try:
+            return function(*given)
+        except BaseException as raised:
+            _raised.append(raised)
+            return None if result is None else -1 if result is ctypes.c_int64 else 1
+
+    return kind(called)
+
+
 def _given(value, kind):
     """A value as ctypes takes it for a member or an argument of this kind."""
     if isinstance(value, str):
@@ -56,7 +78,7 @@ def _given(value, kind):
     if isinstance(value, ctypes.Array) and kind is ctypes.c_void_p:
         return ctypes.addressof(value)
     if hasattr(kind, "_restype_") and callable(value) and not isinstance(value, kind):
-        return kind(value)
+        return _guarded(value, kind)
     if not hasattr(value, "ctypes"):
         return value
     wanted = value.dtype if kind is ctypes.c_void_p else np.dtype(kind._type_)
@@ -134,12 +156,17 @@ class Library:
             if len(given) + fails != len(function.argtypes):
                 raise TypeError(f"xsm_{name}() takes {len(function.argtypes) - fails} arguments, not {len(given)}")
             given = [_given(*each) for each in zip(given, function.argtypes)]
-            if not fails:
-                return function(*given)
             error = self.structs["xsm_error"]()
             error.size = ctypes.sizeof(error)
-            if function(*given, ctypes.byref(error)):
-                raise Error(error.message.decode(), self.status_name(error.status).decode())
+            done = function(*given, ctypes.byref(error)) if fails else function(*given)
+            if _raised:
+                first = _raised[0]
+                _raised.clear()
+                raise first
+            if not fails:
+                return done
+            if done:
+                raise (Cancelled if done == self.CANCELLED else Error)(error.message.decode(), self.status_name(done).decode())
 
         setattr(self, name, call)
         return call
@@ -152,7 +179,7 @@ class Library:
 
 
 class Object:
-    """An object of the library, which free() or the end of its `with` releases."""
+    """An object of the library, which free(), the end of its `with` or Python's collector releases."""
 
     def __init__(self, library, kind, address):
         self.library, self.kind, self._as_parameter_ = library, kind, address
@@ -163,8 +190,12 @@ class Object:
     def __exit__(self, *_):
         self.free()
 
+    def __del__(self):
+        self.free()
+
     def free(self):
-        getattr(self.library, self.kind + "_free")(self._as_parameter_)
+        if self._as_parameter_:
+            getattr(self.library, self.kind + "_free")(self._as_parameter_)
         self._as_parameter_ = None
 
 
@@ -188,9 +219,6 @@ class Model:
 
     def __init__(self, model, report=None):
         self.model, self.report = model, report
-
-    def __del__(self):
-        self.model.free()
 
     def save(self, path):
         library().model_save(self.model, path, None)

@@ -138,6 +138,28 @@ def check_refused(folder):
             raise AssertionError(what)
 
 
+def check_callbacks(folder):
+    """What a callback raises, the call raises; a callback that stops is no fault of the library's."""
+    xsm, file = xsoftmax.library(), pathlib.Path(folder, "train.txt")
+    file.write_text("__label__a x y\n__label__b y z\n" * 50)
+
+    def stop_by(progress):
+        rows = xsm.make("dataset_read", None, file, None, None)
+        xsoftmax.train_rows(rows, method="softmax", run=xsm.struct("trainer_options", epochs=1, eta=1, progress=progress))
+
+    def raises(*_):
+        raise KeyError("mine")
+
+    for progress, wanted in ((raises, KeyError), (lambda *_: 1, xsoftmax.Cancelled)):
+        try:
+            stop_by(progress)
+        except wanted:
+            continue
+        raise AssertionError(wanted)
+    model = xsoftmax.train(file)
+    assert xsoftmax.Model(model.model).labels() == model.labels() == ["a", "b"]
+
+
 def check_texts():
     made = xsoftmax.Classifier("softmax").fit(TEXTS, ANIMALS)
     assert (made.predict(["one cat", "this dog\nand that dog"]) == [3, 7]).all()
@@ -161,6 +183,7 @@ with tempfile.TemporaryDirectory() as scratch:
     check_kept(scratch)
     check_steps()
     check_texts()
+    check_callbacks(scratch)
     check_refused(scratch)
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, env=dict(os.environ, PYTHONPATH=sys.path[0]))
 print(f"{checks} checks of scikit-learn {sklearn.__version__}; answers, files, steps, texts")
