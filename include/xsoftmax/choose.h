@@ -78,7 +78,8 @@
  * three seconds, whichever is more. The first trial of a slower way in a round may end within half of that way's run,
  * in the second round within twice that or six seconds, so that each has a curve. So nothing depends on the clock: the
  * same rows, options and seed give the same bits on any machine and any threads. Only with xsm_choose_options::seconds
- * does the clock decide, too: about a third of these seconds is for the race.
+ * does the clock decide, too: about a third of these seconds is for the race, or all but four times what the run takes;
+ * the run may then have more passes and more label trees than the trials.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */

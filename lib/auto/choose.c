@@ -40,14 +40,21 @@ static void list_transforms(xsmi_chooser *c)
 /* -- the result ---------------------------------------------------------------------------------------------------- */
 
 /* Reduces the epochs to those that fit into the remaining budget; the rate then falls to the same value in fewer
- * epochs. */
+ * epochs. Uses the budget for more label trees. */
 static void fit_budget(xsmi_chooser *c, const xsmi_line *line)
 {
     xsm_choice_info *info = &c->result->info;
-    if (!(c->options.seconds > 0) || line->full || !line->estimator) {
+    const double left = SAFE_TIME * (c->options.seconds - c->runner.elapsed);
+    if (!(c->options.seconds > 0) || line->full || (!line->estimator && !line->tree)) {
         return;
     }
-    const double left = SAFE_TIME * (c->options.seconds - c->runner.elapsed);
+    if (line->tree) {
+        xsm_label_tree_options *run = &c->result->trees[XSMI_LINES_MOST];
+        *run = *line->tree;
+        run->trees = xsmi_line_trees(c, line, left);
+        info->label_tree = run;
+        return;
+    }
     const double pass = xsmi_line_seconds(c, line, (double)c->train->rows, 0) / (double)line->epochs;
     const double fits = floor(left / pass);
     c->cut_epochs = fits < (double)info->epochs;

@@ -73,10 +73,11 @@ typedef struct xsmi_entrant {
 struct xsm_choice {
     xsm_context *context;
     xsm_choice_info info;
-    xsm_estimator *estimator;                      /* a reference */
-    xsm_label_tree_options trees[XSMI_LINES_MOST]; /* options of lines that are label trees, by number */
-    xsm_text_options texts[XSMI_TEXTS];            /* without a prefix of labels */
-    xsm_choice_trial *trials;                      /* [info.trials] */
+    xsm_estimator *estimator;                          /* a reference */
+    xsm_label_tree_options trees[XSMI_LINES_MOST + 1]; /* options of lines that are label trees, by number; then those
+                                                          of the run */
+    xsm_text_options texts[XSMI_TEXTS];                /* without a prefix of labels */
+    xsm_choice_trial *trials;                          /* [info.trials] */
     size_t trial_capacity;
 };
 
@@ -168,6 +169,8 @@ xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *er
 uint64_t xsmi_line_bytes(const xsmi_chooser *c, const xsmi_line *line, double fitted);
 /* Returns the batch for a share of the rows. */
 uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t rows);
+/* Returns the number of label trees that a run of so many seconds has time for, at least that of the trials. */
+uint32_t xsmi_line_trees(const xsmi_chooser *c, const xsmi_line *line, double seconds);
 /* Returns the seconds of training on `rows` rows with all passes, and of judging `judged` rows. */
 double xsmi_line_seconds(const xsmi_chooser *c, const xsmi_line *line, double rows, double judged);
 void xsmi_lines_free(xsmi_chooser *c);

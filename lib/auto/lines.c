@@ -68,8 +68,8 @@
 #define MEANS_COST 20.0
 #define MEANS_SEARCH_COST 4e3
 /* The most classes of a leaf by default, the most classes of a tree without inner nodes, and the number of trees if
- * there is time for them. */
-enum { TREE_LEAF = 100, FLAT_CLASSES = 4096, TREES = 3 };
+ * there is time for them; with a time budget. */
+enum { TREE_LEAF = 100, FLAT_CLASSES = 4096, TREES = 3, TREES_BUDGET = 9 };
 /* The length of an embedding model's vectors: wide ones if rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
 /* Passes of a run for each kind of line, and iterations of lbfgs. */
@@ -399,6 +399,15 @@ static uint64_t batch_of(const xsmi_chooser *c, const batching *b)
 static double run_most(const xsmi_chooser *c)
 {
     return c->options.seconds > 0 ? c->options.seconds : RUN_MOST;
+}
+
+uint32_t xsmi_line_trees(const xsmi_chooser *c, const xsmi_line *line, double seconds)
+{
+    const xsm_label_tree_options *tree = line->tree;
+    const double each = xsmi_line_seconds(c, line, (double)c->train->rows, 0) / tree->trees;
+    const bool alike = tree->leaf || c->train->classes <= TREE_LEAF; /* a single node each */
+    const double most = fmin(floor(seconds / each), TREES_BUDGET);
+    return alike || most < tree->trees ? tree->trees : (uint32_t)most;
 }
 
 static xsm_status add_tree(xsmi_chooser *c, const method *m, xsmi_line *line, xsm_error *err)

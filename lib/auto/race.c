@@ -21,10 +21,12 @@
 #include <math.h>
 
 /* The choice may take OF_RUN of the time of the run that it chooses; choice and run may always take FREE_SECONDS. With
- * a time budget, the choice may take OF_BUDGET of it. */
+ * a time budget, the choice may take OF_BUDGET of it, or leave RUNS_LEFT times the time of that run: a longer run, or
+ * more label trees, may use them. */
 #define OF_RUN 0.5
 #define FREE_SECONDS 3.0
 #define OF_BUDGET 0.35
+#define RUNS_LEFT 4.0
 /* The first round searches settings: the share of the choice's time that it is planned for, the share that it may take
  * at most, the trials of a line in it, and the least number of rows of a share. */
 #define OF_FIRST (1.0 / 3)
@@ -37,8 +39,9 @@ enum { FIRST_TRIALS = 5, ROWS_LEAST = 500 };
 #define BEHIND 2.0
 /* The number of settings of a line that go on to the next round. */
 enum { GO_ON = 2 };
-/* The most points of a rate or a ridge beyond the first one, and of runs that are three times longer. */
-enum { POINTS = 20, LONGER = 1 };
+/* The most points of a rate or a ridge beyond the first one, and how often runs get three times longer; with a time
+ * budget. */
+enum { POINTS = 20, LONGER = 1, LONGER_BUDGET = 4 };
 
 /* -- curves -------------------------------------------------------------------------------------------------------- */
 
@@ -122,8 +125,9 @@ static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
  * choice follows, OF_RUN of these. */
 static double allowance(const xsmi_chooser *c, double run)
 {
-    const double part = c->text_count > 0 ? OF_RUN : 1;
-    return part * (c->options.seconds > 0 ? OF_BUDGET * c->options.seconds : fmax(OF_RUN * run, FREE_SECONDS - run));
+    const double part = c->text_count > 0 ? OF_RUN : 1, seconds = c->options.seconds;
+    const double spare = c->text_count > 0 ? 0 : seconds - RUNS_LEFT * run;
+    return part * (seconds > 0 ? fmax(OF_BUDGET * seconds, spare) : fmax(OF_RUN * run, FREE_SECONDS - run));
 }
 
 /* Returns how many parts, from the present one on, judge a trial on so many rows. */
@@ -141,7 +145,9 @@ static bool is_affordable(xsmi_chooser *c, const xsmi_entrant *e, double rows)
     const double run = run_seconds(c, e), other = leader ? run_seconds(c, leader) : run;
     const bool ends = !(c->options.seconds > 0) || run <= c->options.seconds - c->elapsed || c->line_count == 1;
     const bool first = !line || line->rows < (uint64_t)rows;
-    const double most = first ? fmax(allowance(c, run), allowance(c, other)) : allowance(c, other);
+    const double most = c->options.seconds > 0 ? allowance(c, fmax(run, other))
+                        : first                ? fmax(allowance(c, run), allowance(c, other))
+                                               : allowance(c, other);
     const bool early = first && c->result->info.rounds <= 1 && !(c->options.seconds > 0);
     const double part = first || e->rows > 0 || c->result->info.rounds > 0 ? 1 : FIRST_MOST;
     return ends && c->elapsed + (double)parts_of(c, (uint64_t)rows) * trial_seconds(c, e, rows) <=
@@ -184,6 +190,11 @@ static xsm_status attempt(xsmi_chooser *c, xsmi_entrant *e, bool *ran, xsm_error
         c->cut_trials = c->options.seconds > 0;
         return XSM_OK;
     }
+    if (c->options.seconds > 0 && c->text_count == 0) {
+        const xsmi_entrant *leader = best_of(c, NULL);
+        const double run = fmax(run_seconds(c, e), leader ? run_seconds(c, leader) : 0);
+        c->runner.deadline = fmax(c->options.seconds / 2, c->options.seconds - RUNS_LEFT / 2 * run);
+    }
     const uint64_t first = c->rows.part, before = c->result->info.trials;
     const uint64_t end = first + parts_of(c, c->rows.share);
     for (uint64_t part = first; part < end && !c->late; part++) {
@@ -207,11 +218,11 @@ static xsm_status attempt(xsmi_chooser *c, xsmi_entrant *e, bool *ran, xsm_error
 typedef enum axis { RATE, RIDGE, LONG } axis;
 
 /* Moves settings along an axis; returns false at its end. */
-static bool move(xsmi_entrant *e, axis along, int by)
+static bool move(const xsmi_chooser *c, xsmi_entrant *e, axis along, int by)
 {
     if (along == LONG) {
         e->longer += (uint32_t)by;
-        return by > 0 && e->longer <= LONGER;
+        return by > 0 && e->longer <= (c->options.seconds > 0 ? LONGER_BUDGET : LONGER);
     }
     int *point = along == RATE ? &e->rate : &e->ridge;
     *point = *point == INT_MIN ? 0 : *point + by; /* the first ridge after none */
@@ -229,7 +240,7 @@ static xsm_status climb(xsmi_chooser *c, const xsmi_line *line, axis along, int 
         for (bool better = true; better;) {
             xsmi_entrant to = *best, *next;
             const size_t at = (size_t)(best - c->entrants);
-            if (!move(&to, along, step) || c->entrant_count == c->entrant_capacity) {
+            if (!move(c, &to, along, step) || c->entrant_count == c->entrant_capacity) {
                 break;
             }
             XSMI_TRY(entrant_of(c, &to, &next, err));
@@ -311,6 +322,24 @@ static xsm_status refine(xsmi_chooser *c, xsm_error *err)
 }
 
 /* -- rounds -------------------------------------------------------------------------------------------------------- */
+
+/* Where losses rise because a larger share has more classes, an entrant that had no time for it must not win by its
+ * loss on an earlier one: adds to its prediction what the best of the others lost since the last share. */
+static void level(xsmi_chooser *c, uint64_t last_share)
+{
+    const size_t judged = xsmi_race_judged(c);
+    const xsmi_entrant *best = NULL;
+    for (size_t i = 0; i < c->entrant_count; i++) {
+        const xsmi_entrant *e = &c->entrants[i];
+        const bool runs = is_run(c, e) && e->rows_before == last_share && !e->out;
+        best = runs && (!best || e->predicted < best->predicted) ? e : best;
+    }
+    const double risen = best ? best->loss - mean_of(best->before, judged) : 0;
+    for (size_t i = 0; i < c->entrant_count && risen > 0; i++) {
+        xsmi_entrant *e = &c->entrants[i];
+        e->predicted += e->rows < best->rows ? risen : 0;
+    }
+}
 
 /* Trains the remaining entrants on the present share, the most promising first, then adjusts their rates. */
 static xsm_status go_on(xsmi_chooser *c, xsm_error *err)
@@ -432,12 +461,16 @@ xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *er
     *winner = NULL;
     int halvings = first_share(c);
     for (uint64_t part = 0, round = 0; part < c->rows.parts; round++) {
+        const uint64_t last_share = c->rows.share;
         xsmi_race_rows_take(c, c->rows.most >> halvings, part);
         for (size_t i = 0; i < c->line_count && round == 0; i++) {
             XSMI_TRY(enter(c, &c->lines[i], err));
         }
         XSMI_TRY(round > 0 ? go_on(c, err) : XSM_OK);
         XSMI_TRY(refine(c, err));
+        if (round > 0 && c->rows.share > last_share) {
+            level(c, last_share);
+        }
         drop(c, round == 0);
         const xsmi_entrant *leader = best_of(c, NULL);
         const uint64_t next = c->rows.most >> (halvings > 0 ? halvings - 1 : 0);
