@@ -1515,7 +1515,6 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_transform(get(), fitted.get(), err); });
     }
-    /** Applies the model's transform to rows. */
     /** Rows of a file as the model takes them: read against its class map, and transformed. */
     template <class How = throwing>
     outcome<How, dataset> read(const context &in, cstring path,
@@ -1535,6 +1534,7 @@ class model : public handle<xsm_model, xsm_model_free>
             return xsm_status(XSM_OK);
         });
     }
+    /** Applies the model's transform to rows. */
     template <class How = throwing> outcome<How, void> apply_transform(dataset &rows) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_transform(get(), rows.get(), err); });

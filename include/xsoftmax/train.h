@@ -16,7 +16,8 @@
  *
  * xsm_train() does what `xsoftmax train` does: it chooses the n-grams of text, the transform, the method, the learning
  * rate, the L2 penalty and the number of epochs by short runs on a part of the rows, trains on all rows, and says what
- * it did. What is named is kept. The choice may be another one in a later release; the call stays.
+ * it did. What is named is kept. The choice may be another one in a later release; the call stays. N-grams are chosen
+ * among those that the rows were read with: set xsm_text_options::word_ngrams to 2 or more for a choice.
  *
  * The same rows, options and seed give the same model to the last bit, on any machine and any number of threads, unless
  * there is a time budget.

@@ -53,7 +53,8 @@ typedef struct xsm_progress {
     uint64_t examples;        /**< Examples processed. */
     double eta;               /**< Learning rate of the last step. */
     double seconds;           /**< Seconds spent training, without evaluation. */
-    double loss;              /**< Mean of the estimator's loss since the epoch began; NaN before the first step. */
+    double loss;              /**< Mean of the estimator's loss since the epoch began; NaN before an epoch's first
+                                   step, and so after the last epoch, whose callback has it. */
     int32_t epoch_ended;      /**< 1 = an epoch has just ended, 0 = within an epoch. */
     int32_t reserved;         /**< Zero. */
     const xsm_metrics *train; /**< Evaluation on the training rows, or NULL if there is none now. All its arrays are
