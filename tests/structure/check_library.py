@@ -12,7 +12,7 @@ names     every global name in the static libraries starts with xsm, so that a s
 state     no object has writable static data: the library has no global state
 calls     no object calls what a library must not (own memory, printing, ending the process, the environment, ...)
 floors    no object uses what an object of a higher floor defines, and no file includes a higher floor's header; only the model
-          and the fit of label trees use ranks/
+          and the fit of label trees use ranks/, and the model alone knows its part
 defaults  each number that comments say a member stands for (lib/base/defaults.h) is taken from there
 circles   no files use each other in a circle, but for those in the list CIRCLES
 """
@@ -202,8 +202,10 @@ def check_floors(root, shared, archive):
         if kind == "U" and name in home and is_above(home[name], floor):
             bad.append(f"{source} uses {name} of {home[name]}")
     for path in sorted((root / "lib").glob("*/*.[ch]")):
-        floor = path.parent.name
-        for included in re.findall(r'^#\s*include\s+"([^"]+)"', path.read_text(), flags=re.M):
+        floor, text = path.parent.name, path.read_text()
+        if floor != "model" and re.search(r"->part\.(own|first|end)\b", text):
+            bad.append(f"{floor}/{path.name} reads the part of a divided model; xsmi_model_mine() is of any")
+        for included in re.findall(r'^#\s*include\s+"([^"]+)"', text, flags=re.M):
             other = included.split("/")[0]
             if "/" not in included:
                 bad.append(f"{floor}/{path.name} includes \"{included}\"; internal headers are named from lib/")
