@@ -119,6 +119,42 @@ test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes
     return p;
 }
 
+void test_same_file(const xsm_model *m, unsigned char **kept, size_t *size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    size_t length;
+    assert_ok(xsm_model_save(m, test_path("same.model"), NULL, &err), err);
+    unsigned char *bytes = test_read(test_path("same.model"), &length);
+    if (*kept) {
+        assert_int_equal(length, *size);
+        assert_memory_equal(bytes, *kept, length);
+        free(bytes);
+    } else {
+        *kept = bytes;
+        *size = length;
+    }
+}
+
+xsm_dataset *test_second_labels(const test_problem *p, bool sparse, uint32_t classes, const uint32_t *first,
+                                uint32_t shift)
+{
+    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets), at = 0;
+    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
+    for (uint64_t i = 0; i < p->rows; i++) {
+        if (first[i] != XSM_CLASS_UNSEEN) {
+            labels[at++] = first[i];
+        }
+        if (shift > 0 && i % 3 == 0) {
+            labels[at++] = (p->labels[i] + shift) % p->classes;
+        }
+        offsets[i + 1] = at;
+    }
+    xsm_dataset *data = test_relabel(p, sparse, classes, offsets, labels);
+    free(offsets);
+    free(labels);
+    return data;
+}
+
 xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
                           const uint32_t *labels)
 {

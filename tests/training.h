@@ -35,11 +35,17 @@ typedef struct test_problem {
     uint32_t *labels; /* [rows] */
     xsm_dataset *data;
 } test_problem;
+/* Compares the bytes of a model's file with those that were kept, or keeps them if there are none: *kept is NULL. */
+void test_same_file(const xsm_model *m, unsigned char **kept, size_t *size);
 /* Dense rows, or rows with about a fifth of the features. */
 test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes, bool sparse, uint64_t seed);
 /* The same rows with labels of the caller's (offsets as in xsm_labels). */
 xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
                           const uint32_t *labels);
+/* The same rows with first labels of the caller's, XSM_CLASS_UNSEEN meaning none, and with `shift` above 0 a second
+ * one, the problem's plus shift, for every third row. */
+xsm_dataset *test_second_labels(const test_problem *p, bool sparse, uint32_t classes, const uint32_t *first,
+                                uint32_t shift);
 /* The problem of golden/optimum.py: 400 rows, 8 features, 12 classes. */
 test_problem test_golden_problem(bool sparse);
 /* Rows that say nothing but which of `contexts` contexts they are of, each with labels of its own distribution, and the

@@ -32,7 +32,7 @@ static const char *stranger(const cli_run *r)
         {r->order >= 0, "order"},
         {r->method >= 0 && r->time_budget > 0, "time-budget"}, /* a choice keeps within it */
         {r->history_path != NULL, "history"},
-        {r->warm_path != NULL, "warm-start"},
+        {r->warm_path != NULL && r->method != CLI_METHOD_LABEL_TREE, "warm-start"},
         {r->start >= 0, "start"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
@@ -72,6 +72,29 @@ static int set_option(cli_run *r, size_t i)
     return status == XSM_OK ? CLI_GO_ON : cli_misuse("--set: %s", err.message);
 }
 
+int cli_label_tree_options(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_option *option;
+    r->tree = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
+    for (size_t i = 0; r->model && (option = xsm_label_tree_option(i)) != NULL; i++) {
+        char *key = cli_format("label-tree.%s", option->name);
+        const char *value = xsm_model_get_metadata(r->model, key);
+        free(key);
+        if (value && xsm_label_tree_set(&r->tree, option->name, value, &err) != XSM_OK) {
+            return cli_fail("%s: its metadata: %s", r->warm_path, err.message);
+        }
+    }
+    for (size_t i = 0; i < r->sets.count; i++) {
+        const int code = set_option(r, i);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
+    r->tree.seed = r->seed;
+    return CLI_GO_ON;
+}
+
 int cli_method_prepare(cli_run *r)
 {
     const char *wrong = stranger(r);
@@ -88,16 +111,12 @@ int cli_method_prepare(cli_run *r)
             "each given by --set",
             wrong);
     }
-    r->tree = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
-    for (size_t i = 0; i < r->sets.count; i++) {
-        const int code = set_option(r, i);
-        if (code != CLI_GO_ON) {
-            return code;
-        }
+    if (!r->warm_path) {
+        r->transform_text = r->transform_text ? r->transform_text : "unit"; /* for which the defaults are right */
+    } else if (r->checkpoint_path || r->resume_path) {
+        return cli_misuse("--%s: a label tree that grows has no checkpoints", r->resume_path ? "resume" : "checkpoint");
     }
-    r->tree.seed = r->seed;
-    r->transform_text = r->transform_text ? r->transform_text : "unit"; /* for which the defaults are right */
-    return CLI_GO_ON;
+    return cli_label_tree_options(r);
 }
 
 /* Records in the model how it was made. */
@@ -125,7 +144,11 @@ static int fit_label_tree(cli_run *r)
     r->tree.checkpoint = r->checkpoint_path;
     r->tree.resume = r->resume_path;
     r->tree.checkpoint_every = r->checkpoint_every > 0 ? r->checkpoint_every : 1e-9; /* 0: whenever it can */
-    const xsm_status status = xsm_fit_label_tree(r->context, r->train_rows, &r->tree, &r->model, &r->tree_result, &err);
+    r->tree.start = r->model;
+    xsm_model *model = NULL;
+    const xsm_status status = xsm_fit_label_tree(r->context, r->train_rows, &r->tree, &model, &r->tree_result, &err);
+    xsm_model_free(r->model);
+    r->model = model;
     if (status != XSM_OK) {
         cli_note_clear();
         const int code = cli_library_failed(&err);
@@ -160,6 +183,15 @@ void cli_method_report(const cli_run *r)
                cli_seconds(r->end.seconds, &b));
         return;
     }
+    if (r->warm_path) {
+        printf("%-10s label-tree, %s new labels have places, in %s (finding them %s)\n", "training",
+               cli_grouped(r->tree_result.classes, &a), cli_seconds(r->end.seconds, &c),
+               cli_seconds(r->tree_result.clustering_seconds, &d));
+        printf("%-10s of %s nodes, %s were trained and %s divided; the others are as they were\n", "",
+               cli_grouped(r->tree_result.nodes, &a), cli_grouped(r->tree_result.trained, &b),
+               cli_grouped(r->tree_result.divided, &c));
+        return;
+    }
     printf("%-10s label-tree, %s nodes, %s weights, in %s (clustering %s)\n", "training",
            cli_grouped(r->tree_result.nodes, &a), cli_grouped(r->tree_result.weights, &b),
            cli_seconds(r->end.seconds, &c), cli_seconds(r->tree_result.clustering_seconds, &d));
@@ -174,6 +206,11 @@ void cli_method_json(cli_json *json, const cli_run *r)
     cli_json_whole(json, "depth", r->tree_result.depth);
     cli_json_whole(json, "nodes", r->tree_result.nodes);
     cli_json_whole(json, "weights", r->tree_result.weights);
+    if (r->warm_path) {
+        cli_json_whole(json, "placed", r->tree_result.classes);
+        cli_json_whole(json, "trained_nodes", r->tree_result.trained);
+        cli_json_whole(json, "divided_nodes", r->tree_result.divided);
+    }
     cli_json_real(json, "clustering_seconds", r->tree_result.clustering_seconds);
     cli_json_real(json, "training_seconds", r->tree_result.training_seconds);
     cli_json_close(json);

@@ -194,6 +194,8 @@ int cli_dry_run(const cli_run *run);
 
 /* --method (label_tree.c): in place of estimator, model and training. */
 int cli_method_prepare(cli_run *run);
+/* Reads the label tree's options: those of the model that it starts from, if any, and then those of --set. */
+int cli_label_tree_options(cli_run *run);
 int cli_method_run(cli_run *run);
 /* Whether the choice may come to a label tree, by the flags as they were given. */
 int cli_label_tree_open(const cli_run *run);

@@ -7,11 +7,14 @@
 
 #include <xsoftmax/ext/estimator.h>
 
-/* Only dense float32 weights are trained. */
-static int check_weights(const char *path, const xsm_model_info *about)
+/* Dense float32 weights are trained, and label trees grow. */
+static int check_weights(const char *path, const xsm_model_info *about, int method)
 {
-    if (about->trees > 0) {
-        return cli_fail("%s: a label tree does not go on training; --method label-tree trains one on all rows", path);
+    if (about->trees == 0 && method >= 0) {
+        return cli_fail("%s: it is no label tree, which --method label-tree starts from", path);
+    }
+    if (about->trees > 0 && about->dtype == XSM_DTYPE_FLOAT32) {
+        return CLI_GO_ON;
     }
     if (about->layout == XSM_LAYOUT_SPARSE_ROWS) {
         return cli_fail("%s: its weights are sparse, and dense ones are trained; start from the model that was pruned",
@@ -29,10 +32,18 @@ int cli_warm_prepare(cli_run *r)
     if (!r->warm_path) {
         return CLI_GO_ON;
     }
+    int code = cli_load(r->context, r->warm_path, &r->model);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    const xsm_model_info about = cli_model_info(r->model);
+    if (about.trees > 0 && r->method < 0) {
+        return cli_fail("%s: a label tree does not go on training; it grows with --method label-tree", r->warm_path);
+    }
     if (r->transform_text) {
         return cli_misuse("--transform: a warm start treats rows as the model's training did");
     }
-    if (!r->full && isnan(r->eta) && !r->resume_path) {
+    if (r->method < 0 && !r->full && isnan(r->eta) && !r->resume_path) {
         return cli_misuse("--warm-start needs --eta X: rates can be tried out only from a model of zeros; the last one "
                           "that the model was trained with is a good guess");
     }
@@ -43,13 +54,9 @@ int cli_warm_prepare(cli_run *r)
     if (r->new_words == 0 && r->format.min_count > 0) {
         return cli_misuse("--min-count is of new words, which --new-words no leaves out");
     }
-    int code = cli_load(r->context, r->warm_path, &r->model);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    const xsm_model_info about = cli_model_info(r->model);
     r->bias = about.bias ? about.features ? 1 : CLI_BIAS_ONLY : 0;
-    return check_weights(r->warm_path, &about);
+    code = check_weights(r->warm_path, &about, r->method);
+    return code == CLI_GO_ON && about.trees > 0 ? cli_label_tree_options(r) : code;
 }
 
 /* Whether a model with this transform can get more features (xsm_model_grow()). */
@@ -133,7 +140,8 @@ int cli_warm_fit(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map own = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
     const xsm_model_info about = cli_model_info(r->model);
-    int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
+    const xsm_estimator_ops *estimator = r->method < 0 ? xsm_estimator_find(r->estimator_name) : NULL;
+    int corrects = estimator && (estimator->flags & XSM_ESTIMATOR_CORRECTED) != 0;
     if (xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||
         xsm_model_get_class_map(r->model, &own, &err) != XSM_OK ||
         xsm_dataset_extend(r->train_rows, &own, &err) != XSM_OK ||
@@ -152,7 +160,7 @@ int cli_warm_fit(cli_run *r)
             return cli_fail("%s: does not say how strong its pairs are; give --pairs, 0 for none", r->warm_path);
         }
     }
-    if (r->pairs > 0 && cli_train_corrects(r->estimator_name)) {
+    if (r->pairs > 0 && estimator && cli_train_corrects(r->estimator_name)) {
         return cli_fail("%s: the model has pairs, and '%s' corrects scores itself; --pairs 0 does without",
                         r->warm_path, r->estimator_name);
     }
@@ -160,7 +168,7 @@ int cli_warm_fit(cli_run *r)
         return cli_fail("%s: the model has pairs, and the rows of %s are dense; --pairs 0 does without", r->warm_path,
                         r->data);
     }
-    const int nodes = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_HIERARCHY;
+    const int nodes = estimator && estimator->kind == XSM_ESTIMATOR_HIERARCHY;
     if (nodes && about.correction != XSM_CORRECTION_HIERARCHY) {
         return cli_fail(
             "%s: the model's weights are those of classes, which '%s' would take for nodes of its tree; start "

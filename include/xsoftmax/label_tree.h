@@ -83,12 +83,16 @@ typedef struct xsm_label_tree_options {
     /** Storage of the checkpoint to continue in place of the file `resume`; NULL = none. It may read a buffer that
      *  `checkpoint_storage` writes. */
     const xsm_storage *resume_storage;
+    /** Label tree that grows, borrowed during the call, by the classes that have rows and had none (xsm_model_grow()
+     *  gives it those of the rows); NULL = none. Its trees and link stay, whatever the options are. */
+    const xsm_model *start;
 } xsm_label_tree_options;
 
 /** Starting value of an #xsm_label_tree_options: the defaults, with the seed 1. */
 #define XSM_LABEL_TREE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0, NULL, NULL, 0, NULL, NULL  \
+        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0, NULL, NULL, 0, NULL, NULL, \
+            NULL                                                                                                       \
     }
 
 /** What xsm_fit_label_tree() did. Start with #XSM_LABEL_TREE_RESULT_INIT. */
@@ -103,12 +107,15 @@ typedef struct xsm_label_tree_result {
     int32_t link;              /**< What was chosen for #XSM_LABEL_TREE_LINK_AUTO, or the option. */
     uint32_t checkpoints;      /**< Checkpoints that were written. */
     int32_t checkpoint;        /**< Status of the last one: if it cannot be written, the fit goes on. */
+    uint64_t classes;          /**< Of a tree that grows: classes that got a place, */
+    uint64_t trained;          /**< nodes of all trees with children that were trained, and */
+    uint64_t divided;          /**< nodes of all trees that had too many classes. */
 } xsm_label_tree_result;
 
 /** Starting value of an #xsm_label_tree_result. */
 #define XSM_LABEL_TREE_RESULT_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_result), 0, 0, 0, 0, 0, 0, 0, 0, 0                                                       \
+        sizeof(xsm_label_tree_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                              \
     }
 
 #ifdef __cplusplus
@@ -143,6 +150,14 @@ extern "C" {
  *  quarter of `checkpoint_every`, or of one node. With `negatives` a checkpoint has 8 bytes more for each of these and
  *  each row.
  *
+ *  **Growth.** With xsm_label_tree_options::start, a class of that label tree that was never trained and has rows goes
+ *  beside the class that the trees find for its vector; a node that gets more than twice `leaf` classes is divided.
+ *  These classes are trained against their siblings on the rows of the node. The nodes above them are trained on from
+ *  their weights, with the penalty |w - w_before|^2/2. Every other classifier, also that of a new class's sibling,
+ *  keeps its bytes. New ones are scaled and shifted as their level was. The rows should have the old classes, too:
+ *  without them a new class has few negatives. The model also gets the transform, calibration and metadata of the old
+ *  one, which is unchanged. `negatives` means nothing here, and each of several processes does all of the work.
+ *
  *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature), and
  *  8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides (up to
  *  16 MiB; vectors with more than 2^21 pairs are divided by all threads together, and not copied), and for each feature
@@ -160,7 +175,9 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for rows without features or without a known label; #XSM_ERROR_RANGE for an
  *          option; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is
  *          not finite; for a checkpoint #XSM_ERROR_IO, #XSM_ERROR_FORMAT if it is damaged or no checkpoint of a label
- *          tree, #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; #XSM_CANCELLED.
+ *          tree, #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; for `start`
+ *          #XSM_ERROR_UNSUPPORTED if it is no label tree of float32 that says its scales, #XSM_ERROR_SHAPE for other
+ *          numbers of classes or features than the rows', #XSM_ERROR_ARGUMENT with a checkpoint; #XSM_CANCELLED.
  *          O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,

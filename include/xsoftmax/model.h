@@ -308,8 +308,10 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  `tfidf` transform keeps its weights, and a new feature gets the largest of them, that of a feature in the fewest
  *  rows; `standard` keeps means and scales, and a new feature gets the mean 0 and the median of the scales. Tied
  *  vectors belong to features and classes alike: F must equal K, existing classes keep their numbers, and new vectors
- *  start with random values and a bias of zero. Estimators, optimizers, trainers, predictors and indexes of the model
- *  must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums of squares of `adagrad`.
+ *  start with random values and a bias of zero. New classes of a label tree come last, at a score of about -1e4, until
+ *  xsm_label_tree_options::start gives them a place. Estimators, optimizers, trainers, predictors and indexes of the
+ *  model must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums of squares of
+ *  `adagrad`.
  *  @param model    the model, with any layout; a mapped file is copied to memory
  *  @param features the new D, not less than the old; new features follow the existing ones
  *  @param classes  a class map with all classes of the model and new ones, such as that of a dataset after
@@ -322,8 +324,9 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *          model; #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
  *          number of a class with tied vectors; #XSM_ERROR_SHAPE for tied vectors with F not equal to K;
  *          #XSM_ERROR_RANGE for fewer features, labels that do not increase or counts of more than INT64_MAX rows in
- *          all; #XSM_ERROR_LIMIT. The model is unchanged on failure. O(K D), or O((K + D) H) for an embedding model;
- *          old and new model are in memory during the call. */
+ *          all; #XSM_ERROR_LIMIT, also for more than 65,535 new classes of a label tree at a time. The model is
+ *          unchanged on failure. O(K D), or O((K + D) H) for an embedding model; old and new model are in memory
+ *          during the call. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
  *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().

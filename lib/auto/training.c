@@ -186,6 +186,10 @@ static xsm_status grow(training *t, xsm_error *err)
     XSMI_TRY(xsm_dataset_extend(t->train, &own, err));
     XSMI_TRY(xsm_dataset_get_class_map(t->train, &map, err));
     const uint32_t more = map.features > info.input_features ? map.features - info.input_features : 0;
+    if (info.trees > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "xsm_train_options.start is a label tree, which grows by xsm_fit_label_tree()");
+    }
     if (info.correction == XSM_CORRECTION_PAIRS) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_train_options.start has pairs, which training does not change; "

@@ -52,8 +52,8 @@
 #define XSMI_LAST_xsm_index_rows reserved
 #define XSMI_LAST_xsm_index_search probed
 #define XSMI_LAST_xsm_index_source reserved
-#define XSMI_LAST_xsm_label_tree_options resume_storage
-#define XSMI_LAST_xsm_label_tree_result checkpoint
+#define XSMI_LAST_xsm_label_tree_options start
+#define XSMI_LAST_xsm_label_tree_result divided
 #define XSMI_LAST_xsm_labels weights
 #define XSMI_LAST_xsm_load_options copy
 #define XSMI_LAST_xsm_metrics reciprocal_rank

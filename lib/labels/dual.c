@@ -49,9 +49,11 @@ static size_t shrink(xsmi_dual_group *g, size_t count, uint32_t lanes)
 static void start(const xsmi_dual_rows *rows, const xsmi_dual_settings *settings, xsmi_dual_group *g)
 {
     const bool logistic = settings->loss == XSMI_DUAL_LOGISTIC;
-    memset(g->weights, 0, (size_t)rows->width * LANES * sizeof *g->weights);
+    if (!g->started) {
+        memset(g->weights, 0, (size_t)rows->width * LANES * sizeof *g->weights);
+        memset(g->bias, 0, sizeof g->bias);
+    }
     memset(g->alpha, 0, (size_t)rows->count * LANES * sizeof *g->alpha);
-    memset(g->bias, 0, sizeof g->bias);
     memset(g->active, 0, rows->count * sizeof *g->active);
     for (size_t i = 0; i < rows->count; i++) {
         const double cost = settings->cost * (rows->weight ? (double)rows->weight[i] : 1.0);

@@ -28,7 +28,8 @@ typedef struct tree_settings {
     xsm_storage storages[2];       /* copies of the host's, for the places below */
     xsmi_place checkpoint, resume; /* none if it has no name */
     double checkpoint_every;
-    bool divided; /* the processes of the context fit the trees together */
+    const xsm_model *start; /* the trees that grow; NULL: none */
+    bool divided;           /* the processes of the context fit the trees together */
 } tree_settings;
 
 #define TYPE tree_settings
@@ -137,6 +138,7 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
         return xsmi_fail(err, XSM_ERROR_RANGE, "checkpoint_every is %g; accepted is 0 (%g seconds) or more",
                          known.checkpoint_every, (double)XSMI_DEFAULT(xsm_label_tree_options, checkpoint_every));
     }
+    s->start = known.start;
     s->checkpoint = (xsmi_place){.name = known.checkpoint};
     s->resume = (xsmi_place){.name = known.resume};
     if ((known.checkpoint && known.checkpoint_storage) || (known.resume && known.resume_storage)) {
@@ -257,6 +259,40 @@ static const int32_t model_links[] = {
     [XSM_LABEL_TREE_LINK_NORMALISED] = XSMI_LINK_NORMALISED,
 };
 
+/* Takes trees and link from the model that grows. */
+static xsm_status check_start(const xsm_dataset *d, tree_settings *o, xsm_error *err)
+{
+    static const int32_t own_links[] = {[XSMI_LINK_LOG_SIGMOID] = XSM_LABEL_TREE_LINK_SIGMOID,
+                                        [XSMI_LINK_SOFTMAX] = XSM_LABEL_TREE_LINK_SOFTMAX,
+                                        [XSMI_LINK_SQUARED_HINGE] = XSM_LABEL_TREE_LINK_HINGE,
+                                        [XSMI_LINK_NORMALISED] = XSM_LABEL_TREE_LINK_NORMALISED};
+    const xsm_model *m = o->start;
+    const xsmi_label_trees *l = xsmi_model_trees(m);
+    if (!l || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "start is a model of %s; accepted is a label tree of float32",
+                         l ? "fewer bits" : "another kind");
+    }
+    if (m->classes != d->classes || m->features != d->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "the label tree has %u classes and %u features, the rows %u and %u; xsm_model_grow() and "
+                         "xsm_dataset_extend() give both the same",
+                         m->classes, m->features, d->classes, d->features);
+    }
+    if (o->checkpoint.name || o->resume.name) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the growth of a label tree writes and reads no checkpoints");
+    }
+    o->trees = l->count;
+    o->link = own_links[l->link];
+    for (uint32_t t = 0; t < l->count; t++) {
+        if (!l->tree[t].weights->bias || (!l->tree[t].weights->scales && o->link != XSM_LABEL_TREE_LINK_HINGE)) {
+            return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                             "the label tree does not say how its scores were calibrated (tensors 'scales'); "
+                             "fit it anew");
+        }
+    }
+    return XSM_OK;
+}
+
 static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
 {
     const uint64_t position = tree << 48, seed = (uint64_t)o->seed;
@@ -275,7 +311,7 @@ static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
                  .keep = (uint32_t)o->keep,
                  .seed = seed,
                  .position = position},
-        .beam = (uint32_t)o->negatives,
+        .beam = o->start ? 0 : (uint32_t)o->negatives,
         .calibrate = calibrations[o->link]};
 }
 
@@ -364,7 +400,7 @@ static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const t
     while (checkpoint->count < (uint64_t)o->trees && status == XSM_OK) {
         xsmi_label_tree *tree = &trees[checkpoint->count];
         const xsmi_grow_settings settings = settings_of(o, checkpoint->count);
-        xsmi_grow_times times = {0, 0};
+        xsmi_grow_times times = {0, 0, 0};
         status = xsmi_label_grow(&vectors, train, &settings, checkpoint, tree, &times, err);
         result->clustering_seconds += times.clustering;
         result->training_seconds += times.training;
@@ -380,6 +416,45 @@ static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const t
     return status;
 }
 
+/* Makes the trees of o->start with the classes that arrive. */
+static xsm_status grow_start(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
+                             xsmi_fit_checkpoint *checkpoint, xsm_label_tree_result *result, xsm_error *err)
+{
+    const double started = xsmi_seconds();
+    xsmi_label_vectors vectors;
+    uint32_t *beside;
+    XSMI_TRY(xsmi_array_new(ctx, &beside, train->classes, sizeof *beside, "the places of classes", err));
+    xsm_status status = xsmi_label_vectors_make(&vectors, ctx, train, err);
+    if (status == XSM_OK) {
+        status = xsmi_arrivals_place(o->start, &vectors, beside, err);
+        result->clustering_seconds = xsmi_seconds() - started;
+        for (uint32_t k = 0; k < train->classes && status == XSM_OK; k++) {
+            result->classes += beside[k] != XSMI_NO_CLASS;
+        }
+        for (uint32_t t = 0; t < (uint64_t)o->trees && status == XSM_OK; t++) {
+            xsmi_grow_settings settings = settings_of(o, t);
+            xsmi_grow_times times = {0, 0, 0};
+            xsmi_arrivals arrivals;
+            status = xsmi_arrivals_plan(&arrivals, o->start, t, &vectors, beside, settings.layout.leaf, err);
+            settings.arrivals = settings.layout.arrivals = &arrivals;
+            result->divided += arrivals.divisions;
+            status = status == XSM_OK
+                         ? xsmi_label_grow(&arrivals.rows, train, &settings, checkpoint, &trees[t], &times, err)
+                         : status;
+            xsmi_arrivals_free(&arrivals);
+            result->clustering_seconds += times.clustering;
+            result->training_seconds += times.training;
+            result->trained += times.trained;
+            if (status == XSM_OK) {
+                add_to_result(result, &trees[t]);
+            }
+        }
+        xsmi_label_vectors_free(&vectors);
+    }
+    xsmi_release(ctx, beside, train->classes, sizeof *beside);
+    return status;
+}
+
 static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const xsmi_label_tree *trees,
                              const tree_settings *o, xsm_model **out, xsm_error *err)
 {
@@ -387,7 +462,8 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
     xsm_model *model;
     XSMI_TRY(xsm_dataset_get_class_map(train, &map, err));
     XSMI_TRY(xsmi_model_of_label_trees(ctx, model_links[o->link], trees, (uint32_t)o->trees, &model, err));
-    xsm_status status = xsmi_model_put_class_map(model, &map, err);
+    xsm_status status =
+        o->start ? xsmi_model_copy_rest(o->start, model, err) : xsmi_model_put_class_map(model, &map, err);
     if (status != XSM_OK) {
         xsm_model_free(model);
         return status;
@@ -414,6 +490,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     bool several = false;
     XSMI_TRY(o->divided ? agree_options(ctx, o, err) : XSM_OK);
     XSMI_TRY(check_rows(train, &several, err));
+    XSMI_TRY(o->start ? check_start(train, o, err) : XSM_OK);
     if (o->link == XSM_LABEL_TREE_LINK_AUTO) {
         o->link = several ? XSM_LABEL_TREE_LINK_SIGMOID : XSM_LABEL_TREE_LINK_SOFTMAX;
     }
@@ -430,7 +507,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
         status = compare_ranks(ctx, train, o, &checkpoint, status, err);
     }
     if (status == XSM_OK) {
-        status = grow_trees(ctx, train, o, trees, &checkpoint, result, err);
+        status = (o->start ? grow_start : grow_trees)(ctx, train, o, trees, &checkpoint, result, err);
     }
     result->checkpoints = checkpoint.written;
     result->checkpoint = checkpoint.status;
@@ -483,12 +560,19 @@ xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, c
     return status;
 }
 
+/* Whether a tree grows, which each process does alone. */
+static bool grows(const xsm_label_tree_options *given)
+{
+    xsm_label_tree_options known;
+    return given && known_options(given, &known, NULL) == XSM_OK && known.start;
+}
+
 xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {train, "train"}, {out, "out"});
-    const bool divided = context && xsmi_ranks(context) > 1;
+    const bool divided = context && xsmi_ranks(context) > 1 && !grows(given);
     xsm_context *group = divided ? context : NULL;
     xsmi_agree_begin(group);
     return xsmi_agree_end(group, xsmi_fit_label_tree(context, train, given, divided, out, result, err), err);

@@ -27,6 +27,7 @@ typedef struct node_job {
     uint32_t node, level;
     uint32_t first, count; /* groups */
     size_t part;           /* the first group's number in `part` */
+    uint32_t old;          /* the old node whose classifiers are trained on, XSMI_NO_CLASS: they start from 0 */
     uint64_t work;
 } node_job;
 
@@ -50,27 +51,74 @@ typedef struct grower {
     xsmi_fit_checkpoint *checkpoint;
     xsmi_fit_place place; /* how far training has got */
     uint64_t window;      /* work */
+    uint64_t trained;     /* nodes */
     struct {
         uint32_t *start, *at;
         uint16_t *row;
         float *value, *bias;
         size_t columns, entries, rows;
     } chunk;
+    /* If a tree grows, scratch for its old nodes: */
+    xsmi_sparse_taken taken;
+    uint32_t *child_of; /* [most children of one] */
+    uint8_t *idle;      /* [nodes] 1: no class under it arrives */
 } grower;
 
 /* -- jobs ---------------------------------------------------------------------------------------------------------- */
 
+static uint32_t groups_of(const xsmi_layout *t, uint32_t node)
+{
+    return (t->first_child[node + 1] - t->first_child[node] + LANES - 1) / LANES;
+}
+
+static bool has_inner_child(const xsmi_layout *t, uint32_t node)
+{
+    for (uint32_t v = t->first_child[node]; v < t->first_child[node + 1]; v++) {
+        if (!xsmi_layout_is_leaf(t, v)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns the old node that had the children of a node that are kept, XSMI_NO_CLASS: none. */
+static uint32_t old_parent(const grower *g, uint32_t node)
+{
+    const xsmi_layout *t = &g->layout;
+    uint32_t parent = XSMI_NO_CLASS;
+    for (uint32_t c = t->first_child[node]; c < t->first_child[node + 1]; c++) {
+        parent = xsmi_layout_is_kept(t, c) ? g->settings->arrivals->old->tree->parent[t->from[c]] : parent;
+    }
+    return parent;
+}
+
+/* Plans to train the children of a node. If a tree grows, these are all children of the nodes above a class that
+ * arrives, but where the children are classes only the groups with one that arrives. */
 static void plan_node(grower *g, uint32_t level, uint32_t node)
 {
     const xsmi_layout *t = &g->layout;
     const xsmi_level *l = &g->levels.level[level];
-    const uint32_t children = t->first_child[node + 1] - t->first_child[node], groups = (children + LANES - 1) / LANES;
+    const uint32_t first = t->first_child[node], all = groups_of(t, node);
     const uint64_t entries = l->entries[node - l->from] + 1;
-    const uint32_t each = entries > LARGE_ENTRIES ? 1 : groups;
-    for (uint32_t first = 0; first < groups; first += each) {
-        g->job[g->jobs++] = (node_job){node, level, first, each, g->parts, entries * each};
-        g->parts += each;
+    const bool idle = g->idle && g->idle[node];
+    uint32_t from = 0, end = t->first_child[node + 1] - first;
+    const uint32_t old = g->idle && has_inner_child(t, node) ? old_parent(g, node) : XSMI_NO_CLASS;
+    if (!has_inner_child(t, node)) {
+        for (; from < end && xsmi_layout_is_kept(t, first + from); from++) {
+        }
+        for (; from < end && xsmi_layout_is_kept(t, first + end - 1); end--) {
+        }
     }
+    const uint32_t begin = from / LANES, groups = (end + LANES - 1) / LANES;
+    const uint32_t each = entries > LARGE_ENTRIES ? 1 : groups - begin;
+    if (idle) { /* nothing is trained, and the node is collected */
+        g->job[g->jobs++] = (node_job){node, level, 0, 0, g->parts, XSMI_NO_CLASS, 0};
+    }
+    for (uint32_t k = begin; !idle && k < groups; k += each) {
+        g->job[g->jobs++] = (node_job){node, level, k, each, g->parts + k, old, entries * each};
+    }
+    g->trained += !idle;
+    g->parts += all;
 }
 
 static void plan_level(grower *g, uint32_t level)
@@ -88,7 +136,7 @@ static xsm_status allocate_jobs(grower *g, xsm_error *err)
 {
     const xsmi_layout *t = &g->layout;
     for (uint32_t v = 0; v < t->nodes; v++) {
-        g->groups += (t->first_child[v + 1] - t->first_child[v] + LANES - 1) / LANES;
+        g->groups += groups_of(t, v);
     }
     g->job = xsmi_allocate(g->context, g->groups, sizeof *g->job);
     g->sorted = xsmi_allocate(g->context, g->groups, sizeof *g->sorted);
@@ -104,17 +152,40 @@ static xsm_status allocate_jobs(grower *g, xsm_error *err)
 static uint64_t sampled_share(const grower *g, const xsmi_level *l)
 {
     const uint64_t all = (uint64_t)1 << 32, rows = l->first[l->count];
-    return g->settings->calibrate == XSMI_GROW_PLAIN ? 0 : rows > SAMPLES ? all / rows * SAMPLES : all;
+    return g->settings->calibrate == XSMI_GROW_PLAIN || g->settings->arrivals ? 0
+           : rows > SAMPLES                                                   ? all / rows * SAMPLES
+                                                                              : all;
 }
 
-static bool has_inner_child(const xsmi_layout *t, uint32_t node)
+/* Finds the scale and shift of a level: fitted to the scores of the level, or in a tree that grows those that it has.
+ */
+static xsmi_calibrated find_scale(const grower *g, uint32_t level)
 {
-    for (uint32_t v = t->first_child[node]; v < t->first_child[node + 1]; v++) {
-        if (!xsmi_layout_is_leaf(t, v)) {
-            return true;
-        }
+    const xsmi_arrivals *a = g->settings->arrivals;
+    if (a && a->old->weights->scales) {
+        const xsmi_sparse *old = a->old->weights;
+        const float *of = old->scales + 2 * (size_t)XSMI_MIN(level, old->levels - 1);
+        return (xsmi_calibrated){(double)of[0], (double)of[1]};
     }
-    return false;
+    if (a) {
+        return (xsmi_calibrated){1, 0};
+    }
+    const xsmi_kept_scores *kept = &g->levels.level[level].kept;
+    return g->settings->calibrate == XSMI_GROW_SOFTMAX ? xsmi_calibrate_softmax(kept, g->context)
+                                                       : xsmi_calibrate_sigmoid(kept);
+}
+
+/* Returns the old classifiers of a job's node that are trained on. */
+static xsmi_node_start start_of(const grower *g, const node_job *job)
+{
+    const xsmi_label_tree *old = g->settings->arrivals->old;
+    const xsmi_calibrated c = find_scale(g, job->level);
+    return (xsmi_node_start){.weights = old->weights,
+                             .chunk = old->tree->number[job->old],
+                             .first = old->tree->first_child[job->old],
+                             .scale = (float)c.scale,
+                             .shift = (float)c.shift,
+                             .from = g->layout.from + g->layout.first_child[job->node]};
 }
 
 static void train_node(void *state, size_t index, uint32_t thread)
@@ -124,6 +195,10 @@ static void train_node(void *state, size_t index, uint32_t thread)
     const xsmi_layout *t = &g->layout;
     const xsmi_level *l = &g->levels.level[job->level];
     const uint32_t n = job->node - l->from;
+    xsmi_node_start old = {.weights = NULL};
+    if (job->old != XSMI_NO_CLASS) {
+        old = start_of(g, job);
+    }
     const xsmi_node_rows rows = {.data = g->data,
                                  .identity = g->identity,
                                  .rows = l->rows + l->first[n],
@@ -136,8 +211,9 @@ static void train_node(void *state, size_t index, uint32_t thread)
                                  .first_child = t->first_child[job->node],
                                  .children = t->first_child[job->node + 1] - t->first_child[job->node],
                                  .score = l->score && has_inner_child(t, job->node) ? l->score + l->first[n] : NULL,
+                                 .old = old.weights ? &old : NULL,
                                  .sampled = sampled_share(g, l)};
-    if (atomic_load(&g->failed)) {
+    if (atomic_load(&g->failed) || job->count == 0) {
         return;
     }
     if (!xsmi_node_train(&g->work[thread], &g->settings->node, &rows, job->first, job->count, &g->part[job->part])) {
@@ -154,6 +230,125 @@ static int compare_jobs(const void *a, const void *b)
 }
 
 /* -- collecting ---------------------------------------------------------------------------------------------------- */
+
+/* The old classifiers among a node's children. */
+typedef struct kept_children {
+    const xsmi_layout *layout;
+    uint32_t first_child;
+    const xsmi_sparse_chunk *chunk; /* of the old node that had these children */
+    uint32_t *child_of; /* [rows of the chunk] the child that each is now, XSMI_NO_CLASS: one of another node */
+} kept_children;
+
+/* Writes the weights of a group, those that are kept and those that were trained, or counts them if `to` has no arrays.
+ */
+static void merge_group(const kept_children *k, uint32_t group, const xsmi_node_part *trained, xsmi_node_part *to)
+{
+    const xsmi_sparse_chunk *chunk = k->chunk;
+    const bool fill = to->feature != NULL;
+    uint32_t columns = 0, entries = 0;
+    for (uint32_t c = 0, n = 0; c < chunk->columns || n < trained->columns;) {
+        const uint32_t a = c < chunk->columns ? chunk->features[c] : UINT32_MAX;
+        const uint32_t b = n < trained->columns ? trained->feature[n] : UINT32_MAX, before = entries;
+        float value[LANES];
+        uint32_t lanes = 0;
+        for (uint32_t i = chunk->starts[c]; a <= b && i < chunk->starts[c + 1]; i++) {
+            const uint32_t child = k->child_of[chunk->entry_rows[i]];
+            if (child / LANES == group) {
+                lanes |= 1u << child % LANES;
+                value[child % LANES] = chunk->values[i];
+            }
+        }
+        for (uint32_t i = trained->columns > 0 ? trained->start[n] : 0; b <= a && i < trained->start[n + 1]; i++) {
+            const uint32_t lane = trained->child[i];
+            if (!xsmi_layout_is_kept(k->layout, k->first_child + group * LANES + lane)) {
+                lanes |= 1u << lane;
+                value[lane] = trained->value[i];
+            }
+        }
+        if (fill && lanes > 0) {
+            to->feature[columns] = XSMI_MIN(a, b);
+            to->start[columns] = before;
+        }
+        columns += lanes > 0;
+        for (; lanes > 0; lanes &= lanes - 1, entries++) {
+            if (fill) {
+                to->child[entries] = (uint8_t)__builtin_ctz(lanes);
+                to->value[entries] = value[to->child[entries]];
+            }
+        }
+        c += a <= b;
+        n += b <= a;
+    }
+    if (fill) {
+        to->start[columns] = entries;
+    }
+    to->columns = columns;
+    to->entries = entries;
+}
+
+/* Adds the old classifiers of a group's children to those that were trained. */
+static xsm_status keep_group(const grower *g, const kept_children *k, uint32_t group, xsmi_node_part *part,
+                             xsm_error *err)
+{
+    xsm_context *ctx = g->context;
+    xsmi_node_part both = {.children = part->children, .overflown = part->overflown};
+    merge_group(k, group, part, &both);
+    both.feature = xsmi_allocate(ctx, both.columns, sizeof *both.feature);
+    both.start = xsmi_allocate(ctx, (uint64_t)both.columns + 1, sizeof *both.start);
+    both.value = xsmi_allocate(ctx, both.entries, sizeof *both.value);
+    both.child = xsmi_allocate(ctx, both.entries, sizeof *both.child);
+    if (!both.feature || !both.start || !both.value || !both.child) {
+        xsmi_node_part_free(&both, ctx);
+        return xsmi_fail_memory(err, both.columns * 8ull + both.entries * 5ull, "the weights of a node");
+    }
+    merge_group(k, group, part, &both);
+    memcpy(both.bias, part->bias, sizeof both.bias);
+    for (uint32_t r = 0; r < k->chunk->rows; r++) {
+        if (k->child_of[r] / LANES == group) {
+            both.bias[k->child_of[r] % LANES] = k->chunk->bias[r];
+        }
+    }
+    xsmi_node_part_free(part, ctx);
+    *part = both;
+    return XSM_OK;
+}
+
+/* Adds the old classifiers of a node's children to those that were trained. If there are no others, and they are all
+ * of the old node, sets *whole to its chunk. */
+static xsm_status keep_children(grower *g, uint32_t node, xsmi_node_part *part, const xsmi_sparse_chunk **whole,
+                                xsm_error *err)
+{
+    const xsmi_layout *t = &g->layout;
+    const xsmi_label_tree *old = g->settings->arrivals->old;
+    const uint32_t first = t->first_child[node], end = t->first_child[node + 1];
+    const uint32_t parent = old_parent(g, node);
+    uint32_t kept = 0;
+    for (uint32_t c = first; c < end; c++) {
+        part[(c - first) / LANES].children = XSMI_MIN(LANES, end - first - (c - first) / LANES * LANES);
+        kept += xsmi_layout_is_kept(t, c);
+    }
+    if (kept == 0) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_sparse_take(&g->taken, old->weights, old->tree->number[parent], err));
+    if (kept == end - first && kept == g->taken.chunk.rows) {
+        *whole = &g->taken.chunk;
+        return XSM_OK;
+    }
+    const kept_children k = {t, first, &g->taken.chunk, g->child_of};
+    for (uint32_t r = 0; r < k.chunk->rows; r++) {
+        k.child_of[r] = XSMI_NO_CLASS;
+    }
+    for (uint32_t c = first; c < end; c++) {
+        if (xsmi_layout_is_kept(t, c)) {
+            k.child_of[t->from[c] - old->tree->first_child[parent]] = c - first;
+        }
+    }
+    for (uint32_t p = 0; p < groups_of(t, node); p++) {
+        XSMI_TRY(keep_group(g, &k, p, &part[p], err));
+    }
+    return XSM_OK;
+}
 
 /* Makes the weights of a node from those of its groups. */
 static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t groups, xsm_error *err)
@@ -245,15 +440,16 @@ static xsm_status collect_samples(grower *g, xsmi_kept_scores *c, const xsmi_nod
     return XSM_OK;
 }
 
-/* Scales the weights of a chunk and shifts their biases. */
-static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift)
+/* Scales the weights of the children of a node that are new, and shifts their biases. */
+static void scale_node(const xsmi_layout *t, uint32_t node, xsmi_sparse *w, uint32_t chunk, float scale, float shift)
 {
     float *values = (float *)(uintptr_t)w->values, *bias = (float *)(uintptr_t)w->bias;
+    const uint32_t first = t->first_child[node], row = w->places[chunk].row;
     for (uint64_t k = w->places[chunk].entry; k < w->places[chunk + 1].entry; k++) {
-        values[k] *= scale;
+        values[k] *= xsmi_layout_is_kept(t, first + (w->row8 ? w->row8[k] : w->row16[k])) ? 1.0f : scale;
     }
-    for (uint32_t r = w->places[chunk].row; r < w->places[chunk + 1].row; r++) {
-        bias[r] = scale * bias[r] + shift;
+    for (uint32_t r = row; r < w->places[chunk + 1].row; r++) {
+        bias[r] = xsmi_layout_is_kept(t, first + r - row) ? bias[r] : scale * bias[r] + shift;
     }
 }
 
@@ -261,22 +457,25 @@ static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift
  * under a node has rows, all its scores are 0: its children, two or more, get equal parts of its probability, even with
  * sigmoids. With the level's shift each child might get most of it, and many such classes together more than all
  * others. */
-static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weights)
+static xsm_status calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weights, xsm_error *err)
 {
     const bool softmax = g->settings->calibrate == XSMI_GROW_SOFTMAX;
+    float scales[2 * XSMI_TREE_DEPTH];
     for (uint32_t k = 0; k + 1 < g->layout.depth; k++) {
         const xsmi_level *l = &g->levels.level[k];
-        const xsmi_calibrated c =
-            softmax ? xsmi_calibrate_softmax(&l->kept, g->context) : xsmi_calibrate_sigmoid(&l->kept);
+        const xsmi_calibrated c = find_scale(g, k);
+        scales[2 * k] = (float)c.scale;
+        scales[2 * k + 1] = (float)c.shift;
         for (uint32_t v = l->from; v < l->from + l->count; v++) {
             if (xsmi_class_tree_is_leaf(tree, v)) {
                 continue;
             }
             const double siblings = (double)(tree->first_child[v + 1] - tree->first_child[v]) - 1;
             const double shift = softmax || xsmi_layout_is_seen(&g->layout, v) ? c.shift : -log(siblings);
-            scale_chunk(weights, tree->number[v], (float)c.scale, (float)shift);
+            scale_node(&g->layout, v, weights, tree->number[v], (float)c.scale, (float)shift);
         }
     }
+    return xsmi_sparse_set_scales(weights, scales, g->layout.depth - 1, err);
 }
 
 /* Divides the `count` sorted jobs among the processes, and keeps those of this process. */
@@ -342,10 +541,15 @@ static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *e
     status = g->owner ? share_nodes(g, first, end, status, err) : status;
     XSMI_TRY(status);
     for (size_t j = first; j < end;) {
-        uint32_t groups = 0;
-        xsmi_node_part *part = &g->part[g->job[j].part];
-        for (const uint32_t node = g->job[j].node; j < end && g->job[j].node == node; j++) {
-            groups += g->job[j].count;
+        const uint32_t node = g->job[j].node, groups = groups_of(&g->layout, node);
+        xsmi_node_part *part = &g->part[g->job[j].part - g->job[j].first];
+        const xsmi_sparse_chunk *whole = NULL;
+        for (; j < end && g->job[j].node == node; j++) {
+        }
+        XSMI_TRY(g->settings->arrivals ? keep_children(g, node, part, &whole, err) : XSM_OK);
+        if (whole) {
+            XSMI_TRY(xsmi_sparse_builder_add(g->builder, whole, err));
+            continue;
         }
         XSMI_TRY(collect_node(g, part, groups, err));
         XSMI_TRY(collect_samples(g, &g->levels.level[g->job[j - 1].level].kept, part, groups, err));
@@ -482,7 +686,26 @@ static xsm_status make_tree(const grower *g, xsmi_class_tree **out, xsm_error *e
     }
     xsm_status status = xsmi_class_tree_new(g->context, numbers, t->nodes, t->labels, XSMI_TREE_BY_LEVEL, out, err);
     xsmi_release(g->context, numbers, t->nodes, sizeof *numbers);
-    return status;
+    return status == XSM_OK && !*out ? xsmi_fail(err, XSM_ERROR_LIMIT,
+                                                 "a node of the label tree has more than %d children, or a label more "
+                                                 "than %d steps above it; fit it anew",
+                                                 XSMI_TREE_CHILDREN, XSMI_TREE_DEPTH)
+                                     : status;
+}
+
+/* Finds the nodes under which no class arrives. */
+static xsm_status find_idle(grower *g, xsm_error *err)
+{
+    const xsmi_layout *t = &g->layout;
+    const xsmi_arrivals *a = g->settings->arrivals;
+    XSMI_TRY(xsmi_array_new(g->context, &g->idle, t->nodes, sizeof *g->idle, "the nodes of a label tree", err));
+    for (uint32_t v = t->nodes; v-- > 0;) {
+        g->idle[v] = !xsmi_layout_is_leaf(t, v) || a->parent[g->label[t->order[t->start[v]]]] == XSMI_NO_CLASS;
+        for (uint32_t c = t->first_child[v]; c < t->first_child[v + 1]; c++) {
+            g->idle[v] = g->idle[v] && g->idle[c];
+        }
+    }
+    return XSM_OK;
 }
 
 static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err)
@@ -495,14 +718,21 @@ static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err
             g->identity[f] = f;
         }
     }
+    const xsmi_arrivals *a = g->settings->arrivals;
+    if (a) {
+        XSMI_TRY(xsmi_array_new(g->context, &g->child_of, a->old->tree->widest, sizeof *g->child_of,
+                                "the nodes of a label tree", err));
+    }
     XSMI_TRY(xsmi_layout_make(&g->layout, v, &g->settings->layout, err));
     for (uint32_t p = 0; p < g->layout.labels; p++) {
         g->place_of[v->label[g->layout.order[p]]] = p;
     }
+    XSMI_TRY(a ? find_idle(g, err) : XSM_OK);
     g->levels = (xsmi_levels){.context = g->context,
                               .data = g->data,
                               .layout = &g->layout,
                               .place = g->place_of,
+                              .idle = g->idle,
                               .width = g->settings->beam,
                               .keep_start = g->checkpoint->place || g->checkpoint->file};
     XSMI_TRY(xsmi_levels_find(&g->levels, err));
@@ -531,14 +761,24 @@ static void clear(grower *g)
     xsmi_release(ctx, g->chunk.bias, g->chunk.rows, sizeof *g->chunk.bias);
     xsmi_release(ctx, g->place_of, g->data->classes, sizeof *g->place_of);
     xsmi_release(ctx, g->identity, g->data->sparse ? 0 : g->data->features, sizeof *g->identity);
+    xsmi_release(ctx, g->idle, g->layout.nodes, sizeof *g->idle);
     xsmi_layout_free(&g->layout);
+    if (g->settings->arrivals) {
+        xsmi_release(ctx, g->child_of, g->settings->arrivals->old->tree->widest, sizeof *g->child_of);
+        xsmi_sparse_taken_free(&g->taken);
+    }
 }
 
 xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
                            xsmi_fit_checkpoint *checkpoint, xsmi_label_tree *out, xsmi_grow_times *times,
                            xsm_error *err)
 {
-    grower g = {.context = v->context, .data = data, .settings = settings, .label = v->label, .checkpoint = checkpoint};
+    grower g = {.context = v->context,
+                .data = data,
+                .settings = settings,
+                .label = v->label,
+                .checkpoint = checkpoint,
+                .taken = {.context = v->context}};
     atomic_init(&g.failed, false);
     *out = (xsmi_label_tree){NULL, NULL};
     const double started = xsmi_seconds();
@@ -550,7 +790,7 @@ xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data,
         xsmi_begin(&activity, g.context, "training nodes", "groups of children", g.groups);
         status = xsmi_end(&activity, train_all(&g, err), err);
     }
-    *times = (xsmi_grow_times){prepared - started, xsmi_seconds() - prepared};
+    *times = (xsmi_grow_times){prepared - started, xsmi_seconds() - prepared, g.trained};
     if (status == XSM_OK) {
         status = make_tree(&g, &out->tree, err);
     }
@@ -558,12 +798,13 @@ xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data,
         status = xsmi_sparse_builder_finish(g.builder, &out->weights, err);
     }
     if (status == XSM_OK && settings->calibrate != XSMI_GROW_PLAIN) {
-        calibrate(&g, out->tree, out->weights);
+        status = calibrate(&g, out->tree, out->weights, err);
     }
     clear(&g);
     if (status != XSM_OK) {
         xsmi_class_tree_release(out->tree);
-        out->tree = NULL;
+        xsmi_sparse_release(out->weights);
+        *out = (xsmi_label_tree){NULL, NULL};
     }
     return status;
 }

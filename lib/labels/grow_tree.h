@@ -15,13 +15,15 @@ enum { XSMI_GROW_SIGMOID, XSMI_GROW_SOFTMAX, XSMI_GROW_PLAIN };
 typedef struct xsmi_grow_settings {
     xsmi_layout_settings layout;
     xsmi_node_settings node;
-    bool divided;      /* the processes of the context fit the tree together: each trains some of the nodes */
-    uint32_t beam;     /* width of each row's beam search, which finds negatives; 0 = none */
-    int32_t calibrate; /* an XSMI_GROW_* value; the weights are scaled so that the link is right */
+    bool divided;  /* the processes of the context fit the tree together: each trains some of the nodes */
+    uint32_t beam; /* width of each row's beam search, which finds negatives; 0 = none */
+    const xsmi_arrivals *arrivals; /* the tree that grows; NULL: a new one. Without a beam and processes. */
+    int32_t calibrate;             /* an XSMI_GROW_* value; the weights are scaled so that the link is right */
 } xsmi_grow_settings;
 
 typedef struct xsmi_grow_times {
     double clustering, training; /* seconds */
+    uint64_t trained;            /* nodes whose children were trained, some or all */
 } xsmi_grow_times;
 
 /* Makes a tree and its weights from rows with at least one label; the caller releases both. Continues what the

@@ -56,10 +56,81 @@ static uint32_t known_labels(const xsmi_layout *t, uint32_t node)
 
 static void add_node(xsmi_layout *t, uint32_t start, uint32_t end, uint32_t pieces)
 {
+    if (t->from) {
+        t->from[t->nodes] = XSMI_NO_CLASS;
+    }
     t->start[t->nodes] = start;
     t->end[t->nodes] = end;
     t->pieces[t->nodes++] = pieces;
 }
+
+/* -- a tree that grows --------------------------------------------------------------------------------------------- */
+
+/* Whether a node has the children of the old one, and those that arrive. */
+static bool keeps_children(const layout_work *w, uint32_t v)
+{
+    const xsmi_arrivals *a = w->settings->arrivals;
+    return a && xsmi_layout_is_kept(w->t, v) && xsmi_layout_is_seen(w->t, v) && !a->divided[w->t->from[v]] &&
+           !xsmi_class_tree_is_leaf(a->old->tree, w->t->from[v]);
+}
+
+/* Adds these children. */
+static void keep_children(layout_work *w, uint32_t v)
+{
+    xsmi_layout *t = w->t;
+    const xsmi_arrivals *a = w->settings->arrivals;
+    const xsmi_class_tree *tree = a->old->tree;
+    const uint32_t old = t->from[v], end = t->start[v] + known_labels(t, v);
+    uint32_t at = t->start[v];
+    for (uint32_t c = tree->first_child[old]; c < tree->first_child[old + 1]; c++) {
+        if (a->under[c] > 0) {
+            add_node(t, at, at + a->under[c], (a->under[c] - 1) / w->settings->leaf + 1);
+            t->from[t->nodes - 1] = c;
+            at += a->under[c];
+        }
+    }
+    for (; at < end; at++) {
+        add_node(t, at, at + 1, 1);
+    }
+}
+
+/* Orders the labels so that those under a node are neighbours, and those that arrive come last in it. */
+static xsm_status order_arrivals(layout_work *w, xsm_error *err)
+{
+    xsmi_layout *t = w->t;
+    const xsmi_arrivals *a = w->settings->arrivals;
+    const xsmi_class_tree *tree = a->old->tree;
+    uint32_t *next; /* [nodes] the position of a node's first label, and then of the first that arrives in it */
+    XSMI_TRY(xsmi_array_new(t->context, &next, tree->nodes, sizeof *next, "a label tree", err));
+    next[0] = 0;
+    for (uint32_t v = 0; v < tree->nodes; v++) {
+        for (uint32_t c = tree->first_child[v]; c < tree->first_child[v + 1]; c++) {
+            next[c] = next[v];
+            next[v] += a->under[c];
+        }
+    }
+    for (uint32_t i = 0; i < a->rows.count; i++) {
+        const uint32_t k = a->rows.label[i];
+        t->order[a->parent[k] != XSMI_NO_CLASS ? next[a->parent[k]]++ : next[tree->class_leaf[k]]] = i;
+    }
+    xsmi_release(t->context, next, tree->nodes, sizeof *next);
+    return XSM_OK;
+}
+
+/* Notes the old nodes of labels, and of the unseen ones' child of the root. */
+static void find_origins(xsmi_layout *t, const xsmi_arrivals *a)
+{
+    for (uint32_t v = 1; v < t->nodes; v++) {
+        const uint32_t k = a->rows.label[t->order[t->start[v]]];
+        if (!xsmi_layout_is_seen(t, v)) {
+            t->from[v] = v < t->first_child[1] ? a->unseen_child : XSMI_NO_CLASS;
+        } else if (xsmi_layout_is_leaf(t, v)) {
+            t->from[v] = a->parent[k] == XSMI_NO_CLASS ? a->old->tree->class_leaf[k] : XSMI_NO_CLASS;
+        }
+    }
+}
+
+/* -- levels -------------------------------------------------------------------------------------------------------- */
 
 /* Lists the nodes of the last level that must be divided, each as a segment. Returns their number. */
 static uint32_t list_segments(layout_work *w)
@@ -68,7 +139,7 @@ static uint32_t list_segments(layout_work *w)
     uint32_t count = 0;
     for (uint32_t v = t->level[t->depth - 1]; v < t->nodes; v++) {
         const uint32_t n = known_labels(t, v);
-        if (n > w->settings->leaf) {
+        if (n > w->settings->leaf && !keeps_children(w, v)) {
             const uint32_t levels = levels_above(t->pieces[v], w->settings->arity);
             const uint32_t children =
                 w->settings->balanced ? root_above(t->pieces[v], XSMI_MAX(levels, 1)) : XSMI_MIN(w->settings->arity, n);
@@ -171,7 +242,9 @@ static xsm_status add_level(layout_work *w, xsm_error *err)
     for (uint32_t v = from; v < end; v++) {
         const uint32_t known = known_labels(t, v);
         t->first_child[v] = t->nodes;
-        if (known > w->settings->leaf) {
+        if (keeps_children(w, v)) {
+            keep_children(w, v);
+        } else if (known > w->settings->leaf) {
             for (; s < last && s->node == v; s++) {
                 add_node(t, s->start, s->end, s->pieces);
             }
@@ -190,7 +263,9 @@ static xsm_status add_level(layout_work *w, xsm_error *err)
 static xsm_status allocate(xsmi_layout *t, layout_work *w, xsm_error *err)
 {
     const uint64_t labels = t->labels;
-    t->capacity = (uint32_t)XSMI_MIN(2 * labels + 2, UINT32_MAX);
+    const xsmi_arrivals *a = w->settings->arrivals;
+    t->capacity = (uint32_t)XSMI_MIN(2 * labels + 2 + (a ? a->old->tree->nodes : 0), UINT32_MAX);
+    t->from = a ? xsmi_allocate(t->context, t->capacity, sizeof *t->from) : NULL;
     t->order = xsmi_allocate(t->context, labels, sizeof *t->order);
     t->first_child = xsmi_allocate(t->context, (uint64_t)t->capacity + 1, sizeof *t->first_child);
     t->start = xsmi_allocate(t->context, t->capacity, sizeof *t->start);
@@ -201,8 +276,8 @@ static xsm_status allocate(xsmi_layout *t, layout_work *w, xsm_error *err)
     w->divided = xsmi_allocate(t->context, labels, sizeof *w->divided);
     w->splits = xsmi_allocate(t->context, labels, sizeof *w->splits);
     w->borders = xsmi_allocate(t->context, w->border_count, sizeof *w->borders);
-    return t->order && t->first_child && t->start && t->end && t->pieces && w->segments && w->divided && w->splits &&
-                   w->borders
+    return t->order && (t->from || !a) && t->first_child && t->start && t->end && t->pieces && w->segments &&
+                   w->divided && w->splits && w->borders
                ? XSM_OK
                : xsmi_fail_memory(err, labels * 128, "a label tree");
 }
@@ -220,6 +295,10 @@ xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const x
         add_node(t, 0, t->labels, (t->seen - 1) / settings->leaf + 1);
         t->depth = 1;
     }
+    if (status == XSM_OK && t->from) {
+        t->from[0] = 0;
+        status = order_arrivals(&w, err);
+    }
     while (status == XSM_OK && t->level[t->depth - 1] < t->nodes) {
         if (t->depth == MOST_LEVELS) {
             status = xsmi_fail(err, XSM_ERROR_LIMIT, "the label tree would have more than %d levels", MOST_LEVELS);
@@ -232,6 +311,9 @@ xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const x
     if (status == XSM_OK) {
         t->depth--; /* the last level has no nodes */
         t->first_child[t->nodes] = t->nodes;
+        if (t->from) {
+            find_origins(t, settings->arrivals);
+        }
     }
     xsmi_release(t->context, w.segments, t->labels, sizeof *w.segments);
     xsmi_release(t->context, w.divided, t->labels, sizeof *w.divided);
@@ -250,5 +332,6 @@ void xsmi_layout_free(xsmi_layout *t)
     xsmi_release(t->context, t->start, t->capacity, sizeof *t->start);
     xsmi_release(t->context, t->end, t->capacity, sizeof *t->end);
     xsmi_release(t->context, t->pieces, t->capacity, sizeof *t->pieces);
+    xsmi_release(t->context, t->from, t->from ? t->capacity : 0, sizeof *t->from);
     *t = (xsmi_layout){0};
 }

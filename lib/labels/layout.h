@@ -7,6 +7,7 @@
 #ifndef XSMI_LABEL_LAYOUT_H
 #define XSMI_LABEL_LAYOUT_H
 
+#include "labels/arrivals.h"
 #include "labels/split.h"
 
 typedef struct xsmi_layout_settings {
@@ -14,9 +15,10 @@ typedef struct xsmi_layout_settings {
     uint32_t leaf;  /* most children of a node whose children are labels, 2 at least */
     bool balanced;  /* children have about as many labels */
     uint64_t seed;
-    uint32_t iterations; /* iterations of the clustering */
-    uint64_t position;   /* of the first random stream; each split has the next one */
-    bool divided;        /* the processes of the context divide the splits */
+    uint32_t iterations;           /* iterations of the clustering */
+    uint64_t position;             /* of the first random stream; each split has the next one */
+    bool divided;                  /* the processes of the context divide the splits */
+    const xsmi_arrivals *arrivals; /* the tree that grows, of whose vectors the layout is made; NULL: a new one */
 } xsmi_layout_settings;
 
 typedef struct xsmi_layout {
@@ -29,6 +31,7 @@ typedef struct xsmi_layout {
     uint32_t *first_child; /* [nodes+1] the children of v are first_child[v] .. first_child[v+1]-1; a leaf has none */
     uint32_t *start, *end; /* [nodes] the positions of its labels in `order` */
     uint32_t *pieces;      /* [nodes] how many nodes whose children are labels will be under it */
+    uint32_t *from;        /* [nodes] of a tree that grows: the old node of each, XSMI_NO_CLASS: it is new; or NULL */
     uint32_t depth;        /* levels, the root's included */
     uint32_t level[64];    /* [depth+1] the first node of each */
 } xsmi_layout;
@@ -43,7 +46,13 @@ static inline bool xsmi_layout_is_leaf(const xsmi_layout *t, uint32_t node)
     return t->first_child[node] == t->first_child[node + 1];
 }
 
-/* Whether a class under the node has rows. */
+/* Whether the node's classifier is that of an old tree. */
+static inline bool xsmi_layout_is_kept(const xsmi_layout *t, uint32_t node)
+{
+    return t->from && t->from[node] != XSMI_NO_CLASS;
+}
+
+/* Whether a class under the node has rows, or had some. */
 static inline bool xsmi_layout_is_seen(const xsmi_layout *t, uint32_t node)
 {
     return t->start[node] < t->seen;

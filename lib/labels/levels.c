@@ -62,7 +62,7 @@ static void pass_rows(const xsmi_levels *s, xsmi_level *l, uint64_t *last, bool 
         for (size_t k = 0; k < labels; k++) {
             const uint32_t v = label[k] < d->classes ? l->node_at[s->place[label[k]]] : XSMI_NO_CLASS;
             const uint32_t n = v - l->from;
-            if (v != XSMI_NO_CLASS && last[n] != r && !xsmi_layout_is_leaf(s->layout, v)) {
+            if (v != XSMI_NO_CLASS && last[n] != r && !xsmi_layout_is_leaf(s->layout, v) && !(s->idle && s->idle[v])) {
                 last[n] = r;
                 add_row(s, l, n, r, list, -INFINITY);
             }

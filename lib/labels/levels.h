@@ -32,6 +32,7 @@ typedef struct xsmi_levels {
     const xsm_dataset *data;
     const xsmi_layout *layout;
     const uint32_t *place; /* [classes] position in the layout's order */
+    const uint8_t *idle;   /* [nodes] 1: its rows are not listed; NULL: all are */
     uint32_t width;        /* of the beam; 0 = none */
     xsmi_level *level;     /* [depth + 1] */
     bool keep_start;       /* keep `start`, for checkpoints */

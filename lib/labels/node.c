@@ -11,7 +11,7 @@
 
 bool xsmi_node_work_new(xsmi_node_work *w, xsm_context *ctx, uint32_t features)
 {
-    *w = (xsmi_node_work){.context = ctx};
+    *w = (xsmi_node_work){.context = ctx, .taken = {.context = ctx}};
     return xsmi_numbering_new(&w->features, ctx, features);
 }
 
@@ -38,6 +38,8 @@ void xsmi_node_work_free(xsmi_node_work *w)
     xsmi_release(ctx, w->squares, w->capacity.squares, sizeof *w->squares);
     xsmi_release(ctx, w->under, w->capacity.under, sizeof *w->under);
     xsmi_release(ctx, w->key, w->capacity.key, sizeof *w->key);
+    xsmi_release(ctx, w->lane_of, w->capacity.lane_of, sizeof *w->lane_of);
+    xsmi_sparse_taken_free(&w->taken);
 }
 
 void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx)
@@ -55,7 +57,8 @@ void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Copies the rows without their zeros; the features that occur are numbered in rising order. */
+/* Copies the rows without their zeros; the features that occur, or that old classifiers have, are numbered in rising
+ * order. */
 static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows *out)
 {
     if (!xsmi_reserve(w->context, &w->offsets, &w->capacity.offsets, (uint64_t)r->count + 1, sizeof *w->offsets) ||
@@ -75,6 +78,9 @@ static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows
                 w->value[at++] = x.values[k];
             }
         }
+    }
+    for (uint32_t c = 0; r->old && c < w->taken.chunk.columns; c++) {
+        xsmi_marks_add(&w->features.marks, w->taken.chunk.features[c]);
     }
     w->offsets[r->count] = at;
     out->width = xsmi_numbering_make(&w->features);
@@ -99,7 +105,7 @@ static void use_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows 
     out->source = r->rows;
     out->width = d->features;
     for (uint32_t f = 0; f < d->features; f++) {
-        w->features.found[f] = f;
+        w->features.found[f] = w->features.number[f] = f;
     }
 }
 
@@ -149,6 +155,47 @@ static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t g
                 const uint32_t child = r->child_at[place] - r->first_child;
                 w->under[i] = 1;
                 w->positive[i] |= child / LANES == group ? (uint16_t)(1u << child % LANES) : 0;
+            }
+        }
+    }
+}
+
+/* -- old classifiers ----------------------------------------------------------------------------------------------- */
+
+/* Starts a group from its old classifiers, before they were scaled. */
+static void start_group(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t width, uint32_t group, xsmi_dual_group *g)
+{
+    const xsmi_node_start *s = r->old;
+    const xsmi_sparse_chunk *chunk = &w->taken.chunk;
+    g->started = true;
+    memset(g->weights, 0, (size_t)width * LANES * sizeof *g->weights);
+    memset(g->bias, 0, sizeof g->bias);
+    memset(w->lane_of, LANES, chunk->rows);
+    for (uint32_t l = 0; l < g->lanes; l++) {
+        const uint32_t from = s->from[group * LANES + l];
+        if (from != XSMI_NO_CLASS) {
+            g->bias[l] = (chunk->bias[from - s->first] - s->shift) / s->scale;
+            w->lane_of[from - s->first] = (uint8_t)l;
+        }
+    }
+    for (uint32_t c = 0; c < chunk->columns; c++) {
+        float *to = g->weights + (size_t)w->features.number[chunk->features[c]] * LANES;
+        for (uint32_t k = chunk->starts[c]; k < chunk->starts[c + 1]; k++) {
+            const uint32_t lane = w->lane_of[chunk->entry_rows[k]];
+            if (lane < LANES) {
+                to[lane] = chunk->values[k] / s->scale;
+            }
+        }
+    }
+}
+
+/* Makes those new that have learned. */
+static void end_group(const xsmi_node_rows *r, uint32_t group, const xsmi_dual_group *g)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        for (uint32_t l = 0; l < g->lanes; l++) {
+            if (g->alpha[(size_t)i * LANES + l] > 0) {
+                r->old->from[group * LANES + l] = XSMI_NO_CLASS;
             }
         }
     }
@@ -396,7 +443,13 @@ static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, c
     xsmi_stream stream;
     xsmi_stream_start(&stream, settings->seed, XSMI_STREAM_LABEL_ORDER,
                       settings->position + r->first_child + group * LANES);
+    if (r->old) {
+        start_group(w, r, rows->width, group, &g);
+    }
     xsmi_dual_solve(w->context, rows, &settings->dual, &stream, &g);
+    if (r->old) {
+        end_group(r, group, &g);
+    }
     memcpy(part->bias, g.bias, sizeof part->bias);
     for (size_t l = 0; l < LANES; l++) {
         part->overflown = part->overflown || !isfinite(g.bias[l]);
@@ -414,7 +467,8 @@ bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, cons
 {
     xsm_context *ctx = w->context;
     xsmi_dual_rows rows;
-    if (!gather_rows(w, r, &rows)) {
+    if ((r->old && xsmi_sparse_take(&w->taken, r->old->weights, r->old->chunk, NULL) != XSM_OK) ||
+        !gather_rows(w, r, &rows)) {
         return false;
     }
     /* Nodes without rows get arrays, too, so that they are no special case. */
@@ -424,6 +478,7 @@ bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, cons
         !xsmi_reserve(ctx, &w->active, &w->capacity.active, all, sizeof *w->active) ||
         !xsmi_reserve(ctx, &w->order, &w->capacity.order, all, sizeof *w->order) ||
         !xsmi_reserve(ctx, &w->step, &w->capacity.step, all, sizeof *w->step) ||
+        (r->old && !xsmi_reserve(ctx, &w->lane_of, &w->capacity.lane_of, w->taken.chunk.rows, sizeof *w->lane_of)) ||
         (rows.weight && !xsmi_reserve(ctx, &w->diagonal, &w->capacity.diagonal, all, sizeof *w->diagonal)) ||
         !xsmi_reserve(ctx, &w->alpha, &w->capacity.alpha, all * LANES, sizeof *w->alpha) ||
         !xsmi_reserve(ctx, &w->weights, &w->capacity.weights, width * LANES, sizeof *w->weights)) {

@@ -8,6 +8,7 @@
 #include "data/dataset.h"
 #include "labels/dual.h"
 #include "labels/marks.h"
+#include "model/sparse_weights.h"
 
 typedef struct xsmi_node_settings {
     xsmi_dual_settings dual;
@@ -16,6 +17,15 @@ typedef struct xsmi_node_settings {
     uint64_t seed;
     uint64_t position; /* of the tree's first random stream; each group uses that of its first child */
 } xsmi_node_settings;
+
+/* The classifiers of an old node, from which those of its children that are still there are trained on. */
+typedef struct xsmi_node_start {
+    const xsmi_sparse *weights;
+    uint32_t chunk;     /* of the old node */
+    uint32_t first;     /* its first child, a node */
+    float scale, shift; /* of its level */
+    uint32_t *from;     /* [children] the old node of each, XSMI_NO_CLASS: it is new. What changes becomes new. */
+} xsmi_node_start;
 
 /* The rows of a node, and which children they are positive for. */
 typedef struct xsmi_node_rows {
@@ -30,7 +40,8 @@ typedef struct xsmi_node_rows {
     uint32_t first_child, children;
     const float *score; /* [count] of the path to the node, -INFINITY: the node is not in the row's beam; NULL: no
                            beam */
-    uint64_t sampled;   /* the share of the rows whose scores are kept for calibration, times 2^32 */
+    const xsmi_node_start *old; /* NULL: children are trained from 0 */
+    uint64_t sampled;           /* the share of the rows whose scores are kept for calibration, times 2^32 */
 } xsmi_node_rows;
 
 /* The weights of a group of up to XSMI_DUAL_LANES children. */
@@ -59,11 +70,13 @@ typedef struct xsmi_node_work {
     uint32_t *index, *order;
     float *value, *square, *weight, *step, *diagonal, *alpha, *weights, *squares;
     uint16_t *positive, *active, *kept;
-    uint8_t *under; /* [rows] whether a label of the row is under the node */
+    xsmi_sparse_taken taken;
+    uint8_t *lane_of; /* [children of the old node] of a group; XSMI_DUAL_LANES: none */
+    uint8_t *under;   /* [rows] whether a label of the row is under the node */
     uint64_t *key;
     struct {
         size_t offsets, index, order, value, square, weight, step, diagonal, alpha, weights, squares, positive, active,
-            kept, under, key;
+            kept, lane_of, under, key;
     } capacity;
 } xsmi_node_work;
 

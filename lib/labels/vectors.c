@@ -39,6 +39,26 @@ static void add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row)
     }
 }
 
+bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t entries)
+{
+    const size_t needed = b->count + entries;
+    if (needed <= b->capacity) {
+        return true;
+    }
+    const size_t more = needed + needed / 2;
+    uint32_t *index = xsmi_reallocate(ctx, b->index, b->capacity, more, sizeof *index);
+    b->index = index ? index : b->index;
+    float *value = index ? xsmi_reallocate(ctx, b->value, b->capacity, more, sizeof *value) : NULL;
+    b->value = value ? value : b->value;
+    if (index && !value) {
+        /* Shrinks it again, so that both arrays have the same capacity. */
+        index = xsmi_reallocate(ctx, b->index, more, b->capacity, sizeof *index);
+        b->index = index ? index : b->index;
+    }
+    b->capacity = value ? more : b->capacity;
+    return value != NULL;
+}
+
 /* Appends the sum, at unit length, to the block, and clears it. */
 static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, uint32_t *length)
 {
@@ -48,22 +68,7 @@ static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, 
         square += (double)s->sum[s->found[k]] * (double)s->sum[s->found[k]];
     }
     const float scale = square > 0 ? (float)(1.0 / sqrt(square)) : 0.0f;
-    const size_t needed = b->count + found;
-    bool enough = true;
-    if (needed > b->capacity) {
-        const size_t more = needed + needed / 2;
-        uint32_t *index = xsmi_reallocate(ctx, b->index, b->capacity, more, sizeof *index);
-        b->index = index ? index : b->index;
-        float *value = index ? xsmi_reallocate(ctx, b->value, b->capacity, more, sizeof *value) : NULL;
-        b->value = value ? value : b->value;
-        enough = value != NULL;
-        if (index && !value) {
-            /* Shrinks it again, so that both arrays have the same capacity. */
-            index = xsmi_reallocate(ctx, b->index, more, b->capacity, sizeof *index);
-            b->index = index ? index : b->index;
-        }
-        b->capacity = enough ? more : b->capacity;
-    }
+    const bool enough = xsmi_vector_block_reserve(b, ctx, found);
     for (uint32_t k = 0; k < found; k++) {
         if (enough) {
             b->index[b->count + k] = s->found[k];

@@ -28,6 +28,9 @@ typedef struct xsmi_label_vectors {
     uint32_t blocks;
 } xsmi_label_vectors;
 
+/* Makes room for so many entries behind those that a block has; false when there is no memory. */
+bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t entries);
+
 /* Computes them; O(entries of the rows times their labels). */
 xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, const xsm_dataset *data, xsm_error *err);
 void xsmi_label_vectors_free(xsmi_label_vectors *v);

@@ -7,6 +7,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/vocabulary.h"
+#include "model/grow_trees.h"
 #include "model/model_file.h"
 
 #include <stddef.h>
@@ -161,11 +162,10 @@ static xsm_status keep_schema(const xsm_model *m, xsm_model *wider, uint32_t fea
                            features, s->count);
 }
 
-static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
-                       const uint32_t *match, xsm_error *err)
+/* Everything but weights. */
+static xsm_status fill_rest(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
+                            const uint32_t *match, xsm_error *err)
 {
-    xsm_parameters to = XSM_PARAMETERS_INIT;
-    XSMI_TRY(xsm_model_get_parameters(wider, &to, err));
     XSMI_TRY(xsmi_model_put_class_map(wider, map, err));
     XSMI_TRY(keep_schema(m, wider, features, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
@@ -175,6 +175,20 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
         XSMI_TRY(same ? xsmi_transform_restore(m->context, &parts, &wider->transform, err)
                       : xsmi_transform_grown(m->transform, features, &wider->transform, err));
     }
+    wider->link = m->link;
+    wider->calibration = m->calibration;
+    return XSM_OK;
+}
+
+static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
+                       const uint32_t *match, xsm_error *err)
+{
+    xsm_parameters to = XSM_PARAMETERS_INIT;
+    XSMI_TRY(fill_rest(m, wider, features, map, match, err));
+    if (xsmi_model_trees(m)) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsm_model_get_parameters(wider, &to, err));
     if (m->w.row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(wider, err));
         for (uint32_t k = 0; k < m->classes; k++) {
@@ -182,8 +196,6 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
         }
     }
     wider->w.alpha = m->w.alpha;
-    wider->link = m->link;
-    wider->calibration = m->calibration;
     wider->score = m->score; /* a new class is at the origin, with a bias of 0 */
     XSMI_TRY(copy_weights(m, match, &to, err));
     return xsmi_layer_grow(m, features, wider, err);
@@ -204,11 +216,12 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     const bool grows = map->classes > m->classes || features > xsmi_model_input(m);
     XSMI_TRY(match_classes(m, map, match, err));
     XSMI_TRY(check_tied(m, features, map->classes, match, err));
-    if (xsmi_model_nodes(m) && grows) {
+    const bool trees = xsmi_model_trees(m) != NULL;
+    if (xsmi_model_nodes(m) && !trees && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree over its classes, which cannot grow");
     }
-    if (m->head && grows) {
+    if (m->head && !trees && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by what its training %s, which is not known of new "
                          "classes and features; clear its correction before",
@@ -219,14 +232,18 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     options.layout = m->w.layout;
     xsm_model *wider = NULL;
     uint32_t columns = m->layer ? m->features : features;
-    XSMI_TRY(xsm_model_new_linear(m->context, columns, map->classes, &options, &wider, err));
+    XSMI_TRY(trees ? xsmi_label_trees_grow(m, features, map->classes, match, &wider, err)
+                   : xsm_model_new_linear(m->context, columns, map->classes, &options, &wider, err));
     xsm_status status = fill(m, wider, features, map, match, err);
     if (status == XSM_OK) {
         swap(m, wider);
         m->shape += grows;
         /* Members that do not depend on the shape stay with the model. */
         m->metadata = wider->metadata;
-        m->head = wider->head;
+        if (!trees) {
+            m->head = wider->head;
+            wider->head = NULL;
+        }
         m->host = wider->host;
         if (xsmi_host_tensors_mapped(&m->host)) {
             m->mapping = wider->mapping;
@@ -236,7 +253,6 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         }
         wider->metadata = (xsmi_metadata){NULL, NULL, 0};
         wider->host = (xsmi_host_tensors){NULL, 0, 0};
-        wider->head = NULL;
     }
     xsm_model_free(wider);
     return status;
@@ -247,7 +263,12 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "the model"});
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    XSMI_TRY(xsmi_model_need_dense(m, "growing", err));
+    if (!xsmi_model_trees(m)) {
+        XSMI_TRY(xsmi_model_need_dense(m, "growing", err));
+    } else if (xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a label tree grows in float32; xsm_model_convert() makes such a one");
+    }
     XSMI_TRY(check_features(m, features, err));
     if (given) {
         XSMI_TRY(xsmi_class_map_read(given, &map, err));

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The names of the tensors of sparse weights and of a tree. */
-static const char *const names[XSMI_SPARSE_NAMES] = {"indptr", "values",         "values_scale", "bias",
+static const char *const names[XSMI_SPARSE_NAMES] = {"indptr", "values",         "values_scale", "bias",   "scales",
                                                      "blocks", XSMI_TREE_TENSOR, "columns",      "indices"};
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
@@ -49,6 +49,9 @@ static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, co
         }
         if (s->bias) {
             add(l, tree, XSMI_SPARSE_BIAS, XSMI_DTYPE_F32, s->rows, 1, s->bias);
+        }
+        if (s->scales) {
+            add(l, tree, XSMI_SPARSE_SCALES, XSMI_DTYPE_F32, s->levels, 2, s->scales);
         }
         add(l, tree, XSMI_SPARSE_BLOCKS, XSMI_DTYPE_U32, end->block, 2, s->blocks);
         if (t) {
@@ -186,7 +189,7 @@ static xsmi_narrow numbers_of(const xsmi_tensor *values)
 
 /* The tensors of sparse weights, each NULL if the file lacks it. */
 typedef struct all_tensors {
-    const xsmi_tensor *indptr, *values, *factors, *bias, *blocks, *columns, *indices;
+    const xsmi_tensor *indptr, *values, *factors, *bias, *scales, *blocks, *columns, *indices;
 } all_tensors;
 
 static all_tensors find_all(const source *s, int tree)
@@ -195,6 +198,7 @@ static all_tensors find_all(const source *s, int tree)
                          .values = find(s, tree, XSMI_SPARSE_VALUES),
                          .factors = find(s, tree, XSMI_SPARSE_FACTORS),
                          .bias = tree < 0 ? NULL : find(s, tree, XSMI_SPARSE_BIAS),
+                         .scales = tree < 0 ? NULL : find(s, tree, XSMI_SPARSE_SCALES),
                          .blocks = find(s, tree, XSMI_SPARSE_BLOCKS),
                          .columns = find(s, tree, XSMI_SPARSE_COLUMNS),
                          .indices = find(s, tree, XSMI_SPARSE_INDICES)};
@@ -210,6 +214,7 @@ static bool are_lists(const all_tensors *t)
 {
     return is_list(t->indptr, XSMI_DTYPE_U64, 4) && t->indptr->shape[0] >= 2 && has_numbers(t->values, t->factors) &&
            is_list(t->blocks, XSMI_DTYPE_U32, 2) && is_list(t->columns, XSMI_DTYPE_U16, 2) &&
+           (!t->scales || (is_list(t->scales, XSMI_DTYPE_F32, 2) && t->scales->shape[0] <= XSMI_TREE_DEPTH)) &&
            (has_bytes(t) || is_list(t->indices, XSMI_DTYPE_U16, 1)) && t->indices->shape[0] == t->values->shape[0];
 }
 
@@ -250,6 +255,8 @@ static xsmi_sparse_arrays arrays_of(const source *s, const all_tensors *t)
         .factors = t->factors ? (const float *)(const void *)t->factors->data : NULL,
         .entries = (size_t)t->values->shape[0],
         .bias = t->bias ? (const float *)(const void *)t->bias->data : NULL,
+        .scales = t->scales ? (const float *)(const void *)t->scales->data : NULL,
+        .levels = t->scales ? (uint32_t)t->scales->shape[0] : 0,
     };
 }
 
@@ -329,6 +336,9 @@ xsm_status xsmi_sparse_own_tree(xsm_context *ctx, xsmi_label_tree *tree, xsm_err
     if (status == XSM_OK) {
         status = xsmi_sparse_builder_load(builder, others, err);
         status = status == XSM_OK ? xsmi_sparse_builder_finish(builder, &tree->weights, err) : status;
+        status = status == XSM_OK && others->scales
+                     ? xsmi_sparse_set_scales(tree->weights, others->scales, others->levels, err)
+                     : status;
         xsmi_sparse_builder_free(builder);
     }
     xsmi_sparse_release(others);

@@ -4,7 +4,7 @@
  * with `values_scale` F32 [rows], which follows the other tensors of larger elements; `blocks` U32 [blocks, 2];
  * `columns` U16 [columns, 2]; `indices` U8 or U16 [entries] (sparse_weights.h). In a label tree model, the names of
  * tree t begin with "tree<t>.", and it also has `nodes` U32 [nodes] (class_tree.h) and, with a bias, `bias` F32
- * [nodes-1].
+ * [nodes-1], and `scales` F32 [levels, 2], which only its growth reads.
  */
 #ifndef XSMI_SPARSE_FILE_H
 #define XSMI_SPARSE_FILE_H
@@ -18,6 +18,7 @@ enum {
     XSMI_SPARSE_VALUES,
     XSMI_SPARSE_FACTORS,
     XSMI_SPARSE_BIAS,
+    XSMI_SPARSE_SCALES,
     XSMI_SPARSE_BLOCKS,
     XSMI_SPARSE_NODES,
     XSMI_SPARSE_COLUMNS,

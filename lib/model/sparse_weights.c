@@ -9,6 +9,7 @@
 #include "base/activity.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* The number of columns that a block should have. */
@@ -47,6 +48,7 @@ void xsmi_sparse_release(xsmi_sparse *s)
             release_array(s, xsmi_sparse_numbers(s), end.entry, xsmi_number_bytes(xsmi_sparse_dtype(s)));
             release_array(s, s->factors, s->rows, sizeof *s->factors);
             release_array(s, s->bias, s->rows, sizeof *s->bias);
+            release_array(s, s->scales, 2 * (uint64_t)s->levels, sizeof *s->scales);
             release_array(s, s->places, (uint64_t)s->chunks + 1, sizeof *s->places);
         }
         xsmi_release(ctx, s, 1, sizeof *s);
@@ -306,6 +308,55 @@ xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s
     return XSM_OK;
 }
 
+xsm_status xsmi_sparse_set_scales(xsmi_sparse *s, const float *scales, uint32_t levels, xsm_error *err)
+{
+    float *copy;
+    XSMI_TRY(xsmi_array_new(s->context, &copy, 2 * (uint64_t)levels, sizeof *copy, "the scales of levels", err));
+    memcpy(copy, scales, 2 * (size_t)levels * sizeof *copy);
+    s->scales = copy;
+    s->levels = levels;
+    return XSM_OK;
+}
+
+xsm_status xsmi_sparse_take(xsmi_sparse_taken *c, const xsmi_sparse *s, uint32_t number, xsm_error *err)
+{
+    const xsmi_sparse_place *at = &s->places[number], *end = at + 1;
+    const uint32_t columns = (uint32_t)(end->column - at->column), entries = (uint32_t)(end->entry - at->entry);
+    if (!xsmi_reserve_all(c->context, XSMI_ARRAYS(XSMI_ARRAY(c->features), XSMI_ARRAY(c->starts)), &c->columns,
+                          (uint64_t)columns + 1) ||
+        !xsmi_reserve(c->context, &c->rows, &c->entries, entries, sizeof *c->rows)) {
+        return xsmi_fail_memory(err, columns * 8ull + entries * 2ull, "the weights of a node");
+    }
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    const size_t blocks = xsmi_sparse_blocks(s, number);
+    uint32_t entry = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        for (uint32_t k = block[b].column; k < block[b + 1].column; k++) {
+            c->features[k] = (uint32_t)(b << at->shift) + s->columns[at->column + k].low;
+            c->starts[k] = entry;
+            entry += s->columns[at->column + k].count;
+        }
+    }
+    c->starts[columns] = entry;
+    for (uint32_t i = 0; i < entries; i++) {
+        c->rows[i] = s->row8 ? s->row8[at->entry + i] : s->row16[at->entry + i];
+    }
+    c->chunk = (xsmi_sparse_chunk){.rows = end->row - at->row,
+                                   .columns = columns,
+                                   .features = c->features,
+                                   .starts = c->starts,
+                                   .entry_rows = c->rows,
+                                   .values = s->values + at->entry,
+                                   .bias = s->bias ? s->bias + at->row : NULL};
+    return XSM_OK;
+}
+
+void xsmi_sparse_taken_free(xsmi_sparse_taken *c)
+{
+    xsmi_release_all(c->context, XSMI_ARRAYS(XSMI_ARRAY(c->features), XSMI_ARRAY(c->starts)), &c->columns);
+    xsmi_release(c->context, c->rows, c->entries, sizeof *c->rows);
+}
+
 /* -- from files ---------------------------------------------------------------------------------------------------- */
 
 /* Whether a chunk's entries are valid: rows rise within each column, and none is beyond the chunk. */
@@ -397,7 +448,12 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
     s->narrow = a->narrow;
     s->factors = a->factors;
     s->bias = a->bias;
+    s->scales = a->scales;
+    s->levels = a->levels;
     bool sound = true;
+    for (uint32_t k = 0; sound && k < 2 * a->levels; k++) {
+        sound = isfinite(a->scales[k]);
+    }
     for (uint32_t r = 0; sound && a->factors && r < a->rows; r++) {
         sound = a->factors[r] >= 0 && a->factors[r] <= FLT_MAX;
     }
@@ -577,9 +633,11 @@ static xsmi_sparse *new_weights(const xsmi_sparse *from, int32_t dtype, target *
         s->row8 = copy(ctx, from->row8, end.entry, sizeof *s->row8);
         s->row16 = copy(ctx, from->row16, end.entry, sizeof *s->row16);
         s->bias = copy(ctx, from->bias, from->rows, sizeof *s->bias);
+        s->levels = from->levels;
+        s->scales = copy(ctx, from->scales, 2 * (uint64_t)from->levels, sizeof *s->scales);
     }
     if (!s->owned || !to->numbers || !s->blocks || !s->columns || (!s->row8 && !s->row16) || (from->bias && !s->bias) ||
-        (dtype == XSM_DTYPE_INT8 && !s->factors)) {
+        (from->scales && !s->scales) || (dtype == XSM_DTYPE_INT8 && !s->factors)) {
         xsmi_sparse_release(s);
         return NULL;
     }

@@ -58,7 +58,11 @@ typedef struct xsmi_sparse {
     xsmi_narrow narrow;                /* one row of [entries] numbers; `data` is NULL for float32 */
     const float *factors;              /* [rows] of int8, or NULL */
     const float *bias;                 /* [rows] or NULL */
-    bool owned;                        /* the arrays belong to these weights; false if they are in a file's mapping */
+    /* Of a label tree whose fit scaled its weights: [levels][2] by what the weights and biases of each level were
+     * multiplied, and what was added to the biases; NULL: not known. */
+    const float *scales;
+    uint32_t levels;
+    bool owned; /* the arrays belong to these weights; false if they are in a file's mapping */
 } xsmi_sparse;
 
 xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s);
@@ -139,6 +143,22 @@ xsmi_sparse xsmi_sparse_builder_view(const xsmi_sparse_builder *b);
 /* Copies weights of float32 into an empty builder with as many features, as if their chunks had been added. */
 xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s, xsm_error *err);
 
+/* Gives new weights a copy of their levels' scales, [levels][2]. */
+xsm_status xsmi_sparse_set_scales(xsmi_sparse *s, const float *scales, uint32_t levels, xsm_error *err);
+
+/* A chunk of float32 as a builder takes it. xsmi_sparse_take() reads chunk `number` of s into c.chunk, whose arrays
+ * belong to `c` and may be changed until the next call, but for `values` and `bias`, which are those of s. Start with
+ * the context and zeros, and end with xsmi_sparse_taken_free(). O(columns + entries) */
+typedef struct xsmi_sparse_taken {
+    xsm_context *context;
+    xsmi_sparse_chunk chunk;
+    uint32_t *features, *starts;
+    uint16_t *rows;
+    size_t columns, entries; /* room */
+} xsmi_sparse_taken;
+xsm_status xsmi_sparse_take(xsmi_sparse_taken *c, const xsmi_sparse *s, uint32_t number, xsm_error *err);
+void xsmi_sparse_taken_free(xsmi_sparse_taken *c);
+
 /* Makes the same weights in another type, with arrays of their own. If a weight is not finite in the type, sets *out to
  * NULL and *bad to that weight. Advances the context's activity by entries. O(entries). */
 typedef struct xsmi_sparse_bad {
@@ -165,6 +185,8 @@ typedef struct xsmi_sparse_arrays {
     const float *factors; /* with int8; must be finite and not below 0 */
     size_t entries;
     const float *bias;
+    const float *scales; /* finite */
+    uint32_t levels;
 } xsmi_sparse_arrays;
 xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err);
 

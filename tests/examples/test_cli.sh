@@ -2089,6 +2089,16 @@ for more in '' '--word-ngrams 2 --buckets 50' '--hidden 4 --optimizer adagrad'; 
     run 0 train --data last.words --warm-start old.model --min-count 2 --estimator softmax --eta 0.1
     says stdout 'with 1 new classes and 1 new features'
 done
+cat old.words last.words >several.words
+run 0 train --data old.words --format text --label-prefix '#' --method label-tree --set leaf=2 --model old.model
+run 0 train --data several.words --warm-start old.model --method label-tree --test several.words --model new.model
+says stdout 'with 1 new classes and 2 new features'
+says stdout '1 new labels have places'
+says stdout 'error 0.00 %'
+run 1 train --data several.words --warm-start old.model
+says stderr 'it grows with --method label-tree'
+run 2 train --data several.words --warm-start old.model --method label-tree --checkpoint c
+says stderr 'has no checkpoints'
 # Classes are their names, though some labels are not used.
 printf '#d #a apple\n#b pear\n#f #c plum\n' >several.words
 run 0 train --data several.words --format text --label-prefix '#' --estimator softmax --labels first --eta 0.5 --epochs 50 \

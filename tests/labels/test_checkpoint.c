@@ -41,45 +41,19 @@ static const char *path_of(int which)
     return paths[which];
 }
 
-static unsigned char *model_bytes(const xsm_model *m, size_t *size)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    const char *path = test_path("label-tree.model");
-    assert_ok(xsm_model_save(m, path, NULL, &err), err);
-    return test_read(path, size);
-}
-
-/* Two labels for every third row. */
-static xsm_dataset *rows_of(const test_problem *p, bool sparse)
-{
-    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
-    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
-    for (uint64_t i = 0; i < p->rows; i++) {
-        uint64_t at = offsets[i];
-        labels[at++] = p->labels[i];
-        if (i % 3 == 0) {
-            labels[at++] = (p->labels[i] + 7) % p->classes;
-        }
-        offsets[i + 1] = at;
-    }
-    xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
-    free(offsets);
-    free(labels);
-    return data;
-}
-
 /* Cancels at every step-th poll, each time a bit further, and resumes with other threads. */
 TEST(test_resume)
 {
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(150, 20, 60, true, 3);
     for (int kind = 0; kind < 5; kind++) {
-        xsm_dataset *data = kind < 4 ? rows_of(&p, true) : rows_of(&p, false);
+        xsm_dataset *data = test_second_labels(&p, kind < 4, p.classes, p.labels, 7);
         xsm_label_tree_options o = options_of(kind % 4);
         xsm_model *m;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
         size_t size, resumed = 0, states = 0, last = 0;
-        unsigned char *want = model_bytes(m, &size);
+        unsigned char *want = NULL;
+        test_same_file(m, &want, &size);
         xsm_model_free(m);
         const char *path = path_of(WHOLE);
         o.checkpoint = path;
@@ -102,7 +76,7 @@ TEST(test_resume)
                 continue; /* nothing was done yet */
             }
             fclose(f);
-            size_t length, have;
+            size_t length;
             free(test_read(path, &length));
             states += length != last;
             last = length;
@@ -113,10 +87,7 @@ TEST(test_resume)
             xsm_context *ctx = test_context(1 + (uint32_t)(poll % 3), (int)(poll % 3), 0);
             assert_ok(xsm_fit_label_tree(ctx, data, &o, &m, &r, &err), err);
             assert_true(o.checkpoint ? r.checkpoints > 0 || r.checkpoint == XSM_OK : r.checkpoints == 0);
-            unsigned char *bytes = model_bytes(m, &have);
-            assert_int_equal(have, size);
-            assert_memory_equal(bytes, want, size);
-            free(bytes);
+            test_same_file(m, &want, &size);
             xsm_model_free(m);
             xsm_context_free(ctx);
             o.checkpoint = path;
@@ -138,20 +109,19 @@ TEST(test_finished)
     xsm_label_tree_options o = options_of(0);
     xsm_label_tree_result r = XSM_LABEL_TREE_RESULT_INIT, again = XSM_LABEL_TREE_RESULT_INIT;
     xsm_model *m, *other;
-    size_t size, length;
+    unsigned char *bytes = NULL;
+    size_t size;
     o.checkpoint = path_of(FINISHED);
     assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &m, &r, &err), err);
     assert_true(r.checkpoints > 5 && r.checkpoint == XSM_OK);
     o.resume = o.checkpoint;
     o.checkpoint = NULL;
     assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &other, &again, &err), err);
-    unsigned char *a = model_bytes(m, &size), *b = model_bytes(other, &length);
-    assert_int_equal(size, length);
-    assert_memory_equal(a, b, size);
+    test_same_file(m, &bytes, &size);
+    test_same_file(other, &bytes, &size);
     assert_int_equal(again.checkpoints, 0);
     assert_true(again.nodes == r.nodes && again.weights == r.weights && again.bytes == r.bytes);
-    free(a);
-    free(b);
+    free(bytes);
     xsm_model_free(m);
     xsm_model_free(other);
     /* A folder that is not there ends the fit before it begins. */

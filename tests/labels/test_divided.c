@@ -57,20 +57,10 @@ static xsm_label_tree_options options_of(int kind)
 static xsm_dataset *rows_of(bool several, bool sparse)
 {
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
-    uint64_t *offsets = calloc(ROWS + 1, sizeof *offsets);
-    uint32_t *labels = calloc(2 * (size_t)ROWS, sizeof *labels);
     for (uint64_t i = 0; i < ROWS; i++) {
-        uint64_t at = offsets[i];
-        labels[at++] = (uint32_t)(p.labels[i] % 3 == 0 ? i % 7 : p.labels[i]);
-        if (several && i % 3 == 0) {
-            labels[at] = (labels[at - 1] + 7) % CLASSES;
-            at++;
-        }
-        offsets[i + 1] = at;
+        p.labels[i] = (uint32_t)(p.labels[i] % 3 == 0 ? i % 7 : p.labels[i]);
     }
-    xsm_dataset *data = test_relabel(&p, sparse, CLASSES + 2, offsets, labels);
-    free(offsets);
-    free(labels);
+    xsm_dataset *data = test_second_labels(&p, sparse, CLASSES + 2, p.labels, several ? 7 : 0);
     test_problem_free(&p);
     return data;
 }

@@ -22,15 +22,11 @@ enum { LABELS = 300, GROUPS = 20, FEATURES = 400, ROWS = 1800 };
  * LABELS, and up to `most` labels of its group. */
 static xsm_dataset *look_alikes(uint64_t seed, uint32_t rows, uint32_t most, uint32_t classes, bool sparse)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    float *x = calloc((size_t)rows * FEATURES, sizeof *x);
-    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets), *starts = malloc((rows + 1) * sizeof *starts);
+    const test_problem p = {.rows = rows, .features = FEATURES, .x = calloc((size_t)rows * FEATURES, sizeof *p.x)};
+    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets), count = 0;
     uint32_t *labels = malloc((size_t)rows * most * sizeof *labels);
-    uint32_t *index = malloc((size_t)rows * FEATURES * sizeof *index);
-    float *values = malloc((size_t)rows * FEATURES * sizeof *values);
-    uint64_t count = 0, at = 0;
     for (uint32_t r = 0; r < rows; r++) {
-        float *row = x + (size_t)r * FEATURES;
+        float *row = p.x + (size_t)r * FEATURES;
         const uint32_t label = r % LABELS, group = label % GROUPS;
         const uint32_t n = 1 + (uint32_t)(test_next(&seed) % most);
         offsets[r] = count;
@@ -45,47 +41,15 @@ static xsm_dataset *look_alikes(uint64_t seed, uint32_t rows, uint32_t most, uin
         for (uint32_t f = 0; f < FEATURES; f++) {
             square += (double)row[f];
         }
-        starts[r] = at;
         for (uint32_t f = 0; f < FEATURES; f++) {
-            if (row[f] > 0) {
-                row[f] = (float)(1 / sqrt(square));
-                index[at] = f;
-                values[at++] = row[f];
-            }
+            row[f] = row[f] > 0 ? (float)(1 / sqrt(square)) : 0;
         }
     }
     offsets[rows] = count;
-    starts[rows] = at;
-    xsm_labels labelled = XSM_LABELS_INIT;
-    labelled.classes = classes;
-    labelled.offsets = offsets;
-    labelled.labels = labels;
-    xsm_dataset *data;
-    if (sparse) {
-        xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
-        csr.offsets = starts;
-        csr.index = index;
-        csr.values = values;
-        csr.rows = rows;
-        csr.features = FEATURES;
-        csr.dtype = XSM_DTYPE_FLOAT32;
-        csr.labels = &labelled;
-        assert_ok(xsm_dataset_from_csr(NULL, &csr, &data, &err), err);
-    } else {
-        xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
-        dense.values = x;
-        dense.rows = rows;
-        dense.features = FEATURES;
-        dense.dtype = XSM_DTYPE_FLOAT32;
-        dense.labels = &labelled;
-        assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
-    }
-    free(x);
+    xsm_dataset *data = test_relabel(&p, sparse, classes, offsets, labels);
+    free(p.x);
     free(offsets);
-    free(starts);
     free(labels);
-    free(index);
-    free(values);
     return data;
 }
 
@@ -97,33 +61,15 @@ static xsm_label_tree_options small_trees(void)
     return o;
 }
 
-/* The bytes of the model's file. */
-static unsigned char *saved(const xsm_model *m, size_t *size)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    const char *path = test_path("label-tree.model");
-    assert_ok(xsm_model_save(m, path, NULL, &err), err);
-    return test_read(path, size);
-}
-
 /* Fits and compares with the bytes of the first call. */
 static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_label_tree_options *o,
                         unsigned char **first, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m;
-    size_t length;
     assert_ok(xsm_fit_label_tree(ctx, data, o, &m, NULL, &err), err);
-    unsigned char *bytes = saved(m, &length);
+    test_same_file(m, first, size);
     xsm_model_free(m);
-    if (*first) {
-        assert_int_equal(length, *size);
-        assert_memory_equal(bytes, *first, length);
-        free(bytes);
-    } else {
-        *first = bytes;
-        *size = length;
-    }
 }
 
 TEST(test_bits)
@@ -162,13 +108,13 @@ TEST(test_seed)
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
     xsm_label_tree_options o = small_trees();
-    unsigned char *bytes[2];
+    unsigned char *bytes[2] = {NULL, NULL};
     size_t size[2];
     for (int k = 0; k < 2; k++) {
         xsm_model *m;
         o.seed = (uint64_t)k;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
-        bytes[k] = saved(m, &size[k]);
+        test_same_file(m, &bytes[k], &size[k]);
         xsm_model_free(m);
     }
     assert_true(size[0] != size[1] || memcmp(bytes[0], bytes[1], size[0]) != 0);

@@ -151,11 +151,11 @@ TEST(test_layout)
         uint32_t labels, classes;
         xsmi_layout_settings settings;
     } cases[] = {
-        {1, 1, {16, 100, true, 1, 20, 0, false}},     {1, 3, {16, 100, true, 1, 20, 0, false}},
-        {2, 700, {16, 2, true, 1, 20, 0, false}},     {90, 90, {16, 100, true, 1, 20, 0, false}},
-        {1000, 1000, {4, 10, true, 1, 20, 0, false}}, {1001, 1500, {16, 7, true, 2, 20, 0, false}},
-        {600, 601, {2, 2, true, 3, 20, 0, false}},    {1000, 1200, {8, 20, false, 1, 20, 0, false}},
-        {300, 300, {2, 2, false, 4, 20, 0, false}},
+        {1, 1, {16, 100, true, 1, 20, 0, false, NULL}},     {1, 3, {16, 100, true, 1, 20, 0, false, NULL}},
+        {2, 700, {16, 2, true, 1, 20, 0, false, NULL}},     {90, 90, {16, 100, true, 1, 20, 0, false, NULL}},
+        {1000, 1000, {4, 10, true, 1, 20, 0, false, NULL}}, {1001, 1500, {16, 7, true, 2, 20, 0, false, NULL}},
+        {600, 601, {2, 2, true, 3, 20, 0, false, NULL}},    {1000, 1200, {8, 20, false, 1, 20, 0, false, NULL}},
+        {300, 300, {2, 2, false, 4, 20, 0, false, NULL}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         uint32_t *order[3] = {NULL};
@@ -205,7 +205,7 @@ TEST(test_kinds)
     for (uint32_t balanced = 0; balanced < 2; balanced++) {
         uint32_t pure = 0;
         for (uint32_t seed = 0; seed < 10; seed++) {
-            const xsmi_layout_settings settings = {2, 200, balanced, seed, 20, 0, false};
+            const xsmi_layout_settings settings = {2, 200, balanced, seed, 20, 0, false, NULL};
             xsmi_layout t;
             assert_ok(xsmi_layout_make(&t, &v, &settings, &err), err);
             pure += is_pure(&t);
@@ -222,7 +222,7 @@ static xsm_status layout_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const bool *balanced = state;
     xsm_dataset *data = grouped(NULL, 300, 10, 310);
-    const xsmi_layout_settings settings = {4, 10, *balanced, 1, 20, 0, false};
+    const xsmi_layout_settings settings = {4, 10, *balanced, 1, 20, 0, false, NULL};
     xsmi_label_vectors v;
     xsmi_layout t;
     xsm_status status = xsmi_label_vectors_make(&v, ctx, data, err);

@@ -97,20 +97,7 @@ static void judge_naively(const xsm_model *m, const test_problem *p, const xsm_d
 /* One label a row, or a second one for every third row. */
 static xsm_dataset *labelled(const test_problem *p, bool sparse, bool several)
 {
-    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
-    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
-    for (uint64_t i = 0; i < p->rows; i++) {
-        uint64_t at = offsets[i];
-        labels[at++] = p->labels[i];
-        if (several && i % 3 == 0) {
-            labels[at++] = (p->labels[i] + 1) % p->classes;
-        }
-        offsets[i + 1] = at;
-    }
-    xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
-    free(offsets);
-    free(labels);
-    return data;
+    return test_second_labels(p, sparse, p->classes, p->labels, several);
 }
 
 static void compare_predictions(const xsm_model *m, const test_problem *p, const xsm_dataset *data, const double *want)
@@ -580,21 +567,15 @@ TEST(test_hierarchy)
 /* The rows of a problem with labels of which some are others, some unknown, and some missing. */
 static xsm_dataset *with_noise(const test_problem *p, bool several)
 {
-    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
-    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
+    uint32_t *first = calloc(p->rows, sizeof *first);
     for (uint64_t i = 0; i < p->rows; i++) {
-        uint64_t at = offsets[i];
-        if (i % 15 != 0) {
-            labels[at++] = i % 10 == 1 ? p->classes : i % 4 == 2 ? (p->labels[i] + 7) % p->classes : p->labels[i];
-        }
-        if (several && i % 3 == 0) {
-            labels[at++] = (p->labels[i] + 1) % p->classes;
-        }
-        offsets[i + 1] = at;
+        first[i] = i % 15 == 0   ? XSM_CLASS_UNSEEN
+                   : i % 10 == 1 ? p->classes
+                   : i % 4 == 2  ? (p->labels[i] + 7) % p->classes
+                                 : p->labels[i];
     }
-    xsm_dataset *data = test_relabel(p, true, p->classes + 1, offsets, labels);
-    free(offsets);
-    free(labels);
+    xsm_dataset *data = test_second_labels(p, true, p->classes + 1, first, several);
+    free(first);
     return data;
 }
 
