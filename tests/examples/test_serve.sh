@@ -300,7 +300,7 @@ head = json.dumps({"weight": {"dtype": "F32", "shape": [2, 1], "data_offsets": [
                    "bias": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}).encode()
 head += b" " * (-len(head) % 8)
 sys.stdout.buffer.write(struct.pack("<Q", len(head)) + head + struct.pack("<4f", 1, 2, 3, float("nan")))' >next
-bad 'not finite'
+bad 'finite numbers are accepted'
 rm now.model
 ask 409 -X POST "$url/reload"
 says answer 'cannot open'
