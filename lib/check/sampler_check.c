@@ -102,22 +102,32 @@ static xsm_status check_row(const xsmi_sampler_trial *t, const xsm_sampler *s, c
     return XSM_OK;
 }
 
+/* Computes xsm_sampler_log_probabilities(), which refuses numbers that are not finite. */
+static xsm_status ask_all(const xsmi_sampler_trial *t, const xsm_sampler *s, const xsm_batch *batch, uint32_t first,
+                          uint32_t count, float *out, xsm_error *err)
+{
+    const xsm_status status = xsm_sampler_log_probabilities(s, batch, first, count, out, err);
+    return status == XSM_ERROR_RANGE
+               ? xsmi_sampler_fault(t, err, "log-probabilities of classes from %u on are not finite", first)
+               : status;
+}
+
 static xsm_status check_probabilities(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     const uint32_t classes = t->shape.classes;
     xsm_batch batch = xsm_batch_range(t->data, 0, COMPARED_ROWS);
-    XSMI_TRY(xsm_sampler_log_probabilities(s, &batch, 0, classes, t->all, err));
+    XSMI_TRY(ask_all(t, s, &batch, 0, classes, t->all, err));
     for (uint64_t row = 0; row < COMPARED_ROWS; row++) { /* alone, and in parts */
         xsm_batch one = xsm_batch_range(t->data, row, 1);
         const float *all = t->all + row * classes;
-        XSMI_TRY(xsm_sampler_log_probabilities(s, &one, 0, classes, t->other, err));
+        XSMI_TRY(ask_all(t, s, &one, 0, classes, t->other, err));
         if (memcmp(all, t->other, classes * sizeof *all) != 0) {
             return xsmi_sampler_fault(t, err, "row %u has other log-probabilities in company than alone",
                                       (unsigned)row);
         }
         for (uint32_t first = 0, count = 1; first < classes; first += count, count *= 2) {
             count = count < classes - first ? count : classes - first;
-            XSMI_TRY(xsm_sampler_log_probabilities(s, &one, first, count, t->other, err));
+            XSMI_TRY(ask_all(t, s, &one, first, count, t->other, err));
             for (uint32_t k = 0; k < count; k++) {
                 if (!near(t, (double)t->other[k], (double)all[first + k])) {
                     return xsmi_sampler_fault(t, err, "class %u has log-probability %.9g among %u and %.9g among all",

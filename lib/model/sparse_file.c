@@ -214,7 +214,7 @@ static bool are_lists(const all_tensors *t)
 {
     return is_list(t->indptr, XSMI_DTYPE_U64, 4) && t->indptr->shape[0] >= 2 && has_numbers(t->values, t->factors) &&
            is_list(t->blocks, XSMI_DTYPE_U32, 2) && is_list(t->columns, XSMI_DTYPE_U16, 2) &&
-           (!t->scales || (is_list(t->scales, XSMI_DTYPE_F32, 2) && t->scales->shape[0] <= XSMI_TREE_DEPTH)) &&
+           (!t->scales || (is_list(t->scales, XSMI_DTYPE_F32, 2) && t->scales->shape[0] - 1 < XSMI_TREE_DEPTH)) &&
            (has_bytes(t) || is_list(t->indices, XSMI_DTYPE_U16, 1)) && t->indices->shape[0] == t->values->shape[0];
 }
 

@@ -117,10 +117,10 @@ def make_states():
     for name, flags in STATES.items():
         run(*flags, "--epochs", "2", "--checkpoint", name, "--no-evaluate")
     run(*TREE_CHECKPOINT, "--checkpoint", "tree.state", "--checkpoint-every", "0.0001", "--model", "other.m")
-    for milliseconds in range(1, 2000):
+    for fifth in range(1, 400):  # of a millisecond
         with subprocess.Popen([xsoftmax, *BEGUN, "--checkpoint", "begun.state", "--checkpoint-every", "0.0001", "--model",
                                "other.m", "--no-evaluate"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as fit:
-            time.sleep(milliseconds / 1000)
+            time.sleep(fifth / 5000)
             fit.send_signal(signal.SIGINT)
         tensors = raw_contents("begun.state")[1] if os.path.exists("begun.state") else {}
         if "state.start_node" in tensors and tensors["state.kept"][2]:
