@@ -332,10 +332,11 @@ XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm
  *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().
  *  A model below a network of the host's own takes the map without what says of the network's features, which are not
  *  its own: vocabulary, feature_names and feature_numbers NULL.
- *  @return #XSM_OK; #XSM_ERROR_SHAPE if the map does not have K classes, names or numbers of more or fewer features than
- *          the model reads, with its transform, or words of more; #XSM_ERROR_RANGE for labels that do not increase,
- *          counts above the number of rows, more than INT64_MAX rows, counts of no rows, or an unknown index base;
- *          #XSM_ERROR_FORMAT for a name with a line end or that is not UTF-8. The model is unchanged on failure. O(K). */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the map does not have K classes, names or numbers of more or fewer features
+ *          than the model reads, with its transform, or words of more; #XSM_ERROR_RANGE for labels that do not
+ *          increase, counts above the number of rows, more than INT64_MAX rows, counts of no rows, or an unknown index
+ *          base; #XSM_ERROR_FORMAT for a name with a line end or that is not UTF-8. The model is unchanged on failure.
+ *          O(K). */
 XSM_API xsm_status xsm_model_set_class_map(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map; its `features` is
  *  xsm_model_info::input_features. Valid until the model changes. O(1).
