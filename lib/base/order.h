@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Arguments are evaluated twice and converted as by operators; where they are equal, or not ordered (a NaN), the result
  * is b. */
@@ -55,6 +56,24 @@ static inline size_t xsmi_lower_bound(const uint32_t *numbers, size_t n, uint32_
             n = half;
         }
     }
+    return low;
+}
+
+/* Returns the position of `text` in n rising texts, of which text_of(list, i) is number i, or where it would be
+ * inserted. */
+static inline size_t xsmi_find_text(const char *(*text_of)(const void *list, size_t i), const void *list, size_t n,
+                                    const char *text, bool *found)
+{
+    size_t low = 0;
+    for (size_t high = n; low < high;) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(text_of(list, middle), text) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *found = low < n && strcmp(text_of(list, low), text) == 0;
     return low;
 }
 

@@ -6,6 +6,7 @@
 #include "base/entry.h"
 #include "model/model_file.h"
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "model/sparse_file.h"
 
 #include <string.h>
@@ -240,26 +241,14 @@ static xsm_status reserve(xsm_context *ctx, size_t count, xsmi_metadata *out, xs
     return XSM_OK;
 }
 
-/* Returns the position of a key, or where it would be inserted. */
+static const char *key_of(const void *metadata, size_t i)
+{
+    return ((const xsmi_metadata *)metadata)->keys[i];
+}
+
 static size_t find(const xsm_model *m, const char *key, bool *found)
 {
-    size_t low = 0;
-    size_t high = m->metadata.count;
-    *found = false;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(m->metadata.keys[middle], key);
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return xsmi_find_text(key_of, &m->metadata, m->metadata.count, key, found);
 }
 
 /* Moves the entries to new arrays without the entry `skip`, or with a free entry at `skip`. */

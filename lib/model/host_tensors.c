@@ -4,6 +4,7 @@
 #include "base/entry.h"
 #include "base/grow.h"
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "base/utf8.h"
 #include "model/model.h"
 
@@ -31,25 +32,14 @@ bool xsmi_host_tensors_mapped(const xsmi_host_tensors *h)
     return mapped;
 }
 
-/* Returns the position of a name, or where it would be inserted. */
+static const char *name_of(const void *tensors, size_t i)
+{
+    return plain_name(((const xsmi_host_tensors *)tensors)->list[i]);
+}
+
 static size_t find(const xsmi_host_tensors *h, const char *name, bool *found)
 {
-    size_t low = 0, high = h->count;
-    *found = false;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(plain_name(h->list[middle]), name);
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return xsmi_find_text(name_of, h, h->count, name, found);
 }
 
 static bool is_name(const char *name)
