@@ -324,7 +324,8 @@ static bool are_divided(const label_tree_state *s, const float *sums)
     return good;
 }
 
-static bool is_finite_tree(const xsmi_label_tree *tree)
+/* Whether a tree has finite weights, and scales for each level. */
+static bool is_whole_tree(const xsmi_label_tree *tree)
 {
     const xsmi_sparse *w = tree->weights;
     return w->bias && w->levels == tree->tree->depth && xsmi_sparse_dtype(w) == XSM_DTYPE_FLOAT32 &&
@@ -342,7 +343,7 @@ static xsm_status load_model(label_tree_state *s, const xsm_sampler_problem *pro
     XSMI_TRY(xsm_array_read(reader, LINK, XSM_DTYPE_INT32, 1, &link, err));
     const int32_t number = link.shape[0] == 1 ? *(const int32_t *)link.data : -1;
     xsm_status status = xsmi_sparse_find_tree(problem->context, &list, problem->features, 0, &classes, &tree, err);
-    if (status == XSM_OK && !(tree.tree && classes == problem->classes && is_finite_tree(&tree) &&
+    if (status == XSM_OK && !(tree.tree && classes == problem->classes && is_whole_tree(&tree) &&
                               number >= XSMI_LINK_LOG_SIGMOID && number <= XSMI_LINK_SOFTMAX)) {
         status = xsmi_fail(err, XSM_ERROR_FORMAT,
                            "%s: the arrays 'tree0.nodes' and so on and 'link' [1] must hold a label tree of finite "
