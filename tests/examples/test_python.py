@@ -50,6 +50,15 @@ def exact(**more):
     return xsoftmax.Classifier("softmax", optimizer="lbfgs", **more)
 
 
+def assert_raises(error, what, call):
+    try:
+        call()
+    except error as raised:
+        assert what in str(raised), raised
+    else:
+        raise AssertionError(what)
+
+
 def check_answers():
     """The optimum is that of another program; sparse rows have the same."""
     theirs = sklearn.linear_model.LogisticRegression(C=1 / 3, tol=1e-10, max_iter=10000).fit(X, y)
@@ -105,12 +114,7 @@ def check_steps():
     assert steps.score(X, y) > exact().fit(X, y).score(X, y) - 0.1, steps.score(X, y)
     for wrong, what in ((lambda: xsoftmax.Classifier().partial_fit(X, y), "first call"),
                         (lambda: steps.partial_fit(X, ["emu"] * 400), "did not name")):
-        try:
-            wrong()
-        except ValueError as refused:
-            assert what in str(refused), refused
-        else:
-            raise AssertionError(what)
+        assert_raises(ValueError, what, wrong)
 
 
 def check_refused(folder):
@@ -130,12 +134,7 @@ def check_refused(folder):
             (ValueError, "no Classifier", lambda: xsoftmax.Classifier.load(path)),
             (TypeError, "accepted in files", lambda: exact().fit(X, y.astype("S")).save(path)),
             (TypeError, "accepted in files", lambda: exact().fit(X, np.array(ANIMALS * 10)[:400].astype("M8[D]")).save(path))):
-        try:
-            wrong()
-        except error as refused:
-            assert what in str(refused), refused
-        else:
-            raise AssertionError(what)
+        assert_raises(error, what, wrong)
 
 
 def check_callbacks(folder):
@@ -150,12 +149,8 @@ def check_callbacks(folder):
     def raises(*_):
         raise KeyError("mine")
 
-    for progress, wanted in ((raises, KeyError), (lambda *_: 1, xsoftmax.Cancelled)):
-        try:
-            stop_by(progress)
-        except wanted:
-            continue
-        raise AssertionError(wanted)
+    assert_raises(KeyError, "mine", lambda: stop_by(raises))
+    assert_raises(xsoftmax.Cancelled, "stopped by the callback", lambda: stop_by(lambda *_: 1))
     model = xsoftmax.train(file)
     assert xsoftmax.Model(model.model).labels() == model.labels() == ["a", "b"]
 
