@@ -20,6 +20,7 @@ import json
 import os
 import re
 import subprocess
+import warnings
 
 try:
     import numpy as np
@@ -87,6 +88,17 @@ def _given(value, kind):
     return ctypes.cast(value.ctypes.data, kind)
 
 
+TYPES = {"values": "dtype", "offsets": "offset_bits", "index": "index_bits"}  # which member says the type of an array
+
+
+def _type_of(array):
+    """The type of an array's numbers, as NumPy calls it."""
+    if hasattr(array, "dtype"):
+        return array.dtype.name if array.dtype.isnative else array.dtype.str
+    kind, size = array._type_, 8 * ctypes.sizeof(array._type_)
+    return f"float{size}" if kind in (ctypes.c_float, ctypes.c_double) else f"{'u' if kind(-1).value > 0 else ''}int{size}"
+
+
 class Library:
     """Everything in the JSON by its name without `xsm_` or `XSM_`: library.model_load(...), library.FORMAT_CSV."""
 
@@ -131,15 +143,30 @@ class Library:
 
     def struct(self, name, /, **members):
         """A struct with its starting values, and then these: numbers, text, structs, functions, objects, and arrays of ctypes
-        or NumPy. It keeps what the members point to."""
+        or NumPy, whose type it says (`dtype` and the like need not be given). It keeps what the members point to."""
         made, kinds = self.structs["xsm_" + name](), dict(self.structs["xsm_" + name]._fields_)
         self.struct_init("xsm_" + name, ctypes.byref(made), ctypes.sizeof(made))
         if not members.keys() <= kinds.keys():
             raise TypeError(f"xsm_{name} has no {min(members.keys() - kinds.keys())}; it has {', '.join(kinds)}")
+        for member in members.keys() & TYPES.keys():
+            self._say_type(member, kinds, members)
         made.kept = [(value, _given(value, kinds[member])) for member, value in members.items()]
         for member, (_, given) in zip(members, made.kept):
             setattr(made, member, given)
         return made
+
+    def _say_type(self, member, kinds, members):
+        """Adds the type of the array that is a struct's member to the members, if another member says it."""
+        array, said = members[member], TYPES[member]
+        if said not in kinds or not (hasattr(array, "ctypes") or isinstance(array, ctypes.Array)):
+            return
+        kind = _type_of(array)
+        of = self.abi["values"].get("XSM_DTYPE_" + kind.upper()) if said == "dtype" else \
+            {"int32": 32, "uint32": 32, "int64": 64, "uint64": 64}.get(kind)
+        if of is None or members.setdefault(said, of) != of:
+            accepted = "float32 or float64" if said == "dtype" else "integers of 32 or 64 bits"
+            raise TypeError(f"{member} is an array of {kind}, {said} is {members.get(said)}: accepted is one of {accepted}, "
+                            f"and {said} need not be given")
 
     def __getattr__(self, name):
         if "XSM_" + name in self.abi["values"]:
@@ -289,6 +316,26 @@ def load(path):
     return Model(library().make("model_load", None, path, None, None))
 
 
+PREFIX = "\x1f"  # of labels in front of texts: white space to split(), so that no word of a text has it
+
+
+def _warn_of_float32(X):
+    """Warns of columns of a dense matrix whose numbers are too close together for float32, such as times."""
+    kind = getattr(X, "dtype", None)
+    try:
+        X = np.asarray(X, float) if kind is None or kind.itemsize > 4 else None
+    except (TypeError, ValueError):
+        X = None
+    if X is None or X.ndim != 2 or not X.size or not np.isfinite(X).all():
+        return
+    low, high = X.min(axis=0), X.max(axis=0)
+    close = np.flatnonzero((high > low) & (high - low < np.maximum(abs(low), abs(high)) / 4096))
+    if close.size:
+        j = close[0]
+        warnings.warn(f"{close.size} columns differ by less than 1/4096 of their size, the first is {j}, from {low[j]:.12g} to "
+                      f"{high[j]:.12g}: float32 keeps few of their numbers apart; subtract a constant before", stacklevel=4)
+
+
 class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [object])):
     """A classifier of rows in memory: a NumPy array, a SciPy matrix or texts, with one label a row. `method` is an
     estimator's name, "label-tree" or "class-means", `transforms` such as "tfidf,unit" what is done to rows first. What is 0
@@ -305,12 +352,17 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
     def _checked(self, X, y=None, first=False):
         """Rows as the library takes them: float32 matrices, or a list of texts; and labels."""
         X = X.tolist() if getattr(X, "ndim", 0) == 1 else X
-        texts = isinstance(X, (list, tuple)) and len(X) and all(isinstance(row, str) for row in X)
+        texts = isinstance(X, (list, tuple)) and any(isinstance(row, str) for row in X)
+        others = [(f"row {i} of X", row) for i, row in enumerate(X) if not isinstance(row, str)] if texts else []
+        for name, row in [("X", X)] if isinstance(X, (str, bytes)) else others[:1]:
+            raise ValueError(f"{name} is {row!r:.60}; accepted is a list of texts, a text each row, or a matrix of numbers")
+        if first and not texts:
+            _warn_of_float32(X)
         if texts or BaseEstimator is None:
             X = X if texts else X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
             count = len(X) if texts else X.shape[0]
-            if y is not None and len(y) != count:
-                raise ValueError(f"y has {len(y)} labels; accepted is {count}, a label each row")
+            if y is not None and np.shape(y) != (count,):
+                raise ValueError(f"y has the shape {np.shape(y)}; accepted is {count}, a label each row")
             return X if texts else X.astype(np.float32), y
         checks = {"accept_sparse": "csr", "dtype": np.float32, "reset": first, **({} if y is None else {"y": y})}
         try:
@@ -336,13 +388,12 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             X = X if X.has_canonical_format else X.copy()
             X.sum_duplicates()
             return xsm.make("dataset_from_csr", None, xsm.struct(
-                "csr_rows", offsets=X.indptr, index=X.indices, values=X.data, offset_bits=8 * X.indptr.itemsize,
-                index_bits=8 * X.indices.itemsize, **more))
+                "csr_rows", offsets=X.indptr, index=X.indices, values=X.data, **more))
         return xsm.make("dataset_from_dense", None, xsm.struct("dense_rows", values=np.ascontiguousarray(X), **more))
 
     def _texts(self, X, k):
         xsm = library()
-        lines = (f"__label__{0 if k is None else k[i]} {' '.join(row.split())}\n" for i, row in enumerate(X))
+        lines = (f"{PREFIX}{0 if k is None else k[i]} {' '.join(row.split())}\n" for i, row in enumerate(X))
         left = memoryview("".join(lines).encode())
 
         def read(_, buffer, size):
@@ -356,7 +407,7 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         if k is None:
             how.classes = ctypes.pointer(self.model_._map())
         else:
-            how.text = ctypes.pointer(xsm.struct("text_options", word_ngrams=self.word_ngrams))
+            how.text = ctypes.pointer(xsm.struct("text_options", word_ngrams=self.word_ngrams, label_prefix=PREFIX))
         return xsm.make("dataset_read", None, None, xsm.struct("storage", name="the texts", source=ctypes.pointer(source)), how)
 
     def _train(self, X, k, weight=None, **more):
@@ -438,8 +489,10 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
     def save(self, path):
         """The model, which other programs read, too; the labels, numbers or text, are in its metadata."""
         _check_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
         try:
-            said = json.dumps([self.classes_.dtype.str, self.classes_.tolist(), getattr(self, "n_features_in_", None)])
+            said = json.dumps([self.classes_.dtype.str, self.classes_.tolist(), getattr(self, "n_features_in_", None),
+                               names if names is None else names.tolist()])
         except TypeError:
             raise TypeError(f"labels of {self.classes_.dtype}; accepted in files are numbers and text, in a pickle all") from None
         library().model_set_metadata(self.model_.model, "python.classes", said)
@@ -452,10 +505,12 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         said = library().model_get_metadata(made.model_.model, "python.classes")
         if said is None:
             raise ValueError(f"{path}: no Classifier saved it; xsoftmax.load() accepts it")
-        kind, labels, features = json.loads(said)
+        kind, labels, features, names = json.loads(said)
         made.classes_ = np.array(labels, kind)
         if features is not None:
             made.n_features_in_ = features
+        if names is not None:
+            made.feature_names_in_ = np.array(names, object)
         made._number()
         return made
 

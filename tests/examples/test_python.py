@@ -2,6 +2,7 @@
 
     test_python.py XSOFTMAX.PY LIBRARY XSOFTMAX-ABI.JSON     ends with 77, skipped, where scikit-learn or SciPy is missing
 """
+import ctypes
 import os
 import pathlib
 import pickle
@@ -74,11 +75,19 @@ def check_answers():
 
 
 def check_given():
-    """Structs and calls take arrays of the right type and as many arguments as they have, also a member called name."""
+    """Structs and calls take arrays of the right type, or say it, and as many arguments as they have, also a member called
+    name."""
     xsm = xsoftmax.library()
     made = xsm.struct("tensor", name="a", shape=np.arange(3, dtype=np.uint64), data=X)
     assert (made.name, made.shape[2], made.data) == (b"a", 2, X.ctypes.data)
-    for wrong in (lambda: xsm.struct("labels", labels=np.zeros(4)), lambda: xsm.struct("tensor", data=X[:, ::2]),
+    rows, wide = scipy.sparse.csr_matrix(X[:9].astype(float)), (ctypes.c_double * 3)()
+    made = xsm.struct("csr_rows", offsets=rows.indptr.astype(np.int64), index=rows.indices, values=rows.data)
+    assert (made.dtype, made.offset_bits, made.index_bits) == (xsm.DTYPE_FLOAT64, 64, 32)
+    assert [xsm.struct("dense_rows", values=of).dtype for of in (X, wide)] == [xsm.DTYPE_FLOAT32, xsm.DTYPE_FLOAT64]
+    for wrong in (lambda: xsm.struct("dense_rows", values=X.astype(">f4")),
+                  lambda: xsm.struct("dense_rows", values=X.astype(np.float16)),
+                  lambda: xsm.struct("dense_rows", values=X, dtype=xsm.DTYPE_FLOAT64), lambda: xsm.struct("labels", offsets=X),
+                  lambda: xsm.struct("labels", labels=np.zeros(4)), lambda: xsm.struct("tensor", data=X[:, ::2]),
                   lambda: xsm.struct("tensor", nam="a"), lambda: xsm.model_save(None, "my.model")):
         try:
             wrong()
@@ -105,6 +114,10 @@ def check_kept(folder):
         for kept in (xsoftmax.Classifier.load(path), pickle.loads(pickle.dumps(made))):
             assert (kept.predict_proba(rows) == made.predict_proba(rows)).all()
             assert (kept.predict(rows) == made.predict(rows)).all() and kept.classes_.dtype == made.classes_.dtype
+    made = exact().fit(X, y)
+    made.feature_names_in_ = np.array(list("abcdef"), object)  # as fit() does for a data frame
+    made.save(path)
+    assert (xsoftmax.Classifier.load(path).feature_names_in_ == made.feature_names_in_).all()
 
 
 def check_steps():
@@ -128,6 +141,9 @@ def check_refused(folder):
             (ValueError, "accepted is 1", lambda: made.top(X, 0)), (ValueError, "accepted is 1", lambda: made.top(X, -1)),
             (ValueError, "accepted is 42,", lambda: exact().fit(TEXTS, ANIMALS + [3])),
             (ValueError, "accepted is 42,", lambda: exact().fit(TEXTS, ANIMALS[1:])),
+            (ValueError, "(42, 2); accepted is 42,", lambda: exact().fit(TEXTS, np.eye(2, dtype=int)[[0, 1] * 21])),
+            (ValueError, "row 1 of X is None; accepted is a list of texts", lambda: texts.predict(["cat", None])),
+            (ValueError, "X is 'cat'; accepted is a list of texts", lambda: texts.predict("cat")),
             (ValueError, "are texts", lambda: exact().fit(TEXTS, ANIMALS, np.ones(42))),
             (ValueError, "are texts", lambda: exact().partial_fit(TEXTS, ANIMALS, [3, 7])),
             (ValueError, "accepts None", lambda: exact(transforms="unit").partial_fit(X, y, np.unique(y))),
@@ -159,6 +175,18 @@ def check_texts():
     made = xsoftmax.Classifier("softmax").fit(TEXTS, ANIMALS)
     assert (made.predict(["one cat", "this dog\nand that dog"]) == [3, 7]).all()
     assert len(made.predict(["", "", "cat"])) == 3
+    labelled = [row + " __label__7 __label__" for row in TEXTS]  # words like others
+    made = xsoftmax.Classifier("softmax").fit(labelled, ANIMALS)
+    assert (made.predict(labelled) == ANIMALS).all() and list(made.classes_) == [3, 7]
+
+
+def check_float32():
+    """Numbers that float32 does not keep apart are told of, others not."""
+    for rows, told in ((1.7e9 + np.arange(60)[:, None], 1), (1.7e9 + 1e6 * np.arange(60)[:, None], 0), (X[:60], 0)):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            xsoftmax.Classifier("class-means").fit(rows, [0, 1] * 30)
+        assert sum("float32 keeps" in str(each.message) for each in said) == told, said
 
 
 with tempfile.TemporaryDirectory() as scratch:
@@ -178,6 +206,7 @@ with tempfile.TemporaryDirectory() as scratch:
     check_kept(scratch)
     check_steps()
     check_texts()
+    check_float32()
     check_callbacks(scratch)
     check_refused(scratch)
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, env=dict(os.environ, PYTHONPATH=sys.path[0]))
