@@ -169,9 +169,9 @@ void cli_train_report(const cli_run *r)
         printf("%-10s its feature numbers go up to %s; those in use are the features\n", "",
                cli_grouped(cli_largest_number(&map), &a));
     }
-    if (r->unlabelled_dropped + r->dropped > 0) {
-        printf("%-10s dropped: %s rows without a label, %s without a feature\n", "",
-               cli_grouped(r->unlabelled_dropped, &a), cli_grouped(r->dropped, &b));
+    if (r->not_used + r->dropped > 0) {
+        printf("%-10s dropped: %s rows without a label or of weight 0, %s without a feature\n", "",
+               cli_grouped(r->not_used, &a), cli_grouped(r->dropped, &b));
     }
     if (r->rare_labels > 0) {
         printf("%-10s left out: %s labels of fewer than %s rows, and %s rows that had no others\n", "",

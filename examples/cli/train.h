@@ -127,10 +127,9 @@ typedef struct cli_run {
     xsm_tuning_info tuned;
 
     int drop_empty;
-    uint64_t dropped;                                 /* rows without a feature */
+    uint64_t not_used, dropped;                       /* rows without a label or of weight 0; rows without a feature */
     uint64_t min_label_count, rare_labels, rare_rows; /* labels left out, and rows that had no others */
     xsm_dataset_info raw_info, train_info, test_info;
-    uint64_t unlabelled_dropped;
     uint64_t labels_unused; /* as the estimator takes one a row */
     int unused_told;        /* it was said how many these are */
     int unkept_told;        /* it was said that the model is not kept */

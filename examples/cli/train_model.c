@@ -83,16 +83,16 @@ int cli_train_read(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (xsm_dataset_get_info(r->train_rows, &r->raw_info, &err) != XSM_OK) {
-        return cli_library_failed(&err);
+    if (xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED | XSM_DROP_WEIGHTLESS, &r->not_used, &err) != XSM_OK ||
+        xsm_dataset_get_info(r->train_rows, &r->raw_info, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->data, err.message);
     }
     code = cli_train_several(r);
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (xsm_dataset_keep_labels(r->train_rows, r->format.labels, &err) != XSM_OK ||
-        xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->unlabelled_dropped, &err) != XSM_OK ||
-        drop_empty(r, &err) != XSM_OK || drop_rare(r, &err) != XSM_OK) {
+    if (xsm_dataset_keep_labels(r->train_rows, r->format.labels, &err) != XSM_OK || drop_empty(r, &err) != XSM_OK ||
+        drop_rare(r, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->data, err.message);
     }
     /* A transform that truncates can make rows empty, too; only after it is the set of classes known. */

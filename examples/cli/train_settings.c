@@ -189,8 +189,7 @@ static int make_estimator(cli_run *r)
 
 int cli_train_several(cli_run *r)
 {
-    const uint64_t labelled = r->raw_info.rows - r->raw_info.unlabelled;
-    if (!r->first_by_default || r->raw_info.labels <= labelled) {
+    if (!r->first_by_default || r->raw_info.labels <= r->raw_info.rows) {
         return CLI_GO_ON;
     }
     if (r->estimator_by_default) {
@@ -200,7 +199,7 @@ int cli_train_several(cli_run *r)
         r->format.labels = -1;
         return make_estimator(r);
     }
-    r->labels_unused = r->raw_info.labels - labelled;
+    r->labels_unused = r->raw_info.labels - r->raw_info.rows;
     return CLI_GO_ON;
 }
 

@@ -443,8 +443,9 @@ typedef struct xsm_row {
 enum {
     XSM_DROP_UNLABELLED = 1, /**< Rows without a label. */
     XSM_DROP_EMPTY = 2,      /**< Rows without a non-zero feature. */
-    XSM_DROP_CLASSES = 4     /**< Classes without rows, after the rows: classes are renumbered so that each occurs; the
+    XSM_DROP_CLASSES = 4,    /**< Classes without rows, after the rows: classes are renumbered so that each occurs; the
                                   class map keeps the file's labels. */
+    XSM_DROP_WEIGHTLESS = 8  /**< Rows of weight 0. */
 };
 
 #ifdef __cplusplus

@@ -100,7 +100,7 @@ typedef struct xsm_train_report {
     const char *optimizer; /**< Name of the optimizer, or `lbfgs`; NULL for `label-tree` and `class-means`. */
     const char *transform; /**< Transform of the rows; "" = none. */
     uint64_t rows;         /**< Rows that were trained on. */
-    uint64_t unlabelled;   /**< Rows without a label, which were dropped. */
+    uint64_t dropped;      /**< Rows without a label or of weight 0, which were dropped. */
     uint64_t epochs;       /**< Passes over the rows that were completed; of `lbfgs` iterations; else 0. */
     uint64_t steps;        /**< Steps that were taken; else 0. */
     uint64_t batch;        /**< Examples a step; else 0. */
@@ -147,9 +147,9 @@ extern "C" {
 
 /** Trains a model on rows.
  *
- *  Rows without a label are dropped. The rows, and those of `test` and `calibrate`, get the n-grams and the transform
- *  of the model: afterwards they are as xsm_evaluate() and xsm_predict() take them. After an error they may have been
- *  changed in this way, and are to be read again.
+ *  Rows without a label or of weight 0 are dropped. The rows, and those of `test` and `calibrate`, get the n-grams and
+ *  the transform of the model: afterwards they are as xsm_evaluate() and xsm_predict() take them. After an error they
+ *  may have been changed in this way, and are to be read again.
  *
  *  The model has the class map of the rows. Its metadata say how it was trained (`method` or `estimator`, options,
  *  learning rate, ...), as those of the command do.
@@ -162,12 +162,12 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK, also where the time budget ended training; #XSM_ERROR_NAME for an unknown method or optimizer;
  *          #XSM_ERROR_ARGUMENT for options that do not go together (the message says which), and for transformed rows;
- *          #XSM_ERROR_SHAPE if features or classes of the rows differ; #XSM_ERROR_DATA if no row has a label or, for a
- *          method that is named, cannot learn from them; #XSM_ERROR_DIVERGED; #XSM_ERROR_UNSUPPORTED for a context of
- *          several processes (ext/comm.h); #XSM_ERROR_RANGE for an option; #XSM_CANCELLED, from the hook or the
- *          callback; the errors of xsm_choose(), xsm_tune_eta(), xsm_trainer_run(), xsm_fit_label_tree() and
- *          xsm_model_calibrate(). Takes about half as long again as training alone, or three seconds, if that is
- *          more */
+ *          #XSM_ERROR_SHAPE if features or classes of the rows differ; #XSM_ERROR_DATA if no row has a label and a
+ *          weight above 0 or, for a method that is named, cannot learn from them; #XSM_ERROR_DIVERGED;
+ *          #XSM_ERROR_UNSUPPORTED for a context of several processes (ext/comm.h); #XSM_ERROR_RANGE for an option;
+ *          #XSM_CANCELLED, from the hook or the callback; the errors of xsm_choose(), xsm_tune_eta(),
+ *          xsm_trainer_run(), xsm_fit_label_tree() and xsm_model_calibrate(). Takes about half as long again as
+ *          training alone, or three seconds, if that is more */
 XSM_API xsm_status xsm_train(xsm_context *context, xsm_dataset *train, const xsm_train_options *options,
                              xsm_model **out, xsm_train_report *report, xsm_error *err);
 

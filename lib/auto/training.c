@@ -148,12 +148,6 @@ static xsm_status check_rows(const training *t, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status drop_unlabelled(training *t, xsm_error *err)
-{
-    XSMI_TRY(xsm_dataset_drop(t->train, XSM_DROP_UNLABELLED, &t->report.unlabelled, err));
-    return t->train->rows > 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_DATA, "xsm_train: no row has a label");
-}
-
 static xsm_status transform_rows(training *t, xsm_error *err)
 {
     XSMI_TRY(xsm_transform_apply(t->transform, t->train, err));
@@ -568,7 +562,7 @@ static xsm_status train(training *t, const xsm_train_options *options, const xsm
     XSMI_TRY(read_options(t, options, report, err));
     XSMI_TRY(xsmi_context_need_alone(t->context, "xsm_train", err));
     XSMI_TRY(check_rows(t, err));
-    XSMI_TRY(drop_unlabelled(t, err));
+    XSMI_TRY(xsm_dataset_drop(t->train, XSM_DROP_UNLABELLED | XSM_DROP_WEIGHTLESS, &t->report.dropped, err));
     t->report.loss = t->report.predicted = t->report.prior = t->report.precision = (double)NAN;
     XSMI_TRY(settle(t, err));
     t->report.choose_seconds = xsmi_seconds() - t->began;

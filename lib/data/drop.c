@@ -7,15 +7,19 @@
 #include "base/activity.h"
 #include "base/entry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Rows between two polls. */
 enum { ROWS_TOGETHER = 4096 };
+/* What is said of rows. */
+enum { OF_ROWS = XSM_DROP_UNLABELLED | XSM_DROP_EMPTY | XSM_DROP_WEIGHTLESS };
 
 static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
 {
     return ((which & XSM_DROP_UNLABELLED) && d->label_offsets[row + 1] == d->label_offsets[row]) ||
-           ((which & XSM_DROP_EMPTY) && xsmi_dataset_row_is_empty(d, row));
+           ((which & XSM_DROP_EMPTY) && xsmi_dataset_row_is_empty(d, row)) ||
+           ((which & XSM_DROP_WEIGHTLESS) && xsmi_dataset_weight(d, row) == 0);
 }
 
 /* Moves the kept rows to the front. Row i is tested before its offsets are overwritten, as no row moves back. */
@@ -134,20 +138,22 @@ static xsm_status count_dropped(const xsm_dataset *d, uint32_t which, uint64_t *
         xsmi_dataset_passed(d, i, 1);
         XSMI_TRY(i % ROWS_TOGETHER == 0 ? xsmi_go_on(d->context, err) : XSM_OK);
     }
-    const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
-    return *dropped < d->rows
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
-                           rows == XSM_DROP_UNLABELLED ? "without a label"
-                           : rows == XSM_DROP_EMPTY    ? "without a non-zero feature"
-                                                       : "without a label or without a non-zero feature");
+    const char *const parts[] = {which & XSM_DROP_UNLABELLED ? " or without a label" : "",
+                                 which & XSM_DROP_EMPTY ? " or without a non-zero feature" : "",
+                                 which & XSM_DROP_WEIGHTLESS ? " or of weight 0" : ""};
+    char said[80];
+    (void)snprintf(said, sizeof said, "%s%s%s", parts[0], parts[1], parts[2]);
+    return *dropped < d->rows ? XSM_OK
+                              : xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left",
+                                          (unsigned long long)d->rows, said + strlen(" or "));
 }
 
 /* Drops classes before the rows: dropping classes can fail. */
 static xsm_status drop(xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_t *dropped, xsm_error *err)
 {
     const bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
-                      ((which & XSM_DROP_EMPTY) && d->counted.empty > 0);
+                      ((which & XSM_DROP_EMPTY) && d->counted.empty > 0) ||
+                      ((which & XSM_DROP_WEIGHTLESS) && d->weights);
     const keep used = {counts ? counts : d->map.counts, 1, NULL};
     *dropped = 0;
     XSMI_TRY(some ? count_dropped(d, which, counts, dropped, err) : XSM_OK);
@@ -165,11 +171,11 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {d, "dataset"});
-    const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
+    const uint32_t rows = which & (uint32_t)OF_ROWS;
     if (which & ~(rows | XSM_DROP_CLASSES)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1), XSM_DROP_EMPTY (2) and "
-                         "XSM_DROP_CLASSES (4) is accepted",
+                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1), XSM_DROP_EMPTY (2), "
+                         "XSM_DROP_CLASSES (4) and XSM_DROP_WEIGHTLESS (8) is accepted",
                          which);
     }
     const uint32_t all = rows && which & XSM_DROP_CLASSES ? d->classes : 0;

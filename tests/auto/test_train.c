@@ -459,9 +459,62 @@ TEST(drops_rows_without_a_label)
     o.method = "class-means";
     assert_ok(xsm_train(NULL, d, &o, &m, &report, &err), err);
     assert_int_equal(report.rows, 2);
-    assert_int_equal(report.unlabelled, 1);
+    assert_int_equal(report.dropped, 1);
     xsm_model_free(m);
     xsm_dataset_free(d);
+}
+
+/* Every fourth row follows one with labels and values that no other has. */
+static void beside_odd(FILE *out, uint32_t i, uint64_t *stream)
+{
+    fputs(i % 4 == 0 ? "8,9 1:1e6 39:-1e6\n" : "", out);
+    one_label(out, i, stream);
+}
+
+static void weights(FILE *out, uint32_t i, uint64_t *stream)
+{
+    (void)stream;
+    fputs(i % 4 == 0 ? "0\n1\n" : "1\n", out);
+}
+
+/* Rows of weight 0 change neither the choice nor the model, whatever they have. */
+TEST(drops_rows_of_weight_0)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    char *all = strdup(rows_file("all", beside_odd, 0, ROWS, 7)),
+         *some = strdup(rows_file("some", one_label, 0, ROWS, 7));
+    char *weigh = strdup(rows_file("weights", weights, 0, ROWS, 7));
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_read_options with = XSM_READ_OPTIONS_INIT;
+    with.weights_path = weigh;
+    xsm_dataset *rows[2] = {NULL, NULL};
+    xsm_train_report reports[2] = {XSM_TRAIN_REPORT_INIT, XSM_TRAIN_REPORT_INIT};
+    assert_ok(xsm_dataset_read(NULL, all, NULL, &with, &rows[0], &err), err);
+    assert_ok(xsm_dataset_get_class_map(rows[0], &map, &err), err);
+    rows[1] = read_rows(NULL, some, &map);
+    for (size_t i = 0; i < 2; i++) {
+        xsm_model *m = NULL;
+        assert_ok(xsm_train(NULL, rows[i], NULL, &m, &reports[i], &err), err);
+        assert_ok(xsm_model_save(m, test_path(i ? "alone" : "among"), NULL, &err), err);
+        assert_true(reports[i].rows == ROWS && reports[i].measure == XSM_MEASURE_LOG_LOSS);
+        xsm_model_free(m);
+    }
+    assert_true(reports[0].dropped == (ROWS + 3) / 4 && reports[1].dropped == 0);
+    assert_true(reports[0].trials == reports[1].trials && reports[0].loss == reports[1].loss);
+    char *alone = strdup(test_path("alone"));
+    test_assert_same_file(test_path("among"), alone);
+    const char *command = getenv("XSM_TEST_COMMAND");
+    if (command) {
+        run_command(command, all, test_path("among"), (const char *[]){"--weights", weigh, NULL});
+        run_command(command, some, alone, NULL);
+        test_assert_same_file(test_path("among"), alone);
+    }
+    xsm_dataset_free(rows[0]);
+    xsm_dataset_free(rows[1]);
+    free(alone);
+    free(all);
+    free(some);
+    free(weigh);
 }
 
 typedef struct call {

@@ -462,7 +462,7 @@ TEST(drop)
         check_row(d, 2, "0:5 3:6", "0,?");
         assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY, &dropped, &err), err);
         assert_int_equal(dropped, 0);
-        assert_fails(xsm_dataset_drop(d, 8, &dropped, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_dataset_drop(d, 16, &dropped, &err), XSM_ERROR_ARGUMENT, err);
         assert_fails(xsm_dataset_drop(NULL, 1, &dropped, &err), XSM_ERROR_ARGUMENT, err);
         xsm_dataset_free(d);
     }
@@ -547,7 +547,7 @@ TEST(compact)
     assert_int_equal(dropped, 1);
     assert_int_equal(info_of(d).classes, 2);
     check_row(d, 1, "0:2", "1");
-    assert_fails(xsm_dataset_drop(d, 8, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_drop(d, 16, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "XSM_DROP_CLASSES (4)"));
     xsm_dataset_free(d);
     assert_fails(xsm_dataset_drop(NULL, XSM_DROP_CLASSES, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -952,8 +952,22 @@ TEST(weights)
         assert_true(info_of(d).rows == 3 && info_of(d).total_weight == 12.5);
         assert_ok(xsm_dataset_get_row(d, 1, &row, &err), err);
         assert_true(row.weight == 4);
+        const float some[] = {2, 0, 3}, none[3] = {0};
+        uint64_t dropped = 0;
+        w.rows = none;
+        w.row_count = 3;
+        assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY | XSM_DROP_UNLABELLED, &dropped, &err), err);
+        assert_fails(xsm_dataset_drop(d, XSM_DROP_WEIGHTLESS | XSM_DROP_EMPTY, &dropped, &err), XSM_ERROR_DATA, err);
+        assert_non_null(strstr(err.message, "all 3 rows are without a non-zero feature or of weight 0"));
+        w.rows = some;
+        assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_WEIGHTLESS | XSM_DROP_CLASSES, &dropped, &err), err);
+        assert_true(dropped == 1 && info_of(d).rows == 2 && info_of(d).total_weight == 5);
+        check_row(d, 1, "0:5 3:6", "0,?"); /* class 3 went with its row */
+        assert_int_equal(info_of(d).classes, 2);
         assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
-        assert_true(info_of(d).total_weight == 3 && info_of(d).weighted == 0);
+        assert_true(info_of(d).total_weight == 2 && info_of(d).weighted == 0);
         xsm_dataset_free(d);
         xsm_dataset_free(other);
     }

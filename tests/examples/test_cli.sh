@@ -427,7 +427,7 @@ rm -f out.model out.csv
 run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m1 --history h1.csv --threads 1
 says stdout '302 rows, 20 features, 5 classes'
-says stdout 'dropped: 1 rows without a label, 0 without a feature'
+says stdout 'dropped: 1 rows without a label or of weight 0, 0 without a feature'
 says stdout '1 rows without a feature, from which the bias alone learns'
 says stdout '1 without a label (left out)'
 expect 'nothing on standard error' test ! -s stderr
@@ -1066,7 +1066,7 @@ run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --bias no --json
 says stdout '"examples":96,"empty_rows":16,'
 run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --drop-empty
 says stdout '80 rows, 9 features, 7 classes'
-says stdout 'dropped: 0 rows without a label, 16 without a feature'
+says stdout 'dropped: 0 rows without a label or of weight 0, 16 without a feature'
 rm -f empty.model some-empty.svm some-empty.csv
 
 # Labels of few rows: a row keeps its others, and one that has none is not trained on.
