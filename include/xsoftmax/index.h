@@ -124,7 +124,8 @@ XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *mode
  *          index may contain old values of some rows. O(count C D) for `spherical`. */
 XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, size_t count, xsm_error *err);
 /** Searches, on the context's threads.
- *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE for
+ *          `count`, `top` or `least_score`, a query that is not finite, and a score that is not in a list;
  *          #XSM_ERROR_UNSUPPORTED for queries that are not #XSM_DTYPE_FLOAT32; #XSM_ERROR_DATA if a host's table
  *          returns invalid lists; the errors of a host's table. O(n K D) for `exact`, O(n (C + probe) D) for
  *          `spherical`. */

@@ -15,6 +15,14 @@ static inline xsmi_top xsmi_block_list(const xsm_index_block *block, uint32_t qu
                       block->top};
 }
 
+/* As xsmi_top_offer_any(), but a score of -INFINITY is one, too: it is not below any least score. */
+static inline void xsmi_block_offer(const xsmi_top *list, float score, uint32_t row)
+{
+    if (score > list->score[0] || (score == list->score[0] && row < list->class_of[0])) {
+        xsmi_top_sink(list, list->size, score, row);
+    }
+}
+
 /* Sorts a query's list, best first, and sets its length. */
 static inline void xsmi_block_end_list(const xsm_index_block *block, uint32_t query)
 {

@@ -151,7 +151,7 @@ static xsm_status score_rows(const exact_state *s, const xsm_index_block *block,
 
 typedef struct best_lists {
     xsmi_top lists[XSM_INDEX_QUERIES];
-    float least[XSM_INDEX_QUERIES]; /* what a score must be above: the worst in full lists */
+    float least[XSM_INDEX_QUERIES]; /* the least score that counts: in full lists one above the worst */
 } best_lists;
 
 static void offer(void *user, const scored *part)
@@ -162,13 +162,13 @@ static void offer(void *user, const scored *part)
         const float *scores = part->tile + c * XSMI_LANES;
         uint32_t any = 0;
         for (uint32_t l = 0; l < XSMI_LANES; l++) {
-            any |= scores[l] > least[l];
+            any |= scores[l] >= least[l];
         }
         for (uint32_t l = 0; any && l < part->n; l++) {
-            if (scores[l] > least[l]) {
+            if (scores[l] >= least[l]) {
                 const xsmi_top *list = &b->lists[part->at + l];
-                xsmi_top_offer(list, scores[l], part->first + c);
-                least[l] = XSMI_MAX(list->score[0], least[l]);
+                xsmi_block_offer(list, scores[l], part->first + c);
+                least[l] = list->class_of[0] == XSMI_NO_CLASS ? least[l] : nextafterf(list->score[0], INFINITY);
             }
         }
     }
@@ -196,7 +196,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     bool all = block->any_order && block->top == s->count && block->least_score == -INFINITY;
     best_lists best;
     for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
-        best.least[i] = i < block->count ? nextafterf(block->least_score, -INFINITY) : INFINITY;
+        best.least[i] = i < block->count ? block->least_score : INFINITY;
         if (i < block->count) {
             best.lists[i] = xsmi_block_list(block, i);
             if (!all) {
@@ -275,8 +275,8 @@ static void list_more(const exact_state *s, const xsm_index_block *block, uint32
     xsmi_top_start(&list);
     for (uint32_t k = 0; k < s->count; k++) {
         const float z = c.scores[k];
-        if (z > list.score[0] && z <= last_score && (z < last_score || !c.place->listed || k > c.place->last)) {
-            xsmi_top_sink(&list, list.size, z, k);
+        if (z >= list.score[0] && z <= last_score && (z < last_score || !c.place->listed || k > c.place->last)) {
+            xsmi_block_offer(&list, z, k);
         }
     }
     xsmi_block_end_list(block, query);

@@ -203,7 +203,7 @@ static void add_best(const xsm_index_block *block, uint32_t query, const float *
     const xsmi_top list = xsmi_block_list(block, query);
     for (uint32_t j = 0; j < count; j++) {
         if (scores[j] >= list.score[0] && scores[j] >= block->least_score) {
-            xsmi_top_offer_any(&list, scores[j], classes[j]);
+            xsmi_block_offer(&list, scores[j], classes[j]);
         }
     }
 }
@@ -314,7 +314,7 @@ static void add_rows(const search *q, uint32_t query, const float *from, uint32_
     const float *classes = from + size - XSMI_QUAD_ROWS;
     for (uint32_t i = some; i < rows; i++) {
         const uint32_t *of = (const uint32_t *)(const void *)(classes + i / XSMI_QUAD_ROWS * size);
-        xsmi_top_offer_any(&list, p->tile[i], of[i % XSMI_QUAD_ROWS]);
+        xsmi_block_offer(&list, p->tile[i], of[i % XSMI_QUAD_ROWS]);
     }
 }
 
@@ -489,7 +489,7 @@ static void list_pooled(const xsm_index_block *block, uint32_t query, const curs
     memcpy(list.class_of, c->classes, length * sizeof *list.class_of);
     xsmi_top_heap(&list);
     for (uint32_t i = length; i < pooled; i++) {
-        xsmi_top_offer_any(&list, c->scores[i], c->classes[i]);
+        xsmi_block_offer(&list, c->scores[i], c->classes[i]);
     }
     xsmi_top_sort(&list);
 }

@@ -335,6 +335,10 @@ TEST(further_rows_fall)
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
         numbers[i] = (float)sin(1.7 * (double)(i * i) + 0.3);
     }
+    for (size_t k = ROWS - 2; k < ROWS; k++) { /* scores of two rows overflow to -INFINITY */
+        memset(numbers + k * WIDTH, 0, WIDTH * sizeof *numbers);
+        numbers[k * WIDTH] = -3e38f;
+    }
     const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL, 0, 0};
     for (size_t c = 0; xsm_index_at(c / 4); c++) {
         xsm_index *x = make(xsm_index_at(c / 4)->name, c / 4 ? "probe=700" : "");
@@ -351,6 +355,7 @@ TEST(further_rows_fall)
         memset(queries, 0, QUERIES * stride * sizeof *queries);
         for (size_t i = 0; i < QUERIES; i++) {
             memcpy(queries + i * stride, numbers + 11 * i * WIDTH, WIDTH * sizeof *queries);
+            queries[i * stride] = 1.5f;
         }
         xsm_index_block block = {sizeof block, queries, stride,  QUERIES, top,     -INFINITY, 0, classes, scores,
                                  lengths,      probed,  scratch, top,     cursors, cursor,    1, 0};
@@ -366,9 +371,10 @@ TEST(further_rows_fall)
                     const uint32_t k = classes[i * top + j];
                     double want = 0;
                     for (uint32_t f = 0; f < WIDTH; f++) {
-                        want += (double)numbers[11 * i * WIDTH + f] * (double)numbers[k * WIDTH + f];
+                        want += (double)queries[i * stride + f] * (double)numbers[k * WIDTH + f];
                     }
-                    assert_true(fabs((double)scores[i * top + j] - want) < 1e-5);
+                    const double have = (double)scores[i * top + j];
+                    assert_true(k < ROWS - 2 ? fabs(have - want) < 1e-5 : have == -INFINITY);
                     assert_true((listed + j == 0 || scores[i * top + j] <= last[i]) && !seen[i][k]);
                     last[i] = scores[i * top + j];
                     seen[i][k] = true;
@@ -378,6 +384,14 @@ TEST(further_rows_fall)
         }
         assert_ok(xsmi_index_next(x, &block, &err), err);
         assert_int_equal(lengths[0], 0);
+        for (block.any_order = 1; block.any_order >= 0; block.any_order--) { /* a search leaves out none */
+            assert_ok(xsmi_index_block(x, &block, &err), err);
+            assert_int_equal(lengths[QUERIES - 1], top);
+        }
+        block.any_order = 0;
+        assert_true(top < ROWS || (classes[ROWS - 1] == ROWS - 1 && scores[ROWS - 2] == -INFINITY));
+        xsm_index_search s = {sizeof s, queries, stride, QUERIES, top, 0, 0, 0, classes, scores, lengths, 0};
+        assert_int_equal(xsm_index_query(x, &s, &err), top < ROWS ? XSM_OK : XSM_ERROR_RANGE);
         block.cursors = NULL;
         assert_fails(xsmi_index_next(x, &block, &err), XSM_ERROR_ARGUMENT, err);
         block.cursors = cursors;

@@ -52,7 +52,8 @@ typedef struct xsm_index_block {
     size_t stride;        /**< Floats from one query to the next. */
     uint32_t count;       /**< n. */
     uint32_t top;         /**< Most rows to find for each query, at most K. */
-    float least_score;    /**< Rows with a score below it are left out; -INFINITY = none. */
+    float least_score;    /**< Rows with a score below it are left out; -INFINITY = none, not those whose score
+                               overflowed to it either. */
     int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a subset of the rows need not
                                select the best of them if `top` is enough for all. */
     uint32_t *classes;    /**< [n][list_stride] output: rows, highest score first; rows with equal scores in increasing
