@@ -81,6 +81,11 @@ static int recall_ngrams(cli_run *r)
 
 int cli_checkpoint_recall_choice(cli_run *r)
 {
+    if (cli_is_tree_checkpoint(r->resume_path)) {
+        return cli_fail("%s: a checkpoint of label trees: --method label-tree goes on, with the options that 'xsoftmax "
+                        "info' shows",
+                        r->resume_path);
+    }
     int code = cli_load(r->context, r->resume_path, &r->recalled);
     if (code != CLI_GO_ON) {
         return code;

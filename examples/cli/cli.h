@@ -405,6 +405,7 @@ int cli_read_for_model(xsm_context *context, const char *path, const cli_data *d
 int cli_context(uint64_t threads, xsm_context **out);
 int cli_load(xsm_context *context, const char *path, xsm_model **out);
 int cli_looks_like_model(const char *path);
+int cli_is_tree_checkpoint(const char *path);
 /* Loads the model for the rows of `data`; if that is the model and `path` is not, the message says so. */
 int cli_load_for_data(xsm_context *context, const char *path, const char *data, xsm_model **out);
 const char *cli_format_name(int32_t format);

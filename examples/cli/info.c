@@ -51,6 +51,14 @@ int cli_looks_like_model(const char *path)
     return starts_model(got);
 }
 
+int cli_is_tree_checkpoint(const char *path)
+{
+    char *method = cli_looks_like_model(path) ? metadata("checkpoint.method") : NULL;
+    const int is = method != NULL;
+    free(method);
+    return is;
+}
+
 /* The same of a pipe, whose first bytes are kept for who reads it: FILE is - then. */
 static int pipe_brings_model(const char **path)
 {
@@ -130,6 +138,87 @@ static int show_method(const char *path, const char *kind, const char *name, int
     cli_json_text(&out, "kind", kind);
     cli_json_text(&out, "name", name);
     print_release(&out);
+    cli_json_close(&out);
+    putchar('\n');
+    return CLI_DONE;
+}
+
+/* Fills place[count] with whole numbers of a checkpoint, its tensor `name`; false where it cannot be found. */
+static int read_place(const char *path, const char *name, uint64_t *place, size_t count)
+{
+    char *entry = cli_format("\"%s\":{\"data_offsets\":[", name);
+    const char *at = strstr(start + 8, entry);
+    const long from = at ? strtol(at + strlen(entry), NULL, 10) : 0;
+    uint64_t header = 0;
+    memcpy(&header, start, sizeof header);
+    FILE *file = at && header < INT32_MAX && from < INT32_MAX / 2 && strcmp(path, "-") != 0 ? fopen(path, "rbe") : NULL;
+    const int found = file && fseek(file, (long)header + 8 + from, SEEK_SET) == 0 &&
+                      fread(place, sizeof *place, count, file) == count;
+    if (file) {
+        fclose(file);
+    }
+    free(entry);
+    return found;
+}
+
+#define OF_TREES "checkpoint.label-tree."
+
+/* Prints the options of a checkpoint of label trees: "checkpoint.label-tree.NAME":"VALUE". */
+static void print_tree_options(cli_json *json)
+{
+    for (const char *at = start + 8; (at = strstr(at, "\"" OF_TREES)) != NULL; at++) {
+        char *key = cli_format("%.*s", (int)strcspn(at + 1, "\""), at + 1), *value = metadata(key);
+        if (value && json) {
+            cli_json_text(json, key + strlen(OF_TREES), value);
+        } else if (value) {
+            printf("  %-22s %s\n", key + strlen("checkpoint."), value);
+        }
+        free(key);
+        free(value);
+    }
+}
+
+static int show_tree_checkpoint(const char *path, int json)
+{
+    static const char *const names[] = {"rows", "features", "classes", "label-tree.trees"};
+    enum { TREES = 3, NAMES };
+    uint64_t numbers[NAMES], place[5] = {0}; /* trees, 1 if another is begun, its nodes, ... (doc/formats.md) */
+    cli_buffer a, b;
+    cli_json out = {stdout, 0};
+    for (size_t i = 0; i < NAMES; i++) {
+        char *key = cli_format("checkpoint.%s", names[i]), *value = metadata(key);
+        numbers[i] = strtoull(value ? value : "0", NULL, 10);
+        free(key);
+        free(value);
+    }
+    const int known = read_place(path, "state.place", place, sizeof place / sizeof *place);
+    if (!json) {
+        printf("%s: a checkpoint of label trees\n", path);
+        print_release(NULL);
+        for (size_t i = 0; i < TREES; i++) {
+            printf("  %-22s %s\n", names[i], cli_grouped(numbers[i], &a));
+        }
+        if (known) {
+            printf("  %-22s %s of %s trees%s\n", "done", cli_grouped(place[0], &a), cli_grouped(numbers[TREES], &b),
+                   place[1] ? ", and a part of the next" : "");
+        }
+        print_tree_options(NULL);
+        printf("  %-22s train --method label-tree --resume %s, with data and flags as before\n", "to go on", path);
+        return CLI_DONE;
+    }
+    cli_json_open(&out, NULL);
+    cli_json_text(&out, "kind", "checkpoint");
+    cli_json_text(&out, "method", "label-tree");
+    print_release(&out);
+    for (size_t i = 0; i < TREES; i++) {
+        cli_json_whole(&out, names[i], numbers[i]);
+    }
+    if (known) {
+        cli_json_whole(&out, "trees_done", place[0]);
+    }
+    cli_json_open(&out, "options");
+    print_tree_options(&out);
+    cli_json_close(&out);
     cli_json_close(&out);
     putchar('\n');
     return CLI_DONE;
@@ -218,11 +307,19 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     char *checkpoint = metadata("checkpoint"), *checksum = metadata("checksum");
     printf("%s: a %s, %s\n", path, checkpoint ? "checkpoint" : "model",
            checksum ? "its checksum right" : "no checksum");
-    free(checkpoint);
-    free(checksum);
     if (*about.release) {
         printf("  %-22s xsoftmax %s, format %u\n", "written by", about.release, about.format_version);
     }
+    uint64_t place[3]; /* epochs, rows of the next, steps (doc/formats.md) */
+    if (checkpoint && read_place(path, "state.trainer.place", place, 3)) {
+        printf("  %-22s %s epochs and %s rows, %s steps\n", "done", cli_grouped(place[0], &a),
+               cli_grouped(place[1], &b), cli_grouped(place[2], &c));
+    }
+    if (checkpoint) {
+        printf("  %-22s train --resume %s, with data and flags as before\n", "to go on", path);
+    }
+    free(checkpoint);
+    free(checksum);
     printf("  %-22s %s\n", "classes", cli_grouped(classes, &a));
     if (map.labels) {
         printf("  %-22s %lld to %lld\n", "labels", (long long)map.labels[0], (long long)map.labels[classes - 1]);
@@ -325,12 +422,15 @@ int cli_info(const cli_command *command, int argc, char **argv)
     if (code == CLI_GO_ON) {
         const int safetensors = cli_looks_like_model(path) || pipe_brings_model(&path);
         char *index = safetensors ? metadata("index") : NULL, *sampler = safetensors ? metadata("sampler") : NULL;
+        char *method = safetensors ? metadata("checkpoint.method") : NULL;
         code = index         ? show_method(path, "index", index, json)
                : sampler     ? show_method(path, "sampler", sampler, json)
+               : method      ? show_tree_checkpoint(path, json)
                : safetensors ? show_model(context, path, &format, json)
                              : show_data(context, path, &format, json);
         free(index);
         free(sampler);
+        free(method);
     }
     xsm_context_free(context);
     return code;

@@ -486,6 +486,15 @@ run 0 train --data many.txt --method label-tree --set leaf=2 --resume c2 --check
 expect 'the same tree' cmp -s c3 c4
 run 1 train --data many.txt --method label-tree --resume c2 --model c4
 says stderr 'label-tree.leaf = 2, this run has 100'
+run 1 train --data many.txt --resume c2 --model c4
+says stderr 'c2: a checkpoint of label trees: --method label-tree goes on'
+run 0 info c2
+says stdout 'c2: a checkpoint of label trees'
+says stdout 'done                   1 of 1 trees'
+says stdout 'label-tree.leaf        2'
+says stdout 'to go on               train --method label-tree --resume c2'
+run 0 info --json c2
+says stdout '"trees_done":1,"options":{"arity":"'
 run 1 train --data many.txt --estimator one-vs-all --epochs 1 --eta 1 --labels all --resume c2
 run 1 train --data many.txt --method label-tree --resume c3 --model c4
 says stderr 'not a checkpoint'
@@ -1821,6 +1830,7 @@ run 0 train --estimator implicit --data train.txt --epochs 40 --resume run.check
 expect 'resumed to the same model' cmp -s whole.model resumed.model
 run 0 predict --model run.checkpoint --data train.txt
 run 0 info run.checkpoint
+says stdout 'done                   40 epochs and 0 rows, '
 # What was chosen is in the checkpoint: the run goes on without its trials, and ends as the one that was not stopped.
 run 0 train --data train.txt --optimizer sgd --model whole.model --checkpoint chosen.checkpoint
 run 0 train --data train.txt --optimizer sgd --resume chosen.checkpoint --model resumed.model
