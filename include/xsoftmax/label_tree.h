@@ -151,12 +151,13 @@ extern "C" {
  *  each row.
  *
  *  **Growth.** With xsm_label_tree_options::start, a class of that label tree that was never trained and has rows goes
- *  beside the class that the trees find for its vector; a node that gets more than twice `leaf` classes is divided.
- *  These classes are trained against their siblings on the rows of the node. The nodes above them are trained on from
- *  their weights, with the penalty |w - w_before|^2/2. Every other classifier, also that of a new class's sibling,
- *  keeps its bytes. New ones are scaled and shifted as their level was. The rows should have the old classes, too:
- *  without them a new class has few negatives. The model also gets the transform, calibration and metadata of the old
- *  one, which is unchanged. `negatives` means nothing here, and each of several processes does all of the work.
+ *  beside the class that the trees find for its vector (one without a weight above 0 may count as never trained); a
+ *  node that gets more than twice `leaf` classes is divided. These classes are trained against their siblings on the
+ *  rows of the node. The nodes above them are trained on from their weights, with the penalty |w - w_before|^2/2. Every
+ *  other classifier, also that of a new class's sibling, keeps its bytes. New ones are scaled and shifted as their
+ *  level was. The rows should have the old classes, too: without them a new class has few negatives. The model also
+ *  gets the transform, calibration and metadata of the old one, which is unchanged. `negatives` means nothing here, and
+ *  each of several processes does all of the work.
  *
  *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature), and
  *  8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides (up to
