@@ -7,7 +7,7 @@
         print(*labels)
 
 Library is the whole interface, made from the JSON that is installed with the library; train(), load() and Model are the
-calls that most programs with files need. Classifier has rows in memory, matrices or texts, and is one of scikit-learn's:
+calls that most programs with files or texts need. Classifier has rows in memory, matrices or texts, and is one of scikit-learn's:
 
     classifier = xsoftmax.Classifier().fit(X, y)
     classifier.predict(X)
@@ -283,14 +283,34 @@ class Model:
         xsm.predict(None, self.model, options, prediction)
         return top, classes, lengths, likely
 
-    def predict(self, path, top=5, probabilities=False):
-        """The labels of the `top` best classes of each row of a file; with probabilities pairs of label and probability."""
+    def predict(self, rows, top=5, probabilities=False):
+        """The labels of the `top` best classes of each row of a file or, if the model was trained on text, of each text of a
+        list; with probabilities pairs of label and probability."""
         xsm, labels = library(), self.labels()
         read = xsm.struct("read_options", classes=self._map())
-        with xsm.make("dataset_read", None, path, None, read) as rows:
+        named = isinstance(rows, (str, bytes, os.PathLike))
+        with xsm.make("dataset_read", None, rows, None, read) if named else _read_texts(rows, read) as rows:
             top, classes, lengths, likely = self.best(rows, top, probabilities)
         spans = [range(i * top, i * top + length) for i, length in enumerate(lengths)]
         return [[(labels[classes[j]], likely[j]) if probabilities else labels[classes[j]] for j in span] for span in spans]
+
+
+def _read_texts(texts, how, labels=None):
+    """A dataset of texts, of which line ends are blanks; labels are class numbers."""
+    xsm = library()
+    if how.classes and not how.classes.contents.vocabulary:
+        raise ValueError("the model was not trained on text; accepted is the path of a file")
+    lines = [re.sub("[\r\n]", " ", text) + "\n" for text in texts]
+    left = memoryview("".join(lines if labels is None else (f"{PREFIX}{k} {line}" for k, line in zip(labels, lines))).encode())
+
+    def read(_, buffer, size):
+        nonlocal left
+        part, left = bytes(left[:size]), left[size:]
+        ctypes.memmove(buffer, part, len(part))
+        return len(part)
+
+    source, how.format = xsm.struct("source", read=read), xsm.FORMAT_TEXT
+    return xsm.make("dataset_read", None, None, xsm.struct("storage", name="the texts", source=source), how)
 
 
 def train_rows(rows, **named):
@@ -378,7 +398,11 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         if isinstance(X, (list, tuple)):
             if weight is not None:
                 raise ValueError("sample_weight is for the rows of a matrix, and these are texts")
-            return self._texts(X, k)
+            X = [" ".join(row.split()) for row in X]
+            if k is None:
+                return _read_texts(X, xsm.struct("read_options", classes=self.model_._map()))
+            text = xsm.struct("text_options", word_ngrams=self.word_ngrams, label_prefix=PREFIX)
+            return _read_texts(X, xsm.struct("read_options", text=text), k)
         labels = k if k is None else xsm.struct("labels", classes=len(self.classes_), labels=k)
         weight = None if weight is None else np.ascontiguousarray(weight, np.float32)
         if weight is not None and weight.shape != X.shape[:1]:
@@ -390,25 +414,6 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             return xsm.make("dataset_from_csr", None, xsm.struct(
                 "csr_rows", offsets=X.indptr, index=X.indices, values=X.data, **more))
         return xsm.make("dataset_from_dense", None, xsm.struct("dense_rows", values=np.ascontiguousarray(X), **more))
-
-    def _texts(self, X, k):
-        xsm = library()
-        lines = (f"{PREFIX}{0 if k is None else k[i]} {' '.join(row.split())}\n" for i, row in enumerate(X))
-        left = memoryview("".join(lines).encode())
-
-        def read(_, buffer, size):
-            nonlocal left
-            part, left = bytes(left[:size]), left[size:]
-            ctypes.memmove(buffer, part, len(part))
-            return len(part)
-
-        source = xsm.struct("source", read=read)
-        how = xsm.struct("read_options", format=xsm.FORMAT_TEXT)
-        if k is None:
-            how.classes = ctypes.pointer(self.model_._map())
-        else:
-            how.text = ctypes.pointer(xsm.struct("text_options", word_ngrams=self.word_ngrams, label_prefix=PREFIX))
-        return xsm.make("dataset_read", None, None, xsm.struct("storage", name="the texts", source=ctypes.pointer(source)), how)
 
     def _train(self, X, k, weight=None, **more):
         xsm = library()
@@ -429,16 +434,12 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         self._order = np.array([int(label) for label in self.model_.labels()])
 
     def fit(self, X, y, sample_weight=None):
-        """Trains on the rows; one of weight 0 counts as absent."""
+        """Trains on the rows but those of weight 0."""
         X, y = self._checked(X, y, first=True)
         _targets(y)
         self.classes_, k = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("the rows have 1 class: at least 2 classes are needed")
-        sample_weight = None if sample_weight is None else np.asarray(sample_weight)
-        if sample_weight is not None and not isinstance(X, (list, tuple)) and sample_weight.shape == X.shape[:1]:
-            there = np.flatnonzero(sample_weight)
-            X, k, sample_weight = X[there], k[there], sample_weight[there]
         return self._train(X, np.ascontiguousarray(k, np.uint32), sample_weight)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):

@@ -189,6 +189,23 @@ def check_float32():
         assert sum("float32 keeps" in str(each.message) for each in said) == told, said
 
 
+def check_predict(folder):
+    """A model of text answers a list as it answers the file of these lines; another refuses it."""
+    file, asked = pathlib.Path(folder, "text.txt"), pathlib.Path(folder, "asked.txt")
+    file.write_text("".join(f"__label__{k} {text}\n" for k, text in zip(ANIMALS, TEXTS)))
+    new = ["", "one cat", "this dog\nand\u00a0that dog", "zebra", "cat " * 30000, ""]
+    asked.write_text("".join(text.replace("\n", " ") + "\n" for text in new))
+    for named in ({}, {"method": "softmax", "transform": "unit"}):
+        model = xsoftmax.train(file, **named)
+        answers = model.predict(new, top=2, probabilities=True)
+        assert answers == model.predict(asked, top=2, probabilities=True) == model.predict(str(asked), 2, True)
+        assert [row[0][0] for row in answers[1:3]] == ["3", "7"] and len(model.predict([""])) == 1
+    table = exact().fit(X, y).model_
+    assert_raises(ValueError, "not trained on text; accepted is", lambda: table.predict(["a"]))
+    assert_raises(TypeError, "'int'", lambda: model.predict([3]))
+    assert_raises(xsoftmax.Error, "no rows", lambda: model.predict([]))
+
+
 with tempfile.TemporaryDirectory() as scratch:
     checks = 0
     for estimator, check in (*check_estimator(exact(), generate_only=True),
@@ -207,6 +224,7 @@ with tempfile.TemporaryDirectory() as scratch:
     check_steps()
     check_texts()
     check_float32()
+    check_predict(scratch)
     check_callbacks(scratch)
     check_refused(scratch)
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, env=dict(os.environ, PYTHONPATH=sys.path[0]))

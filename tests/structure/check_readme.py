@@ -3,7 +3,8 @@
 
     check_readme.py SOURCE-ROOT LIBRARY XSOFTMAX-ABI.JSON CC... -- CXX...
 
-Each is on two pages, the same: a program in C of at most 25 lines, in C++ of 12, in Python of 6.
+Each is on two pages, the same: a program in C of at most 25 lines, in C++ of 12, in Python of 6. The page on estimators
+has one whose table passes the suite and trains, that on checkpoints one that is killed and goes on to the same bytes.
 """
 import os
 import pathlib
@@ -35,6 +36,18 @@ def main():
     def run(command):
         return subprocess.run(command, text=True, capture_output=True, cwd=work, env=environment)
 
+    def build(language, source):
+        built = run(compilers[language] + ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", str(root / "include"), "-o",
+                                           "first", source.name, str(library), "-lm"])
+        if built.returncode != 0:
+            sys.exit(built.stderr)
+
+    def model_of(page):
+        done = run(["./first"])
+        if done.returncode != 0 or done.stderr or (work / "run.checkpoint").exists():
+            sys.exit(f"{page}: {done.stderr}")
+        return (work / "my.model").read_bytes()
+
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         for language, (page, other, lines) in PAGES.items():
@@ -44,10 +57,7 @@ def main():
             source, command = work / f"first.{language}", [sys.executable, f"first.{language}"]
             source.write_text(program)
             if language in compilers:
-                built = run(compilers[language] + ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", str(root / "include"),
-                                                   "-o", "first", source.name, str(library)])
-                if built.returncode != 0:
-                    sys.exit(built.stderr)
+                build(language, source)
                 command = ["./first"]
             (work / "new.txt").write_text("".join(ROWS[3:6]))
             (work / "train.txt").unlink(missing_ok=True)
@@ -61,6 +71,19 @@ def main():
             right = printed[:1] == ["4"] and len(set(printed)) == 5 if language == "c" else printed == ["4", "5", "6"]
             if done.returncode != 0 or done.stderr or not right:
                 sys.exit(f"{language}: {done.stdout}{done.stderr}")
+        source = work / "first.c"
+        for page in ("own_estimator", "checkpoints"):
+            source.write_text(first_program(root, f"doc/guide/{page}.md", "c"))
+            build("c", source)
+            model = model_of(page)
+        process = subprocess.Popen(["./first"], cwd=work, env=environment)
+        while not (work / "run.checkpoint").exists() and process.poll() is None:
+            pass
+        process.kill()
+        if process.wait() < 0 and not (work / "run.checkpoint").exists():
+            sys.exit("checkpoints: the killed program left none")
+        if model_of(page) != model:
+            sys.exit("checkpoints: other bytes after it was killed")
     return 0
 
 
