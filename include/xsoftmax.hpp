@@ -1322,7 +1322,7 @@ inline std::uint32_t find_class(const xsm_class_map &map, cstring label) noexcep
 }
 
 /** Rows of a dataset: `count` from `first`. */
-inline xsm_batch batch(const dataset &of, std::uint64_t first, std::uint64_t count) noexcept
+inline xsm_batch batch(const dataset &of, std::uint64_t first, std::size_t count) noexcept
 {
     return xsm_batch_range(of.get(), first, count);
 }
@@ -2296,8 +2296,8 @@ template <class How = throwing>
 outcome<How, predictions> predict(const context &in, const model &of, const dataset &rows, bool probabilities = false,
                                   const xsm_predictor_options &options = init<xsm_predictor_options>())
 {
-    return predict<How>(in, of, batch(rows, 0, detail::about<xsm_dataset_info>(xsm_dataset_get_info, rows.get()).rows),
-                        probabilities, options);
+    const auto info = detail::about<xsm_dataset_info>(xsm_dataset_get_info, rows.get());
+    return predict<How>(in, of, batch(rows, 0, static_cast<std::size_t>(info.rows)), probabilities, options);
 }
 
 /** From the bytes of a row to what a model scores, one row at a time, by one thread. (encoder.h) */

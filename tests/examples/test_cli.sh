@@ -379,7 +379,7 @@ for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'pre
     says stdout 'Usage: xsoftmax'
     expect "help within 120 columns: $arguments" test "$(awk 'length($0) > 120' stdout | wc -l)" -eq 0
 done
-run 0 --version
+run 0 -V
 expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
 run 0 estimators
 for name in softmax margin mips decomp-mips one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled ove-searched hierarchical augment-reduce; do
