@@ -293,7 +293,8 @@ static xsm_status minimise(fit *t, xsm_error *err)
     lbfgs_parameter_t parameters;
     lbfgs_parameter_init(&parameters);
     parameters.m = (int)t->options.memory;
-    parameters.epsilon = 1e-14;
+    /* A share of the weights' mean, as the gradient is: f is over N. */
+    parameters.epsilon = 1e-14 * fmin(1, t->train->total_weight / (double)t->train->rows);
     parameters.max_linesearch = 20;
     parameters.max_iterations = 0;
     for (;;) {

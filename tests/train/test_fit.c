@@ -5,6 +5,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/dataset_weights.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/fit.h>
 
@@ -149,6 +150,32 @@ TEST(optima_are_golden)
         }
         test_problem_free(&p);
     }
+}
+
+/* Weights of any size and a ridge of the same have the optimum of weights of 1. */
+TEST(small_weights_have_the_same_optimum)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_golden_problem(0);
+    float *small = malloc(p.rows * sizeof *small);
+    assert_non_null(small);
+    for (uint64_t i = 0; i < p.rows; i++) {
+        small[i] = 1e-13F;
+    }
+    xsm_dataset_weights weights = XSM_DATASET_WEIGHTS_INIT;
+    weights.rows = small;
+    weights.row_count = p.rows;
+    assert_ok(xsm_dataset_set_weights(p.data, &weights, &err), err);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1e-13");
+    assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, NULL, NULL, &err), err);
+    double norm, f = naive_objective(SOFTMAX, m, &p, 1, &norm), want = SMALL_SOFTMAX_BIAS_1 * (double)p.rows;
+    print_message("%.9g, golden %.9g\n", f, want);
+    assert_true(fabs(f - want) <= 1e-5 * want);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    free(small);
 }
 
 /* First label, unit rows, no bias. */
