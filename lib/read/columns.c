@@ -356,13 +356,30 @@ size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bo
     return found == NO_COLUMN || found < skipped ? found : found - 1; /* the number counts the column of labels */
 }
 
-/* Whether the first column names rows: pandas and R write the rows' numbers or names into a column without a name,
- * which pandas reads as "Unnamed: 0". */
-static bool names_rows(const xsmi_record *c)
+bool xsmi_columns_names_rows(const char *name, size_t length, bool first)
+{
+    static const char unnamed[] = "Unnamed: 0";
+    const size_t size = sizeof unnamed - 1;
+    return length == 0
+               ? first
+               : length >= size && memcmp(name, unnamed, size) == 0 &&
+                     strspn(name + size, ".0123456789") >= length - size && (length == size || name[size] == '.');
+}
+
+static bool names_rows(const xsmi_record *c, size_t column)
 {
     size_t length;
-    const char *name = name_of(c, 0, &length);
-    return length == 0 || is(name, length, "Unnamed: 0");
+    const char *name = name_of(c, column, &length);
+    return xsmi_columns_names_rows(name, length, column == 0);
+}
+
+static size_t count_row_names(const xsmi_record *c, const xsmi_columns *k)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        found += names_rows(c, i);
+    }
+    return found;
 }
 
 /* Whether column number `column` of the file is another column than in the class map's table: that table has fewer
@@ -370,7 +387,7 @@ static bool names_rows(const xsmi_record *c)
 static bool is_elsewhere(const xsmi_record *c, const xsmi_columns *k, size_t column)
 {
     size_t length;
-    if (!c->r->options.text_column && k->count - names_rows(c) != all_columns(c->r)) {
+    if (!c->r->options.text_column && k->count - count_row_names(c, k) != all_columns(c->r)) {
         return true;
     }
     const char *name = name_of(c, column, &length);
@@ -602,13 +619,16 @@ static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error
 
 static void find_row_names(const xsmi_record *c, xsmi_columns *k)
 {
-    size_t length;
-    name_of(c, 0, &length);
-    if (k->header && k->count > 1 && k->roles[0] == XSMI_COLUMN_FEATURE && names_rows(c)) {
-        k->roles[0] = XSMI_COLUMN_ROW;
-        xsmi_log(c->r->context, XSM_LOG_WARNING,
-                 "%s: the first column, %s, is left out, for it numbers or names the rows", c->r->source.name,
-                 length == 0 ? "which has no name" : "'Unnamed: 0'");
+    for (size_t i = 0; i < k->count && k->header && k->count > 1; i++) {
+        char quote[XSMI_QUOTE_SIZE];
+        size_t length;
+        const char *name = name_of(c, i, &length);
+        if (k->roles[i] == XSMI_COLUMN_FEATURE && names_rows(c, i)) {
+            k->roles[i] = XSMI_COLUMN_ROW;
+            xsmi_log(c->r->context, XSM_LOG_WARNING,
+                     "%s: the %scolumn, %s, is left out, for it numbers or names the rows", c->r->source.name,
+                     i == 0 ? "first " : "", length == 0 ? "which has no name" : xsmi_quote(quote, name, length));
+        }
     }
 }
 
@@ -803,6 +823,24 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
     return XSM_OK;
 }
 
+/* Returns what is accepted in place of a field that is no number, of which the first `read` bytes are. */
+static const char *advice_on(const char *text, size_t length, size_t read)
+{
+    static const char *const truths[] = {"true", "false", "True", "False", "TRUE", "FALSE"};
+    for (size_t i = 0; i < sizeof truths / sizeof *truths; i++) {
+        if (is(text, length, truths[i])) {
+            return "write 1 for true and 0 for false";
+        }
+    }
+    return xsmi_columns_is_number(text, length)
+               ? "missing values are not read: fill them in, or leave out the row, or the column "
+                 "(xsm_read_options.ignore_columns)"
+           : read > 0 && read < length && text[read] == ','
+               ? "numbers have a decimal point, and nothing between thousands: 1234.5"
+               : "a column of words is that of labels (xsm_read_options.label_column), of text "
+                 "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns)";
+}
+
 xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,
                              const char *at, const char *expected, xsm_error *err)
 {
@@ -820,11 +858,7 @@ xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t
         c->r, err, XSM_ERROR_FORMAT, f->line, f->column + (uint64_t)(at - start) + (f->quoted ? 1 : 0),
         "%s, found %s in the column %s; %s", expected, found,
         k->header && k->roles[column] == XSMI_COLUMN_FEATURE ? xsmi_quote(quote, name, strlen(name)) : number,
-        xsmi_columns_is_number(start, f->length)
-            ? "missing values are not read: fill them in, or leave out the row, or the column "
-              "(xsm_read_options.ignore_columns)"
-            : "a column of words is that of labels (xsm_read_options.label_column), of text "
-              "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns)");
+        advice_on(start, f->length, (size_t)(at - start)));
 }
 
 void xsmi_columns_end(xsmi_columns *k, xsm_context *ctx)

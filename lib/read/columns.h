@@ -63,6 +63,9 @@ size_t xsmi_columns_place(const xsmi_reader *r, size_t count, int64_t number, bo
 /* Removes the blanks around a field. */
 void xsmi_columns_trim(const char **text, size_t *length);
 /* Whether a field stands for a missing value. */
+/* Whether a column of this name numbers or names rows: pandas and R write the rows' numbers or names into a first
+ * column without a name, which pandas reads as "Unnamed: 0", or "Unnamed: 0.1" beside one. */
+bool xsmi_columns_names_rows(const char *name, size_t length, bool first);
 bool xsmi_columns_is_missing(const char *text, size_t length);
 /* Whether a field is a number or stands for a missing one, with blanks around it or without. */
 bool xsmi_columns_is_number(const char *text, size_t length);

@@ -54,7 +54,7 @@ typedef struct table {
                                        their order */
     xsmi_text text;                 /* with a column of text */
     xsmi_field words;               /* the field of the column of text */
-    uint64_t commas, comma_line;    /* number of labels with a comma, and the line of the first */
+    xsmi_text_note joined;          /* labels with characters that elsewhere separate labels */
     uint64_t lists, list_line;      /* number of label fields in brackets, and the line of the first */
     bool watched;                   /* some column's numbers may still be too close together for float32 */
     uint64_t missing, missing_line; /* number of labels such as NA, which elsewhere mean a missing one, and the line of
@@ -277,8 +277,8 @@ static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f
     if (separator) {
         return read_labels(c, f, separator[0], err);
     }
-    if (memchr(word, ',', length) && t->commas++ == 0) {
-        t->comma_line = f->line;
+    if (xsmi_text_is_joined(word, length)) {
+        xsmi_text_note_add(&t->joined, f->line, word, length);
     }
     if ((xsmi_columns_is_missing(word, length) || (length == 1 && *word == '-')) && t->missing++ == 0) {
         t->missing_line = f->line;
@@ -294,9 +294,10 @@ static xsm_status check_row_name(const xsmi_record *c, const xsmi_field *f, xsm_
     return f->length == 0 || xsmi_parse_short_float(text, &after, &value) != XSMI_NUMBER_OK ||
                    after != text + f->length || value == floorf(value)
                ? XSM_OK
-               : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
-                                  "a fraction in the first column, which numbers or names the rows where it has no "
-                                  "name; give it a name, or leave it out (xsm_read_options.ignore_columns = 0)");
+               : xsmi_reader_fail(
+                     c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                     "a fraction in a column that numbers or names the rows, for it has no name, or "
+                     "pandas' for none; give it a name, or leave it out (xsm_read_options.ignore_columns)");
 }
 
 static inline xsm_status read_feature(const xsmi_record *c, const table *t, size_t column, uint32_t next,
@@ -353,6 +354,14 @@ static xsm_status end_record(const xsmi_record *c, table *t, xsm_error *err)
     return XSM_OK;
 }
 
+static xsm_status fail_names(const xsmi_reader *r, uint64_t line, xsm_error *err)
+{
+    return xsmi_reader_fail(
+        r, err, XSM_ERROR_FORMAT, line, 1,
+        "the names of columns again, as where files follow one another; a row is accepted: leave this "
+        "line out");
+}
+
 static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
 {
     xsmi_reader *r = c->r;
@@ -377,17 +386,18 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
         xsmi_field f;
         XSMI_TRY(xsmi_record_next(c, &f, err));
         names += k->header && names == i && xsmi_columns_is_name(c, k, &f);
-        XSMI_TRY(k->roles[i] == XSMI_COLUMN_FEATURE ? read_feature(c, t, i, next++, &f, row, err)
-                                                    : read_other(c, t, i, &f, err));
+        const xsm_status status = k->roles[i] == XSMI_COLUMN_FEATURE ? read_feature(c, t, i, next++, &f, row, err)
+                                                                     : read_other(c, t, i, &f, err);
+        if (status != XSM_OK) {
+            return status == XSM_ERROR_FORMAT && names == i + 1 ? fail_names(r, line, err) : status;
+        }
     }
     if (!c->done) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
                                 "more than %zu fields; %s %zu", k->count, like, k->count);
     }
     if (names == k->count && names > 1) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,
-                                "the names of columns again, as where files follow one another; a row is accepted: "
-                                "leave this line out");
+        return fail_names(r, line, err);
     }
     return end_record(c, t, err);
 }
@@ -458,11 +468,12 @@ static xsm_status read_records(xsmi_record *c, table *t, xsm_error *err)
 
 static xsm_status end_table(const xsmi_reader *r, table *t, xsm_error *err)
 {
-    if (t->commas > 0) {
-        xsmi_log(r->context, XSM_LOG_WARNING,
-                 "%s: %llu labels have a comma in them, first in line %llu, and each is one label; "
-                 "xsm_read_options.label_separator reads several of a field",
-                 r->source.name, (unsigned long long)t->commas, (unsigned long long)t->comma_line);
+    if (t->joined.count > 0) {
+        xsmi_log(
+            r->context, XSM_LOG_WARNING,
+            "%s: %llu labels have a comma, a semicolon, a bar or a wide blank within, the first is %s in line %llu, "
+            "and each is one label; xsm_read_options.label_separator reads several of a field",
+            r->source.name, (unsigned long long)t->joined.count, t->joined.first, (unsigned long long)t->joined.line);
     }
     if (t->missing > 0) {
         xsmi_log(r->context, XSM_LOG_WARNING,
@@ -592,11 +603,15 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
 {
     const char *label = o->options->label_column, *weights = o->options->weights_column;
     const char *const *names = names_of(o->d);
-    if (names && o->d->features > 0 && (names[0][0] == '\0' || strcmp(names[0], "Unnamed: 0") == 0)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the first column of features, %s, would be read as numbers of rows; one with a name is "
-                         "accepted",
-                         names[0][0] == '\0' ? "which has no name" : "'Unnamed: 0'");
+    for (uint32_t j = 0; names && j < o->d->features; j++) {
+        char quote[XSMI_QUOTE_SIZE];
+        if (xsmi_columns_names_rows(names[j], strlen(names[j]), j == 0)) {
+            return xsmi_fail(
+                err, XSM_ERROR_UNSUPPORTED,
+                "the %scolumn of features, %s, would be read as numbers of rows; one with a name is accepted",
+                j == 0 ? "first " : "",
+                names[j][0] == '\0' ? "which has no name" : xsmi_quote(quote, names[j], strlen(names[j])));
+        }
     }
     const xsm_vocabulary *words = words_of(o->d);
     const int64_t *numbers = xsmi_output_numbers(o);

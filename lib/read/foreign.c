@@ -135,15 +135,21 @@ static bool matches(const kind *k, const unsigned char *bytes, size_t count, boo
 }
 
 /* Kinds that are recognised by more than fixed bytes. */
-static const kind wide = {STARTS(""), "text in UTF-16", "iconv -f UTF-16LE -t UTF-8 FILE >rows.txt"};
+static const kind wide[] = {{STARTS(""), "text in UTF-16", "iconv -f UTF-16LE -t UTF-8 FILE >rows.txt"},
+                            {STARTS(""), "text in UTF-16", "iconv -f UTF-16BE -t UTF-8 FILE >rows.txt"}};
 static const kind parquet = {STARTS("PAR1"), "Apache Parquet", PANDAS("read_parquet('FILE')")};
 static const kind torch = {STARTS(ZIP), "a file of PyTorch", NUMPY(", torch", "torch.load('FILE')['NAME'].numpy()")};
 
-/* Whether the bytes look like text in UTF-16 without a byte order mark. */
-static bool is_wide(const unsigned char *bytes, size_t count)
+/* Returns the kind of text in UTF-16 without a byte order mark that the bytes look like, or NULL. */
+static const kind *wide_of(const unsigned char *bytes, size_t count)
 {
-    return count >= 4 && bytes[0] > ' ' && bytes[0] < 0x7F && bytes[1] == 0 && bytes[2] >= ' ' && bytes[2] < 0x7F &&
-           bytes[3] == 0;
+    for (size_t low = 0; low < 2 && count >= 4; low++) {
+        const unsigned char first = bytes[low], second = bytes[2 + low];
+        if (first > ' ' && first < 0x7F && second >= ' ' && second < 0x7F && (bytes[1 - low] | bytes[3 - low]) == 0) {
+            return &wide[low];
+        }
+    }
+    return NULL;
 }
 
 /* Whether the bytes are Parquet's: after `PAR1` comes a byte that is not text. */
@@ -179,7 +185,7 @@ const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bo
             return &kinds[i];
         }
     }
-    return is_wide(bytes, count) ? &wide : NULL;
+    return wide_of(bytes, count);
 }
 
 /* Whether a shell takes the path as it is, without quotes. */

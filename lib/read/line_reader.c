@@ -111,17 +111,18 @@ xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error
     *text = NULL;
     *length = 0;
     if (found) {
-        l->line++;
-        if (l->line == 1 && stop - l->keep >= 3 && memcmp(l->buffer + l->keep, "\xEF\xBB\xBF", 3) == 0) {
-            l->keep += 3;            /* a byte order mark, as spreadsheets write it */
-            if (l->keep == l->end) { /* a mark alone is no line */
+        size_t start = l->keep + before;
+        if (stop - start >= 3 && memcmp(l->buffer + start, "\xEF\xBB\xBF", 3) == 0) {
+            start += 3; /* a byte order mark, as spreadsheets write it; within a file where cat joined several */
+            l->keep += before == 0 ? 3 : 0;
+            if (start == l->end && l->line == 0) { /* a mark alone is no line */
                 l->next = l->end;
-                l->line = 0;
                 return XSM_OK;
             }
         }
-        XSMI_TRY(check_ends(l, l->keep + before, stop, err));
-        give(l, l->keep + before, stop, text, length);
+        l->line++;
+        XSMI_TRY(check_ends(l, start, stop, err));
+        give(l, start, stop, text, length);
     }
     return XSM_OK;
 }

@@ -137,7 +137,7 @@ static xsm_status cut_weight(const xsmi_text *t, const char *word, size_t *lengt
 
 /* -- labels -------------------------------------------------------------------------------------------------------- */
 
-static void count(xsmi_text_note *n, uint64_t line, const char *word, size_t length)
+void xsmi_text_note_add(xsmi_text_note *n, uint64_t line, const char *word, size_t length)
 {
     if (n->count++ == 0) {
         n->line = line;
@@ -159,8 +159,7 @@ static const char *find_prefix(const xsmi_text *t, const char *at, const char *e
     return end;
 }
 
-/* Whether a name has a character that elsewhere separates words or labels: `,;|`, or a blank that is not ASCII. */
-static bool is_joined(const char *name, size_t length)
+bool xsmi_text_is_joined(const char *name, size_t length)
 {
     static const char *const blanks[] = {"\xC2\xA0", "\xE2\x80\x8B", "\xE3\x80\x80", "\xEF\xBB\xBF"};
     for (size_t i = 0; i < length; i++) {
@@ -223,8 +222,8 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         }
         XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_weighted(r, id, weight);
-        if (is_joined(word + t->prefix_length, length - t->prefix_length)) {
-            count(&t->joined, r->lines.line, word, length);
+        if (xsmi_text_is_joined(word + t->prefix_length, length - t->prefix_length)) {
+            xsmi_text_note_add(&t->joined, r->lines.line, word, length);
         }
     }
     *first = false;
@@ -302,7 +301,7 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
             XSMI_TRY(bad ? xsmi_reader_text(r, number, 1, "", &mended, &mended_size, err) : XSM_OK);
             XSMI_TRY(add_word(t, mended, mended_size, err));
             if (prefix < word + size || (opens && is_misspelt(t, word, size))) {
-                count(&t->missed, number, word, size);
+                xsmi_text_note_add(&t->missed, number, word, size);
             }
         }
         prefix = prefix < word + size ? find_prefix(t, word + size, stop) : prefix;

@@ -14,6 +14,10 @@ typedef struct xsmi_text_note {
     char first[XSMI_QUOTE_SIZE];
 } xsmi_text_note;
 
+void xsmi_text_note_add(xsmi_text_note *n, uint64_t line, const char *word, size_t length);
+/* Whether a name has a character that elsewhere separates words or labels: `,;|`, or a blank that is not ASCII. */
+bool xsmi_text_is_joined(const char *name, size_t length);
+
 typedef struct xsmi_text {
     xsmi_reader *r;
     xsm_text_options options;

@@ -268,11 +268,11 @@ printf 'label,"a\nb",c\nx,1,2\n' >in
 run 1 convert --data - --to tsv --output rows.tsv
 says stderr 'and TSV has a row in each line; csv can hold it'
 reads '"a\nb",c,label\n1,2,x' --data -
-for name in '' 'Unnamed: 0'; do
-    printf "label,$name,c\nx,1,2\n" >in
-    run 1 convert --data - --to csv --output rows.csv
-    says stderr 'would be read as numbers of rows'
-done
+printf 'label,,c\nx,1,2\n' >in
+run 1 convert --data - --to csv --output rows.csv
+says stderr 'would be read as numbers of rows'
+printf 'label,Unnamed: 0,c\nx,1,2\n' >in
+reads 'c,label\n2,x' --data -
 printf 'label,a,,c\nx,1,3,2\n' >in
 reads 'a,,c,label\n1,3,2,x' --data -
 printf 'label,a,b,a\nx,1,2,3\ny,4,5,6\n' >in

@@ -64,6 +64,10 @@ static const foreign kinds[] = {
     {TEXT("1\0 \0"
           "1\0"),
      "iconv -f UTF-16LE "},
+    {TEXT("\0"
+          "1\0 \0"
+          "1"),
+     "iconv -f UTF-16BE "},
     {TEXT("\n  <!DOCTYPE html>\n"), "read_html('FILE')"},
     {TEXT("{\"a\": 1, \"b\": [2, 3]}\n"), "read_json('FILE', lines=True)"},
     {TEXT("[{\"a\": 1, \"label\": \"x\"}]\n"), "read_json('FILE')"},
@@ -83,7 +87,10 @@ TEST(kinds_are_named)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         /* These are recognised by bytes that a slow source has not given yet. */
-        for (size_t step = 0; step < (strstr(kinds[i].says, "tar") || strstr(kinds[i].says, "16LE") ? 1 : 3); step++) {
+        for (size_t step = 0;
+             step <
+             (strstr(kinds[i].says, "tar") || strstr(kinds[i].says, "16LE") || strstr(kinds[i].says, "16BE") ? 1 : 3);
+             step++) {
             xsm_error err = XSM_ERROR_INIT;
             xsm_dataset *d = NULL;
             const xsm_read_options options = OPTIONS(.format = XSM_FORMAT_AUTO);
@@ -225,7 +232,8 @@ static const good goods[] = {
     {TEXT("p,q,a\n2,3,b\n"), "2 1[b]: 0 2 3", NULL, OPTIONS(.label_column = "a")},
     /* blanks around names, labels and quotes */
     {TEXT(" a, label \n1, x\n2,x\t\n3,\" x\"\n4, \n"), "1 2[ x,x]: 1 1; 1 2; 0 3;  4", NULL, OPTIONS(.format = 0)},
-    {TEXT("\"a\" ; \"label\"\n1; \"x;\"\"y\"\n2;\"x;\"\"y\"  \n"), "1 1[x;\"y]: 0 1; 0 2", NULL, OPTIONS(.format = 0)},
+    {TEXT("\"a\" ; \"label\"\n1; \"x;\"\"y\"\n2;\"x;\"\"y\"  \n"), "1 1[x;\"y]: 0 1; 0 2", "2 labels have a comma",
+     OPTIONS(.format = 0)},
     {TEXT("a\tlabel\n1\t \"x\"\n2\tx \n"), "1 1[x]: 0 1; 0 2", NULL, OPTIONS(.format = 0)},
     /* labels that stand for none elsewhere */
     {TEXT("a,label\n1,x\n2,NA\n3,-\n4,\n"), "1 3[-,NA,x]: 2 1; 1 2; 0 3;  4",
@@ -236,9 +244,13 @@ static const good goods[] = {
     /* separators */
     {TEXT("a;b;label\n1;2;x\n"), "2 1[x]: 0 1 2", NULL, OPTIONS(.format = 0)},
     {TEXT("\"a\";\"label\"\n1;\"x,y\"\n"), "1 1[x,y]: 0 1", "1 labels have a comma", OPTIONS(.format = 0)},
+    {TEXT("a,label\n1,x\n2,x;y\n3,y|x\n4,x\xC2\xA0\n"), "1 4[x,x;y,x\xC2\xA0,y|x]: 0 1; 1 2; 3 3; 2 4",
+     "3 labels have a comma, a semicolon, a bar or a wide blank within, the first is 'x;y' in line 3",
+     OPTIONS(.format = 0)},
     {TEXT("a|b|label\n1|2|x\n"), "2 1[x]: 0 1 2", NULL, OPTIONS(.format = 0)},
     {TEXT("a, b;label\n1;x\n"), "1 1[x]: 0 1", NULL, OPTIONS(.format = 0)},
-    {TEXT("\"p;q\",2.5\nr,1\n"), "1 2[p;q,r]: 0 2.5; 1 1", NULL, OPTIONS(.label_column = "0", .header = XSM_HEADER_NO)},
+    {TEXT("\"p;q\",2.5\nr,1\n"), "1 2[p;q,r]: 0 2.5; 1 1", "1 labels have a comma, a semicolon",
+     OPTIONS(.label_column = "0", .header = XSM_HEADER_NO)},
     {TEXT("1.234,5;2\n2.5;3\n"), "1 2[1.234,5,2.5]: 0 2; 1 3", "have a comma",
      OPTIONS(.label_column = "0", .header = XSM_HEADER_NO, .separator = ";")},
     {TEXT("1;x|y|z|u\n"), "1 4[u,x,y,z]: 1,2,3,0 1", NULL,
@@ -253,6 +265,15 @@ static const good goods[] = {
     {TEXT("\"\",\"a\",\"label\"\n\"r1\",5,\"x\"\n"), "1 1[x]: 0 5", "which has no name, is left out",
      OPTIONS(.format = 0)},
     {TEXT("Unnamed: 0,a,label\n17,5,x\n"), "1 1[x]: 0 5", "'Unnamed: 0', is left out", OPTIONS(.format = 0)},
+    {TEXT(",Unnamed: 0.1,a,Unnamed: 0,label\n1,2,5,3,x\n"), "1 1[x]: 0 5", "the column, 'Unnamed: 0', is left out",
+     OPTIONS(.format = 0)},
+    {TEXT("Unnamed: 0x,Unnamed: 1,label\n1,2,x\n"), "2 1[x]: 0 1 2", NULL, OPTIONS(.format = 0)},
+    /* tables that begin with a byte order mark, joined */
+    {TEXT("\xEF\xBB\xBF"
+          "a,label\n1,x\n\xEF\xBB\xBF"
+          "2,y\n\xEF\xBB\xBF"),
+     "1 2[x,y]: 0 1; 1 2", NULL, OPTIONS(.format = 0)},
+    {TEXT("label,a\nx,1\n\xEF\xBB\xBFx,2\n"), "1 1[x]: 0 1; 0 2", NULL, OPTIONS(.format = 0)},
     /* several labels in a field */
     {TEXT("a,label\n1,\"x, y\"\n2,y\n3,\n"), "1 2[x,y]: 0,1 1; 1 2;  3", NULL, OPTIONS(.label_separator = ",")},
     {TEXT("a,label\n1,9|10\n"), "1 2[9,10]: 0,1 1", NULL, OPTIONS(.label_separator = "|")},
