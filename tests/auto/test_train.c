@@ -448,37 +448,21 @@ TEST(refuses)
     xsm_dataset_free(d);
 }
 
-/* Rows without a label are dropped and counted. */
-TEST(drops_rows_without_a_label)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = read_rows(NULL, test_file("rows", TEXT("0 1:1\n1:1 2:1\n1 2:1\n")), NULL);
-    xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
-    xsm_train_report report = XSM_TRAIN_REPORT_INIT;
-    xsm_model *m = NULL;
-    o.method = "class-means";
-    assert_ok(xsm_train(NULL, d, &o, &m, &report, &err), err);
-    assert_int_equal(report.rows, 2);
-    assert_int_equal(report.dropped, 1);
-    xsm_model_free(m);
-    xsm_dataset_free(d);
-}
-
-/* Every fourth row follows one with labels and values that no other has. */
+/* Every fourth row follows one with labels and values that no other has, and one without a label. */
 static void beside_odd(FILE *out, uint32_t i, uint64_t *stream)
 {
-    fputs(i % 4 == 0 ? "8,9 1:1e6 39:-1e6\n" : "", out);
+    fputs(i % 4 == 0 ? "8,9 1:1e6 39:-1e6\n 2:1e6\n" : "", out);
     one_label(out, i, stream);
 }
 
 static void weights(FILE *out, uint32_t i, uint64_t *stream)
 {
     (void)stream;
-    fputs(i % 4 == 0 ? "0\n1\n" : "1\n", out);
+    fputs(i % 4 == 0 ? "0\n1\n1\n" : "1\n", out);
 }
 
-/* Rows of weight 0 change neither the choice nor the model, whatever they have. */
-TEST(drops_rows_of_weight_0)
+/* Rows of weight 0 or without a label change neither the choice nor the model, whatever they have. */
+TEST(drops_rows_that_say_nothing)
 {
     xsm_error err = XSM_ERROR_INIT;
     char *all = strdup(rows_file("all", beside_odd, 0, ROWS, 7)),
@@ -498,8 +482,9 @@ TEST(drops_rows_of_weight_0)
         assert_ok(xsm_model_save(m, test_path(i ? "alone" : "among"), NULL, &err), err);
         assert_true(reports[i].rows == ROWS && reports[i].measure == XSM_MEASURE_LOG_LOSS);
         xsm_model_free(m);
+        xsm_dataset_free(rows[i]);
     }
-    assert_true(reports[0].dropped == (ROWS + 3) / 4 && reports[1].dropped == 0);
+    assert_true(reports[0].dropped == 2 * ((ROWS + 3) / 4) && reports[1].dropped == 0);
     assert_true(reports[0].trials == reports[1].trials && reports[0].loss == reports[1].loss);
     char *alone = strdup(test_path("alone"));
     test_assert_same_file(test_path("among"), alone);
@@ -509,8 +494,6 @@ TEST(drops_rows_of_weight_0)
         run_command(command, some, alone, NULL);
         test_assert_same_file(test_path("among"), alone);
     }
-    xsm_dataset_free(rows[0]);
-    xsm_dataset_free(rows[1]);
     free(alone);
     free(all);
     free(some);

@@ -598,8 +598,7 @@ TEST(labels_that_are_never_drawn_are_refused)
     test_problem_free(&p);
 }
 
-/* -- a sampler whose draws depend on the row, and are wrong ---------------------------------------------------------
- */
+/* -- a sampler whose draws depend on the row, and are wrong -------------------------------------------------------- */
 
 static struct {
     uint32_t class; /* what every draw is */

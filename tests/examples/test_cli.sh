@@ -489,7 +489,6 @@ says stderr 'label-tree.leaf = 2, this run has 100'
 run 1 train --data many.txt --resume c2 --model c4
 says stderr 'c2: a checkpoint of label trees: --method label-tree goes on'
 run 0 info c2
-says stdout 'c2: a checkpoint of label trees'
 says stdout 'done                   1 of 1 trees'
 says stdout 'label-tree.leaf        2'
 says stdout 'to go on               train --method label-tree --resume c2'

@@ -12,8 +12,7 @@
 
 enum { BASES = 5, MOST_WEIGHTS = 10000 };
 
-/* -- caches that are in order ----------------------------------------------------------------------------------------
- */
+/* -- caches that are in order -------------------------------------------------------------------------------------- */
 
 static const char text[] = "__label__x:2 the cat sat\n__label__y the dog ran off\n__label__z:0 __label__x a cat\n"
                            "the cat\n__label__x sat sat the\n__label__y\n";
@@ -75,8 +74,7 @@ static const fuzz_contents *know(size_t which)
     return &all[which];
 }
 
-/* -- what is done with rows ------------------------------------------------------------------------------------------
- */
+/* -- what is done with rows ---------------------------------------------------------------------------------------- */
 
 /* What the file says of its rows is what they are. */
 static void count(const xsm_dataset *d)

@@ -24,8 +24,7 @@
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 
-/* -- models that are in order ---------------------------------------------------------------------------------------
- */
+/* -- models that are in order -------------------------------------------------------------------------------------- */
 
 typedef enum change_of {
     AS_TRAINED,
@@ -260,8 +259,7 @@ static const fuzz_contents *know(size_t which)
     return c;
 }
 
-/* -- what is done with a model ---------------------------------------------------------------------------------------
- */
+/* -- what is done with a model ------------------------------------------------------------------------------------- */
 
 enum { MOST = 20, ROWS = 3, TOP = 3, MOST_DENSE = 10000, BEAM = 4 };
 

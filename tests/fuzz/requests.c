@@ -13,8 +13,7 @@
 
 enum { MODELS = 3 };
 
-/* -- memory that is refused -------------------------------------------------------------------------------------------
- */
+/* -- memory that is refused ---------------------------------------------------------------------------------------- */
 
 static _Thread_local unsigned long until_refused; /* allocations; 0 = none is refused */
 
@@ -23,8 +22,7 @@ static void *allocate(size_t size)
     return until_refused > 0 && --until_refused == 0 ? serve_allocate(SIZE_MAX / 2) : serve_allocate(size);
 }
 
-/* -- models -----------------------------------------------------------------------------------------------------------
- */
+/* -- models -------------------------------------------------------------------------------------------------------- */
 
 static const serve_options limits = {
     .threads = 1, .top = 3, .rows = 4, .connections = 8, .seconds = 3600, .body = 1 << 16};
@@ -89,8 +87,7 @@ static serve_models *know(size_t which)
     return all[which];
 }
 
-/* -- requests ---------------------------------------------------------------------------------------------------------
- */
+/* -- requests ------------------------------------------------------------------------------------------------------ */
 
 /* The status; 503 where there is no memory for the answer. */
 static unsigned ask(serve_models *models, const char *body, size_t length, unsigned long refused)

@@ -18,8 +18,7 @@
 
 enum { DRAWS = 20, MOST_CLASSES = 100, ROWS = 3 };
 
-/* -- files that are in order ------------------------------------------------------------------------------------------
- */
+/* -- files that are in order --------------------------------------------------------------------------------------- */
 
 static xsm_storage begin_save(xsm_context *ctx, xsm_buffer **buffer)
 {
@@ -124,8 +123,7 @@ static void save_fit(xsm_context *unused, const char *name, fuzz_contents *c)
     }
 }
 
-/* -- what is done with them -------------------------------------------------------------------------------------------
- */
+/* -- what is done with them ---------------------------------------------------------------------------------------- */
 
 static const xsm_dataset *some_rows(void)
 {

@@ -94,8 +94,7 @@ static xsm_status faulty_query(const void *state, const xsm_index_block *b, xsm_
     return status;
 }
 
-/* -- blocks of hosts with another version's header ------------------------------------------------------------------
- */
+/* -- blocks of hosts with another version's header ----------------------------------------------------------------- */
 
 typedef enum header { HEADER_SHORT, HEADER_LATER, HEADER_LATER_USED, HEADER_APART, HEADER_TOO_NEAR } header;
 

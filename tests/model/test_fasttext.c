@@ -75,8 +75,7 @@ static uint64_t count_of(const xsm_dataset *d)
     return info.rows;
 }
 
-/* -- what fastText would print of our scores ------------------------------------------------------------------------
- */
+/* -- what fastText would print of our scores ----------------------------------------------------------------------- */
 
 /* fastText's tree of the labels' counts, and what it makes of our probabilities of classes: each path's product of
  * probabilities, of which each has LESSER added, and what rounding them to float32 may change. */
@@ -361,8 +360,7 @@ TEST(other_ngrams_are_refused)
     xsm_model_free(m);
 }
 
-/* -- damage ---------------------------------------------------------------------------------------------------------
- */
+/* -- damage -------------------------------------------------------------------------------------------------------- */
 
 static const char *const all_files[] = {"softmax.bin", "ova.bin",      "ns.bin",    "hs.bin",
                                         "cbow.bin",    "skipgram.bin", "pruned.ftz"};
@@ -624,8 +622,7 @@ TEST(every_allocation_may_fail)
     }
 }
 
-/* -- the peer -------------------------------------------------------------------------------------------------------
- */
+/* -- the peer ------------------------------------------------------------------------------------------------------ */
 
 static void run(const char *command)
 {

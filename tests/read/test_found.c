@@ -545,8 +545,7 @@ TEST(numbers_of_rows_are_no_labels)
     }
 }
 
-/* -- text and what is none, for a class map of text -----------------------------------------------------------------
- */
+/* -- text and what is none, for a class map of text ---------------------------------------------------------------- */
 
 static const struct {
     const char *text, *says; /* a part of the message, or NULL: it is text, */
@@ -608,8 +607,7 @@ TEST(rows_meet_text)
     xsm_dataset_free(made);
 }
 
-/* -- header lines that nothing shows --------------------------------------------------------------------------------
- */
+/* -- header lines that nothing shows ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *text;

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 PAGES = {"c": ("README.md", "doc/guide/from_c.md", 25), "cpp": ("README.md", "doc/guide/cpp.md", 12),
          "python": ("README.md", "doc/guide/bindings.md", 6)}
@@ -78,7 +79,7 @@ def main():
             model = model_of(page)
         process = subprocess.Popen(["./first"], cwd=work, env=environment)
         while not (work / "run.checkpoint").exists() and process.poll() is None:
-            pass
+            time.sleep(0.001)
         process.kill()
         if process.wait() < 0 and not (work / "run.checkpoint").exists():
             sys.exit("checkpoints: the killed program left none")

@@ -380,8 +380,7 @@ TEST(test_nested_calls)
     test_problem_free(&p);
 }
 
-/* -- fork() ----------------------------------------------------------------------------------------------------------
- */
+/* -- fork() -------------------------------------------------------------------------------------------------------- */
 
 /* Objects of a host that divides into two processes in the middle of a run. */
 typedef struct family {

@@ -388,8 +388,7 @@ TRY(pairs)
     return xsm_model_add_pairs(t->model, t->sparse.data, x, err);
 }
 
-/* -- models, predictions, measures ----------------------------------------------------------------------------------
- */
+/* -- models, predictions, measures --------------------------------------------------------------------------------- */
 
 TRY(embedding_scale)
 {

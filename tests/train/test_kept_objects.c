@@ -203,8 +203,7 @@ TEST(trainers_keep_all)
     }
 }
 
-/* -- a host's loop --------------------------------------------------------------------------------------------------
- */
+/* -- a host's loop ------------------------------------------------------------------------------------------------- */
 
 /* Steps on a stream, whose estimator and optimizer are the only ones to keep the model. */
 static uint64_t step_alone(bool early)
