@@ -513,7 +513,6 @@ run 0 index --model zero.model --output z.index
 run 0 train --data zero.xc --method label-tree --checkpoint z.checkpoint --model z.tree
 for case in 'predict --data zero.xc --model|z.cache|a cache of rows, and a model is wanted' \
     'predict --data zero.xc --model|z.index|an index, and a model is wanted' \
-    'info|z.checkpoint|a checkpoint of label trees, and a model is wanted' \
     'predict --model zero.model --data|zero.model|a model, and rows are wanted' \
     'evaluate --model zero.model --data|z.tree|a model, and rows are wanted' \
     'train --eta 1 --data|z.index|an index, and rows are wanted' \
