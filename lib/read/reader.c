@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "read/number.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -183,6 +184,10 @@ typedef struct names {
     char *text; /* the names wanted, each terminated, one after another */
     size_t used, capacity;
     size_t *starts; /* [classes] */
+    /* lines such as `0 cat`: how many, in how many their numbers rise as the lines do, and the first of them */
+    uint64_t numbered, rising, first;
+    int64_t number; /* of the first */
+    char quote[XSMI_QUOTE_SIZE];
 } names;
 
 static int64_t label_of(const xsm_dataset *d, uint32_t k)
@@ -213,6 +218,34 @@ static xsm_status check_line(const xsmi_lines *l, const char *text, size_t lengt
     return XSM_OK;
 }
 
+static void note_number(names *n, const char *text, size_t length, uint64_t line)
+{
+    const char *after;
+    int64_t number;
+    if (xsmi_parse_integer(text, &after, &number) != XSMI_NUMBER_OK || after + 1 >= text + length ||
+        !strchr(" \t,;:|", *after)) {
+        return;
+    }
+    if (n->numbered++ == 0) {
+        n->first = line;
+        n->number = number;
+        xsmi_quote(n->quote, text, length);
+    }
+    n->rising += number - n->number == (int64_t)(line - n->first);
+}
+
+/* Warns of a file whose lines, but perhaps for a header, have numbers that count up: they are a part of the names. */
+static void tell_numbers(const names *n, const xsmi_lines *l)
+{
+    if (n->rising > 1 && n->rising + 1 >= l->line) {
+        xsmi_log(
+            n->context, XSM_LOG_WARNING,
+            "%s: lines begin with numbers: line %llu, %s, is the whole name of the label %llu; a line names the label "
+            "of its place, from 0, whatever number is in it",
+            l->source->name, (unsigned long long)n->first, n->quote, (unsigned long long)n->first - 1);
+    }
+}
+
 /* Labels and lines both rise, so one pass finds the line of each. */
 static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_error *err)
 {
@@ -229,6 +262,7 @@ static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_
             break;
         }
         XSMI_TRY(check_line(l, text, length, err));
+        note_number(n, text, length, l->line);
         if (k < d->classes && label_of(d, k) == (int64_t)(l->line - 1)) {
             XSMI_TRY(XSMI_GROW(n->context, n->text, n->capacity, n->used + length + 1, "the names of classes", err));
             memcpy(n->text + n->used, text, length);
@@ -243,6 +277,7 @@ static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_
                          l->source->name, (unsigned long long)l->line, (long long)label_of(d, k),
                          (long long)label_of(d, d->classes - 1));
     }
+    tell_numbers(n, l);
     return XSM_OK;
 }
 

@@ -581,6 +581,12 @@ says stderr 'note: xc does not say which word a feature is; other files get the 
 # --- two classes of one name
 for _ in 1 2 3; do printf '0 1:5\n1 2:5\n2 3:5\n'; done >twins.svm
 printf 'x\nx\ny\n' >twins
+printf 'id,name\n0,x\n1,y\n2,z\n' >numbered
+run 0 convert --data twins.svm --label-names numbered --to cache --output numbered.cache
+says stderr "note: numbered: lines begin with numbers: line 2, '0,x', is the whole name of the label 1; a line names"
+printf '3d\n2 of 4\n7 of 9\n' >numbered
+run 0 convert --data twins.svm --label-names numbered --to cache --output numbered.cache
+[ -s stderr ] && wrong 'a note of names that begin with numbers'
 echo x >x.list
 run 0 train --data twins.svm --label-names twins --estimator softmax --eta 1 --epochs 5 --model twins.model
 says stderr "note: twins: 1 classes have the name of another one; the first are the labels 0 and 1, both 'x'"
