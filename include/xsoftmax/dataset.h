@@ -223,7 +223,9 @@ typedef struct xsm_read_options {
     int32_t labels;     /**< An XSM_KEEP_LABELS_* value. */
     int32_t index_base; /**< An XSM_INDEX_BASE_* value; LIBSVM only. AUTO is that of the class map: where this is
                              #XSM_INDEX_BASE_ZERO and no row has a feature 0, a warning is logged, and numbers up to D
-                             are an error. #XSM_INDEX_BASE_ONE reads feature 1 as the first of such a map. */
+                             are an error. #XSM_INDEX_BASE_ONE reads feature 1 as the first of such a map. A comment of
+                             scikit-learn above the rows that says the base counts as if it were given; with a class map
+                             of another base it is an error. */
     uint32_t features;  /**< Number of features D, up to #XSM_FEATURES_MAX; 0 = from the header, the class map, or the
                              largest index. */
     const char *label_column;     /**< CSV and TSV: name of the label column, or its number, from 0, negative from the

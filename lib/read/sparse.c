@@ -288,18 +288,43 @@ static xsm_status doubt_base(const xsmi_sparse *s, xsm_error *err)
     return XSM_OK;
 }
 
+/* Sets the base that the options say, or leaves it open. */
+static void set_base(xsmi_sparse *s, uint64_t kept)
+{
+    s->base_open = s->r->options.index_base == XSM_INDEX_BASE_AUTO;
+    s->base = s->r->options.index_base == XSM_INDEX_BASE_ONE;
+    s->kept = s->base_open ? UINT64_MAX : kept; /* set when the base is known */
+    xsmi_sparse_set_plain(s);
+}
+
+/* Reads a comment above the rows: scikit-learn's dump_svmlight_file() says there where features begin. */
+static xsm_status read_comment(xsmi_sparse *s, const char *text, size_t length, uint64_t kept, xsm_error *err)
+{
+    static const char *const says[] = {"# Column indices are zero-based", "# Column indices are one-based"};
+    xsmi_reader *r = s->r;
+    for (size_t one = 0; one < 2; one++) {
+        const int32_t base = one ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
+        if (length < strlen(says[one]) || memcmp(text, says[one], strlen(says[one])) != 0) {
+            continue;
+        }
+        if (r->base_of_map && r->options.index_base != base) {
+            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, s->line_number, 1,
+                                    "the comment says that features count from %zu, and those of the class map count "
+                                    "from %zu: set xsm_read_options.index_base",
+                                    one, 1 - one);
+        }
+        r->options.index_base = r->options.index_base == XSM_INDEX_BASE_AUTO ? base : r->options.index_base;
+        set_base(s, kept);
+    }
+    return XSM_OK;
+}
+
 static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
 {
     xsmi_reader *r = s->r;
     set_limits(s);
-    s->base_open = r->options.index_base == XSM_INDEX_BASE_AUTO;
-    s->base = r->options.index_base == XSM_INDEX_BASE_ONE;
-    xsmi_sparse_set_plain(s);
-    bool late = s->base_open;
-    uint64_t kept = s->kept;
-    if (late) {
-        s->kept = UINT64_MAX; /* set when the base is known */
-    }
+    const uint64_t kept = s->kept;
+    set_base(s, kept);
     for (;;) {
         char *text;
         size_t length;
@@ -314,8 +339,11 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
         }
         if (blank < length ? text[blank] != '#' : r->has_map) {
             XSMI_TRY(xsmi_sparse_read_row(s, text, length, err));
+        } else if (r->rows == 0) {
+            XSMI_TRY(read_comment(s, text, length, kept, err));
         }
     }
+    const bool late = r->options.index_base == XSM_INDEX_BASE_AUTO;
     if (s->queries > 0) {
         xsmi_log(r->context, XSM_LOG_WARNING,
                  "%s: %llu rows have a query id (qid:), the first in line %llu; they are for ranking and are left out",

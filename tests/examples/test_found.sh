@@ -479,6 +479,9 @@ for command in 'predict --model zero.model --data' 'evaluate --model zero.model 
     run 0 $command some.svm --index-base 0
     [ -s stderr ] && wrong 'a note where --index-base says it'
 done
+(echo '# Column indices are one-based'; cat some.svm) >said.svm
+run 1 predict --model zero.model --data said.svm
+says stderr 'line 1, column 1: the comment says that features count from 1, and those of the model count from 0'
 run 0 predict --model zero.model --data zero.xc
 mv stdout right
 run 0 predict --model zero.model --data one.svm --index-base 1
