@@ -16,7 +16,7 @@
 
 #include <xsoftmax/mpi.h>
 
-/* Seconds that a rank that has failed waits for the others to fail, too. */
+/* Seconds that a rank that has failed waits for the others to fail, too; after the first it says why. */
 #define PATIENCE 10
 
 /* Threads of a rank by default: its share of the machine's processors, or fewer where it is bound to fewer. */
@@ -45,18 +45,21 @@ static int end(MPI_Comm comm, int rank, int code)
 {
     int mine[2] = {code == CLI_DONE ? INT_MIN : -rank, code}, all[2], done = 0;
     const double since = cli_clock();
+    int said = rank == 0; /* as it happened */
     MPI_Request request;
     MPI_Iallreduce(mine, all, 2, MPI_INT, MPI_MAX, comm, &request);
     while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
-        if (code != CLI_DONE && cli_clock() - since > PATIENCE) {
-            if (rank > 0) {
-                fprintf(stderr, "xsoftmax: rank %d: %s\n", rank, cli_held());
-            }
+        const double waited = code == CLI_DONE ? 0 : cli_clock() - since;
+        if (waited > 1 && !said) {
+            fprintf(stderr, "xsoftmax: rank %d: %s\n", rank, cli_held());
+            said = 1;
+        }
+        if (waited > PATIENCE) {
             MPI_Abort(MPI_COMM_WORLD, code);
         }
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    if (done && all[0] == -rank && rank > 0) { /* rank 0 knows nothing of it */
+    if (done && all[0] == -rank && !said) { /* rank 0 knows nothing of it */
         fprintf(stderr, "xsoftmax: rank %d: %s\n", rank, cli_held());
     }
     return done ? all[1] : code;
@@ -85,13 +88,12 @@ int main(int argc, char **argv)
         code = CLI_USAGE;
     } else if (xsm_mpi_comm_new(&all, sizeof all, &group, &err) != XSM_OK) {
         cli_library_failed(&err);
-    } else if (ranks > 1 && rank > 0 && !freopen("/dev/null", "w", stdout)) {
-        cli_group = &group;
-        cli_fail("/dev/null cannot be written");
     } else {
         cli_group = ranks > 1 ? &group : NULL;
         cli_group_threads = ranks > 1 ? share_of_processors() : 0;
-        code = cli_main(argc, argv);
+        code = cli_agree(rank == 0 || freopen("/dev/null", "w", stdout) ? CLI_GO_ON
+                                                                        : cli_fail("/dev/null cannot be written"));
+        code = code == CLI_GO_ON ? cli_main(argc, argv) : code;
     }
     code = end(last, rank, code);
     xsm_mpi_comm_free(&group);

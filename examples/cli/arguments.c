@@ -238,5 +238,5 @@ int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_cou
     }
     free(given);
     code = code == CLI_GO_ON ? cli_output_check(flags, flag_count) : code;
-    return code == CLI_GO_ON ? cli_output_to_pipe(flags, flag_count) : code;
+    return cli_agree(code == CLI_GO_ON ? cli_output_to_pipe(flags, flag_count) : code);
 }

@@ -460,7 +460,7 @@ int cli_context(uint64_t threads, xsm_context **out)
     options.progress = cli_watch;
     options.log = print_warning;
     cli_stop_install();
-    return xsm_context_new(&options, out, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+    return cli_agree(xsm_context_new(&options, out, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err));
 }
 
 int cli_load(xsm_context *context, const char *path, xsm_model **out)
@@ -469,8 +469,9 @@ int cli_load(xsm_context *context, const char *path, xsm_model **out)
     xsm_source bytes = {sizeof bytes, NULL, cli_read_input};
     xsm_storage input = XSM_STORAGE_INIT;
     const int piped = strcmp(path, "-") == 0;
-    if (piped && cli_group) {
-        return cli_misuse(ONE_RANK);
+    const int code = cli_agree(piped && cli_group ? cli_misuse(ONE_RANK) : CLI_GO_ON);
+    if (code != CLI_GO_ON) {
+        return code;
     }
     input.name = "standard input";
     input.source = &bytes;

@@ -50,14 +50,17 @@ static int lost(int code)
     return code == CLI_GO_ON ? failed : code;
 }
 
+/* Whether an agreement has ended the command, as every rank knows: none waits for another one. */
+static int ended;
+
 int cli_agree(int code)
 {
     struct {
         int32_t code;
         char message[sizeof held];
     } report = {code, ""};
-    if (!cli_group) {
-        return code;
+    if (!cli_group || ended) {
+        return code == CLI_GO_ON && ended ? CLI_FAILED : code;
     }
     float failed =
         code == CLI_GO_ON ? 0 : (float)(cli_group->ranks - cli_group->rank); /* the first rank's is largest */
@@ -67,6 +70,7 @@ int cli_agree(int code)
     if (failed == 0) {
         return code;
     }
+    ended = 1;
     const uint32_t first = cli_group->ranks - (uint32_t)failed;
     memcpy(report.message, held, sizeof held);
     if (cli_group->broadcast(cli_group->user, &report, sizeof report, first) != 0) {
@@ -81,7 +85,7 @@ int cli_agree(int code)
 int cli_agree_any(int flag)
 {
     float any = flag != 0;
-    if (cli_group && cli_group->max_f32(cli_group->user, &any, 1) != 0) {
+    if (cli_group && !ended && cli_group->max_f32(cli_group->user, &any, 1) != 0) {
         return 1;
     }
     return any != 0;
@@ -89,7 +93,9 @@ int cli_agree_any(int flag)
 
 int cli_share(void *data, size_t bytes)
 {
-    return !cli_group || cli_group->broadcast(cli_group->user, data, bytes, 0) == 0 ? CLI_GO_ON : lost(CLI_GO_ON);
+    return ended                                                                      ? CLI_FAILED
+           : !cli_group || cli_group->broadcast(cli_group->user, data, bytes, 0) == 0 ? CLI_GO_ON
+                                                                                      : lost(CLI_GO_ON);
 }
 
 int cli_compare_arguments(int argc, char **argv)

@@ -15,9 +15,11 @@ typedef struct xsmi_sent {
 typedef struct xsmi_group {
     xsm_comm comm; /* without one, comm.ranks is 1 */
     xsmi_sent sent;
-    bool failed; /* a function of the host's has failed: no further one is called */
-    bool agreed; /* the last agreement was on a failure */
-    bool met;    /* something was exchanged since xsmi_agree_begin() */
+    bool failed;    /* a function of the host's has failed: no further one is called */
+    bool agreed;    /* the last agreement was on a failure */
+    bool met;       /* something was exchanged since xsmi_agree_begin() */
+    bool opens;     /* the processes have not agreed yet in the public call that began last */
+    uint32_t calls; /* public calls that need the group, within each other */
 } xsmi_group;
 
 /* Reads a host's table; NULL = this process alone. */

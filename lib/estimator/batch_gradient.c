@@ -267,8 +267,7 @@ static xsm_status check_input_gradient(const xsm_estimator *e, const xsm_batch *
 static xsm_status read_call(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
                             xsm_batch *batch, xsm_error *err)
 {
-    XSMI_TRY(xsmi_need("xsm_estimator_gradient",
-                       XSMI_GIVEN({e, "the estimator"}, {given, "the batch"}, {g, "the gradient"}), err));
+    XSMI_TRY(xsmi_need("xsm_estimator_gradient", XSMI_GIVEN({given, "the batch"}, {g, "the gradient"}), err));
     g->examples = 0;
     XSMI_TRY(check_bound(e, err));
     XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
@@ -286,7 +285,7 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
     xsm_batch batch = {.size = sizeof batch};
     const xsm_status status = read_call(e, given, eta, g, what, &batch, err);
     /* The trainer's batches are of rows that were compared. */
-    XSMI_TRY(what.lists && e ? xsmi_together_batch(e->model, &batch, what.input != NULL, status, err) : status);
+    XSMI_TRY(what.lists ? xsmi_together_batch(e->model, &batch, what.input != NULL, status, err) : status);
     /* Bounded rows are changed one by one. */
     const xsmi_pass pass = {.estimator = e,
                             .gradient = g,
@@ -314,20 +313,15 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
     return XSM_OK;
 }
 
-static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
-                           xsm_error *err)
-{
-    const xsm_model *m = e ? e->model : NULL;
-    xsmi_together_begin(m);
-    return xsmi_together_end(m, gradient_of(e, given, eta, g, what, err), err);
-}
-
 /* Runs a call of the host's. */
 static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, purpose what,
                                 xsm_error *err)
 {
-    if (!e) {
-        return gradient(e, batch, eta, g, what, err);
+    if (e->model && e->hidden && what.input) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "
+            "no further down");
     }
     xsmi_activity activity;
     if (xsmi_estimator_changes(e)) { /* ends as a whole: its state must not be half changed */
@@ -335,33 +329,32 @@ static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double
     } else {
         xsmi_begin_short(&activity, e->context, "computing a gradient", "rows");
     }
-    return xsmi_end(&activity, gradient(e, batch, eta, g, what, err), err);
+    return xsmi_end(&activity, gradient_of(e, batch, eta, g, what, err), err);
 }
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
     XSMI_ENTER(err);
-    return call_gradient(e, batch, eta, g, (purpose){NULL, true}, err);
+    XSMI_NEED(err, {e, "the estimator"});
+    return XSMI_TOGETHER(e->model, call_gradient(e, batch, eta, g, (purpose){NULL, true}, err), err);
 }
 
 xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                         xsm_error *err)
 {
-    return gradient(e, batch, eta, g, (purpose){NULL, false}, err);
+    xsmi_together_begin(e->model);
+    const xsm_status status = gradient_of(e, batch, eta, g, (purpose){NULL, false}, err);
+    return status == XSM_OK ? status : xsmi_together(e->model, status, err);
 }
 
 xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                         float *input_gradient, size_t stride, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (e && e->model && e->hidden) {
-        return xsmi_fail(
-            err, XSM_ERROR_UNSUPPORTED,
-            "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "
-            "no further down");
-    }
-    xsmi_input_gradient input = {input_gradient, stride};
-    return call_gradient(e, batch, eta, g, (purpose){&input, true}, err);
+    XSMI_NEED(err, {e, "the estimator"});
+    return XSMI_TOGETHER(
+        e->model, call_gradient(e, batch, eta, g, (purpose){&(xsmi_input_gradient){input_gradient, stride}, true}, err),
+        err);
 }
 
 /* -- batches as a whole -------------------------------------------------------------------------------------------- */

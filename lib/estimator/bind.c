@@ -243,12 +243,8 @@ xsm_status xsmi_estimator_check_rows_kept(const xsm_estimator *e, xsm_error *err
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err)
 {
-    if (!e || !model || !train) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind%s: %s is NULL", labels_alone ? "_labels" : "",
-                         !e       ? "the estimator"
-                         : !model ? "the model"
-                                  : "the data");
-    }
+    XSMI_TRY(xsmi_need(labels_alone ? "xsm_estimator_bind_labels" : "xsm_estimator_bind",
+                       XSMI_GIVEN({e, "the estimator"}, {train, "the data"}), err));
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
@@ -277,7 +273,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
-    const xsm_status status = XSMI_TOGETHER(model, xsmi_end(&activity, bind_stages(e, model, train, err), err), err);
+    const xsm_status status = xsmi_together(model, xsmi_end(&activity, bind_stages(e, model, train, err), err), err);
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);
         xsmi_dataset_release(kept_train);
@@ -298,13 +294,15 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
 xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     XSMI_ENTER(err);
-    return xsmi_estimator_bind(e, model, train, false, NULL, err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, xsmi_estimator_bind(e, model, train, false, NULL, err), err);
 }
 
 xsm_status xsm_estimator_bind_labels(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     XSMI_ENTER(err);
-    return xsmi_estimator_bind(e, model, train, true, NULL, err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, xsmi_estimator_bind(e, model, train, true, NULL, err), err);
 }
 
 /* -- streams ------------------------------------------------------------------------------------------------------- */
@@ -379,7 +377,7 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
     xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels};
     XSMI_TRY(xsmi_estimator_bind(e, model, s->rows, true, &size, err));
     e->stream = s; /* owned by the binding from here on */
-    xsm_status status = xsmi_stream_keep_fresh(e, s, err);
+    xsm_status status = xsmi_together(model, xsmi_stream_keep_fresh(e, s, err), err);
     if (status != XSM_OK) {
         e->stream = NULL; /* still owned by the caller */
         xsmi_estimator_unbind(e);
@@ -392,16 +390,14 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
     return XSM_OK;
 }
 
-xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *options,
-                                     xsm_error *err)
+static xsm_status bind_stream(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *options,
+                              xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {e, "the estimator"}, {model, "the model"});
+    XSMI_TRY(xsmi_need("xsm_estimator_bind_stream", XSMI_GIVEN({e, "the estimator"}), err));
     xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
     xsmi_stream_rows *s = NULL;
     xsm_status status = read_options(e, options, &o, err);
     status = status == XSM_OK ? new_stream(e, model, &o, &s, err) : status;
-    status = XSMI_TOGETHER(model, status, err);
     if (status != XSM_OK) {
         xsmi_stream_free(s);
         return status;
@@ -424,4 +420,12 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     }
     xsmi_release(e->context, kept, bytes, 1);
     return status;
+}
+
+xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *options,
+                                     xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, bind_stream(e, model, options, err), err);
 }

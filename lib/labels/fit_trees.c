@@ -567,13 +567,28 @@ static bool grows(const xsm_label_tree_options *given)
     return given && known_options(given, &known, NULL) == XSM_OK && known.start;
 }
 
+static xsm_status fit_in(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
+                         xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
+{
+    xsm_context *group = xsmi_context_group(context);
+    const bool grow = grows(given);
+    xsm_model *made = NULL;
+    XSMI_TRY(xsmi_need("xsm_fit_label_tree", XSMI_GIVEN({train, "train"}, {out, "out"}), err));
+    XSMI_TRY(xsmi_agree_same(group, XSM_OK, grow, XSM_ERROR_ARGUMENT,
+                             "xsm_label_tree_options.start is given here or on rank 0 alone", err));
+    xsm_status status = xsmi_fit_label_tree(context, train, given, group && !grow, &made, result, err);
+    status = grow ? xsmi_agree(group, status, err) : status;
+    if (status != XSM_OK) {
+        xsm_model_free(made);
+        return status;
+    }
+    *out = made;
+    return XSM_OK;
+}
+
 xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_NEED(err, {train, "train"}, {out, "out"});
-    const bool divided = context && xsmi_ranks(context) > 1 && !grows(given);
-    xsm_context *group = divided ? context : NULL;
-    xsmi_agree_begin(group);
-    return xsmi_agree_end(group, xsmi_fit_label_tree(context, train, given, divided, out, result, err), err);
+    return XSMI_COLLECTIVE(xsmi_context_group(context), fit_in(context, train, given, out, result, err), err);
 }

@@ -268,10 +268,9 @@ static xsm_status convert_any(const xsm_model *m, int32_t dtype, xsm_model **out
     return XSM_OK;
 }
 
-xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
+static xsm_status convert_as(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {m, "the model"}, {out, "out"});
+    XSMI_TRY(xsmi_need("xsm_model_convert", XSMI_GIVEN({out, "out"}), err));
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
     XSMI_TRY(XSMI_READ(xsm_convert_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_convert_options, &o, reserved, err));
@@ -292,6 +291,13 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
         xsmi_begin(&activity, m->context, "converting", "classes", xsmi_model_weights(m)->classes);
     }
     return xsmi_end(&activity, convert_any(m, o.dtype, out, err), err);
+}
+
+xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "the model"});
+    return XSMI_COLLECTIVE(xsmi_model_group(m), convert_as(m, options, out, err), err);
 }
 
 /* -- pruning ------------------------------------------------------------------------------------------------------- */

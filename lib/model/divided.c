@@ -4,6 +4,7 @@
 #include "base/order.h"
 #include "model/narrow.h"
 #include "ranks/comm.h"
+#include "ranks/same.h"
 #include "base/entry.h"
 
 #include <string.h>
@@ -40,7 +41,9 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
     xsm_model *m = NULL;
     xsm_status status = xsmi_model_new_empty(ctx, features, classes, &m, err);
     status = status == XSM_OK ? new_part(m, o, err) : status;
-    status = xsmi_agree(ctx, status, err);
+    const xsmi_number sizes[] = {XSMI_WHOLE("features", features), XSMI_WHOLE("classes", classes),
+                                 XSMI_WHOLE("layout", (uint64_t)o->layout)};
+    status = xsmi_numbers_agree(ctx, sizes, sizeof sizes / sizeof *sizes, status, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;
@@ -158,11 +161,10 @@ xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size
 
 /* New linear models, in one process or divided among several. */
 
-xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
-                                const xsm_model_options *options, xsm_model **out, xsm_error *err)
+static xsm_status new_linear(xsm_context *context, uint32_t features, uint32_t classes,
+                             const xsm_model_options *options, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {out, "out"});
+    XSMI_TRY(xsmi_need("xsm_model_new_linear", XSMI_GIVEN({out, "out"}), err));
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     XSMI_TRY(XSMI_READ(xsm_model_options, &o, options, err));
     if (features > XSM_FEATURES_MAX || (features == 0 && o.bias == 0)) {
@@ -179,4 +181,11 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
     }
     return context && xsmi_ranks(context) > 1 ? xsmi_divided_new_linear(context, features, classes, &o, out, err)
                                               : xsmi_model_new_local(context, features, classes, &o, out, err);
+}
+
+xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
+                                const xsm_model_options *options, xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    return XSMI_COLLECTIVE(xsmi_context_group(context), new_linear(context, features, classes, options, out, err), err);
 }

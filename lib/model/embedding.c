@@ -48,11 +48,10 @@ static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding
     return xsmi_agree(xsmi_model_group(m), status, err);
 }
 
-xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
-                                   const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
+static xsm_status new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
+                                const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {out, "out"});
+    XSMI_TRY(xsmi_need("xsm_model_new_embedding", XSMI_GIVEN({out, "out"}), err));
     if (features < 1 || features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u", features, XSM_FEATURES_MAX);
     }
@@ -80,6 +79,14 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     }
     *out = m;
     return XSM_OK;
+}
+
+xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
+                                   const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    return XSMI_COLLECTIVE(xsmi_context_group(context),
+                           new_embedding(context, features, hidden, classes, options, out, err), err);
 }
 
 xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,

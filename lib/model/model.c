@@ -297,7 +297,8 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "model"});
-    return m->part.own ? set_divided_layout(m, layout, err) : set_layout(m, layout, err);
+    return m->part.own ? XSMI_COLLECTIVE(m->context, set_divided_layout(m, layout, err), err)
+                       : set_layout(m, layout, err);
 }
 
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
@@ -722,10 +723,8 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
     return xsmi_agree(group, xsmi_model_each_row(own, xsmi_model_settle, err), err);
 }
 
-xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
+static xsm_status set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {m, "the model"});
     if (geometry != XSM_GEOMETRY_LINEAR && geometry != XSM_GEOMETRY_EUCLIDEAN) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "geometry %d is no XSM_GEOMETRY_* value", geometry);
     }
@@ -742,4 +741,11 @@ xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err
     m->score = geometry;
     xsmi_model_drop_calibration(m);
     return XSM_OK;
+}
+
+xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "the model"});
+    return XSMI_COLLECTIVE(xsmi_model_group(m), set_geometry(m, geometry, err), err);
 }

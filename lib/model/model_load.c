@@ -500,33 +500,37 @@ xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mine, const char *nam
     return xsmi_agree(ctx, status, err);
 }
 
-static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_load_options *options, xsm_model **out,
-                       xsm_error *err)
+static xsm_status load(xsm_context *context, const char *path, const xsm_storage *storage,
+                       const xsm_load_options *options, xsm_model **out, xsm_error *err)
 {
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_model_load", &place, err));
+    XSMI_TRY(xsmi_need("xsm_model_load", XSMI_GIVEN({out, "out"}), err));
     XSMI_TRY(XSMI_READ(xsm_load_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, copy, err));
-    XSMI_TRY(o.copy ? xsmi_place_check_unlent(place, err) : XSM_OK);
+    XSMI_TRY(o.copy ? xsmi_place_check_unlent(&place, err) : XSM_OK);
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_container *container = NULL;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "loading", "bytes", 0);
-    const xsm_storage *lent = place->storage && place->storage->bytes && !o.copy ? place->storage : NULL;
+    const xsm_storage *lent = place.storage && place.storage->bytes && !o.copy ? place.storage : NULL;
     const xsmi_open_how how = {.believe = o.skip_verify,
                                .copy = o.copy,
                                .choose = xsmi_ranks(ctx) > 1 ? xsmi_model_choose_part : NULL,
                                .chooser = ctx};
     xsm_model *m = NULL;
-    xsm_status status = xsmi_container_open_at(ctx, place, how, &container, err);
+    xsm_status status = xsmi_container_open_at(ctx, &place, how, &container, err);
     if (status == XSM_OK) {
-        status = xsmi_model_from_container(ctx, container, place->name, &m, err);
+        status = xsmi_model_from_container(ctx, container, place.name, &m, err);
     }
     if (xsmi_ranks(ctx) > 1) {
         status = status == XSM_OK ? xsmi_model_divide(m, err) : status;
         status = xsmi_agree(ctx, status, err);
-        status = status == XSM_OK ? xsmi_check_same_file(ctx, xsmi_file_mark(container), place->name, err) : status;
+        status = status == XSM_OK ? xsmi_check_same_file(ctx, xsmi_file_mark(container), place.name, err) : status;
     }
     xsmi_container_close(container); /* the weights of a part were copied */
     status = xsmi_end(&activity, status, err);
@@ -544,9 +548,5 @@ xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_stor
                           const xsm_load_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
-    xsm_storage known;
-    xsmi_place place;
-    XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_model_load", &place, err));
-    XSMI_NEED(err, {out, "out"});
-    return load(context, &place, options, out, err);
+    return XSMI_COLLECTIVE(xsmi_context_group(context), load(context, path, storage, options, out, err), err);
 }

@@ -538,12 +538,17 @@ static uint64_t hash_metadata(const xsm_model *m)
     return hash;
 }
 
-/* Saves what was asked for with `status`. */
-static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_status status,
-                       xsm_error *err)
+/* The processes that save a model together: every one has all label trees and sparse weights, and process 0 writes
+ * them. */
+static xsm_context *group_of(const xsm_model *m)
+{
+    return xsmi_model_is_divided(m) || m->w.layout == XSM_LAYOUT_SPARSE_ROWS ? xsmi_context_group(m->context) : NULL;
+}
+
+static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_together(m, "saving", err));
-    if (status == XSM_OK && m->head && !m->head->kind->save) {
+    if (m->head && !m->head->kind->save) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,
             "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
@@ -551,32 +556,34 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
             "accepted",
             place->name, m->head->kind->described);
     }
-    /* Every process has all label trees and sparse weights; process 0 writes them. */
-    const bool divided = xsmi_model_is_divided(m);
-    xsm_context *group =
-        divided || (m->w.layout == XSM_LAYOUT_SPARSE_ROWS && xsmi_ranks(m->context) > 1) ? m->context : NULL;
+    xsm_context *group = group_of(m);
     const xsmi_number entries = XSMI_WHOLE("metadata", hash_metadata(m));
-    XSMI_TRY(xsmi_numbers_agree(group, &entries, 1, status, err));
-    if (divided) {
+    XSMI_TRY(xsmi_numbers_agree(group, &entries, 1, XSM_OK, err));
+    if (xsmi_model_is_divided(m)) {
         return save_divided(m, place, extras, err);
     }
     bool ended = false;
-    status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
+    const xsm_status status = !group || xsmi_rank(group) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
     return xsmi_agree(group, status, err);
+}
+
+static xsm_status save_at(const xsm_model *m, const char *path, const xsm_storage *storage, xsm_error *err)
+{
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_model_save", &place, err));
+    return save(m, &place, NULL, err);
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, const xsm_storage *storage, xsm_error *err)
 {
     XSMI_ENTER(err);
-    xsm_storage known;
-    xsmi_place place;
     XSMI_NEED(err, {m, "model"});
-    const xsm_status status = xsmi_place_to_write(path, storage, &known, "xsm_model_save", &place, err);
-    return save(m, &place, NULL, status, err);
+    return XSMI_COLLECTIVE(group_of(m), save_at(m, path, storage, err), err);
 }
 
 xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                  xsm_error *err)
 {
-    return save(m, place, extras, XSM_OK, err);
+    return save(m, place, extras, err);
 }

@@ -374,10 +374,9 @@ const xsmi_head_kind xsmi_pairs_head = {
 
 /* -- models -------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
+static xsm_status add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {m, "the model"}, {train, "the data"});
+    XSMI_TRY(xsmi_need("xsm_model_add_pairs", XSMI_GIVEN({train, "the data"}), err));
     if (!(strength > 0) || isinf(strength)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
     }
@@ -419,4 +418,11 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     xsmi_head_release(correction);
     xsmi_pairs_clear(&pairs);
     return status;
+}
+
+xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "the model"});
+    return XSMI_COLLECTIVE(xsmi_model_group(m), add_pairs(m, train, strength, err), err);
 }

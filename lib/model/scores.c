@@ -301,11 +301,9 @@ static xsm_status read_chosen(const xsm_model *m, const xsm_batch *given, const 
     return XSM_OK;
 }
 
-xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
-                            float *scores, xsm_error *err)
+static xsm_status score_chosen(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
+                               float *scores, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {m, "model"});
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_chosen(m, given, classes, count, scores, &batch, err);
     const size_t total = status == XSM_OK ? (size_t)batch.count * count : 0;
@@ -321,6 +319,14 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                                       : score_batch(m, &batch, classes, count, scores, err);
     status = status == XSM_OK ? check_finite(m, scores, batch.count, count, count, err) : status;
     return xsmi_end(&activity, status, err);
+}
+
+xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
+                            float *scores, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "model"});
+    return XSMI_COLLECTIVE(xsmi_model_group(m), score_chosen(m, given, classes, count, scores, err), err);
 }
 
 static xsm_status read_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
@@ -346,11 +352,9 @@ static xsm_status read_range(const xsm_model *m, const xsm_batch *given, uint32_
     return xsmi_check_overlap("xsm_model_score_range", regions, 1 + XSMI_BATCH_REGIONS, err);
 }
 
-xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
-                                 float *scores, size_t stride, xsm_error *err)
+static xsm_status score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count, float *scores,
+                              size_t stride, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {m, "model"});
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_range(m, given, first, count, scores, stride, &batch, err);
     XSMI_TRY(xsmi_together_batch(m, &batch, (uint64_t)first << 32 | count, status, err));
@@ -366,4 +370,12 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     status = status == XSM_OK ? check_finite(m, scores, batch.count, count, stride, err) : status;
     xsmi_score_scratch_free(m->context, &scratch);
     return xsmi_end(&activity, status, err);
+}
+
+xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
+                                 float *scores, size_t stride, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {m, "model"});
+    return XSMI_COLLECTIVE(xsmi_model_group(m), score_range(m, given, first, count, scores, stride, err), err);
 }

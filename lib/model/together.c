@@ -32,6 +32,16 @@ uint32_t xsmi_process(const xsm_model *m)
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
 
+void xsmi_together_enter(const xsm_model *m)
+{
+    xsmi_collective_begin(xsmi_model_group(m));
+}
+
+xsm_status xsmi_together_leave(const xsm_model *m, xsm_status status, xsm_error *err)
+{
+    return xsmi_collective_end(xsmi_model_group(m), status, err);
+}
+
 void xsmi_together_begin(const xsm_model *m)
 {
     xsmi_agree_begin(xsmi_model_group(m));
@@ -40,11 +50,6 @@ void xsmi_together_begin(const xsm_model *m)
 xsm_status xsmi_together(const xsm_model *m, xsm_status status, xsm_error *err)
 {
     return xsmi_agree_once(xsmi_model_group(m), status, err);
-}
-
-xsm_status xsmi_together_end(const xsm_model *m, xsm_status status, xsm_error *err)
-{
-    return xsmi_agree_end(xsmi_model_group(m), status, err);
 }
 
 bool xsmi_together_failed(const xsm_model *m)

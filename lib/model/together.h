@@ -15,16 +15,16 @@ uint32_t xsmi_process(const xsm_model *m);
 /* Refuses a model whose parts may come from different steps. */
 xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err);
 
-/* Begins a call that may fail in one process. */
+/* XSMI_COLLECTIVE() of ranks/comm.h, for public calls that need all processes of a divided model. */
+#define XSMI_TOGETHER(m, call, err) (xsmi_together_enter(m), xsmi_together_leave(m, call, err))
+void xsmi_together_enter(const xsm_model *m);
+xsm_status xsmi_together_leave(const xsm_model *m, xsm_status status, xsm_error *err);
+
+/* Begins a part of such a call. */
 void xsmi_together_begin(const xsm_model *m);
 /* Makes the processes agree on a status, unless they have: returns XSM_OK, or on every process the status and the
  * message of the first process that has failed. */
 xsm_status xsmi_together(const xsm_model *m, xsm_status status, xsm_error *err);
-/* Evaluates a call between xsmi_together_begin() and xsmi_together(), whose status it returns. */
-#define XSMI_TOGETHER(m, call, err) (xsmi_together_begin(m), xsmi_together(m, call, err))
-/* As xsmi_together(), at the end of a call that succeeds on all processes or on none. Sends nothing if it has
- * succeeded. */
-xsm_status xsmi_together_end(const xsm_model *m, xsm_status status, xsm_error *err);
 /* Whether all processes know of a failure since xsmi_together_begin(), or can no longer learn of one. */
 bool xsmi_together_failed(const xsm_model *m);
 /* Marks a divided model `apart`: a step has been taken in this process, and perhaps in no other. */

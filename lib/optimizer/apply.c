@@ -505,11 +505,10 @@ static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const x
     return status;
 }
 
-xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
-                               xsm_error *err)
+static xsm_status apply_given(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
+                              xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {o, "the optimizer"}, {given, "the batch"}, {g, "the gradient"});
+    XSMI_TRY(xsmi_need("xsm_optimizer_apply", XSMI_GIVEN({given, "the batch"}, {g, "the gradient"}), err));
     if (!o->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops.name);
     }
@@ -521,7 +520,6 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
             o->ops.name);
     }
     XSMI_TRY(xsmi_model_need_together(xsmi_optimizer_model(o), "a step", err));
-    xsmi_together_begin(o->whole);
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->whole ? o->whole : o->model, given, &batch, err));
@@ -538,4 +536,12 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         xsmi_model_put_link(m, status == XSM_OK ? g->link : m->link);
     }
     return status;
+}
+
+xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
+                               xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {o, "the optimizer"});
+    return XSMI_TOGETHER(o->whole, apply_given(o, given, g, eta, err), err);
 }

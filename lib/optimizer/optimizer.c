@@ -231,14 +231,12 @@ static xsm_status add_settings(const void *of, xsmi_settings *s, xsm_error *err)
     return xsmi_optimizer_settings(of, s, err);
 }
 
-xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
+static xsm_status bind_to(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {o, "the optimizer"}, {model, "the model"});
+    XSMI_TRY(xsmi_need("xsm_optimizer_bind", XSMI_GIVEN({o, "the optimizer"}), err));
     XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
     xsmi_activity activity;
     xsmi_begin(&activity, o->context, "preparing an optimizer", "weights", 0);
-    xsmi_together_begin(model);
     xsm_model *own = xsmi_model_changed(model), *whole = own != model ? model : NULL;
     xsm_status status = xsmi_together_settings(model, add_settings, o, err);
     status = status == XSM_OK ? bind(o, own, whole, err) : status;
@@ -247,6 +245,13 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
         unbind(o);
     }
     return xsmi_end(&activity, status, err);
+}
+
+xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, bind_to(o, model, err), err);
 }
 
 /* -- the numbers stored for each weight ---------------------------------------------------------------------------- */

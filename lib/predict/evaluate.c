@@ -124,18 +124,23 @@ static void fill_weights(const xsm_model *m, double a, double b, double *weights
     }
 }
 
+static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                           const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err)
+{
+    xsmi_evaluate_scratch kept = {.context = context ? context : model->context};
+    XSMI_TRY(xsmi_need("xsm_evaluate", XSMI_GIVEN({dataset, "the data"}), err));
+    XSMI_TRY(xsmi_together_rows(model, dataset, false, err));
+    const xsm_status status = xsmi_evaluate(model, dataset, options, &kept, NULL, metrics, err);
+    xsmi_evaluate_scratch_free(&kept);
+    return xsmi_together(model, status, err);
+}
+
 xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                         const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err)
 {
     XSMI_ENTER(err);
-    xsm_context *ctx = context ? context : model ? model->context : NULL;
-    xsmi_evaluate_scratch kept = {.context = ctx};
-    const xsm_model *together = dataset ? model : NULL;
-    xsmi_together_begin(together);
-    xsm_status status = xsmi_together_rows(together, dataset, false, err);
-    status = status == XSM_OK ? xsmi_evaluate(model, dataset, options, &kept, NULL, metrics, err) : status;
-    xsmi_evaluate_scratch_free(&kept);
-    return xsmi_together(together, status, err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, evaluate(context, model, dataset, options, metrics, err), err);
 }
 
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)

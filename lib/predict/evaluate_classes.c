@@ -245,7 +245,8 @@ static void compute_f1(const classes_job *job, xsm_class_metrics *m)
     m->macro_f1 = m->counted > 0 ? sum / (double)m->counted : 0;
 }
 
-static xsm_status finish(classes_job *job, xsm_class_metrics *m, xsm_class_metrics *metrics, xsm_error *err)
+/* Checks the sums, and sorts the pairs. */
+static xsm_status check_rows(classes_job *job, xsm_error *err)
 {
     if (job->rows == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to evaluate against",
@@ -257,7 +258,14 @@ static xsm_status finish(classes_job *job, xsm_class_metrics *m, xsm_class_metri
                          (unsigned long long)job->rows, job->weight);
     }
     XSMI_TRY(merge_pairs(job, err));
-    xsmi_heap_sort(job->pairs, job->pair_count, sizeof *job->pairs, by_rows);
+    return xsmi_heap_sort_polled(job->context, job->pairs, job->pair_count, sizeof *job->pairs, by_rows)
+               ? XSM_OK
+               : xsmi_fail_cancelled(job->context, err);
+}
+
+/* Writes the results to the caller's struct and arrays. */
+static xsm_status finish(classes_job *job, xsm_class_metrics *m, xsm_class_metrics *metrics, xsm_error *err)
+{
     m->rows = job->rows;
     m->threshold = job->threshold;
     m->found = job->pair_count;
@@ -300,7 +308,9 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
     }
     xsmi_activity activity;
     xsmi_begin_cover(&activity, ctx, "evaluating", "rows", job->dataset->rows);
-    status = xsmi_end(&activity, status == XSM_OK ? run_rows(job, err) : status, err);
+    status = status == XSM_OK ? run_rows(job, err) : status;
+    status = xsmi_end(&activity, status == XSM_OK ? check_rows(job, err) : status, err);
+    status = xsmi_together(job->model, status, err);
     status = status == XSM_OK ? finish(job, m, metrics, err) : status;
     free_predictors(job);
     xsmi_release(ctx, (void *)job->predictors, job->threads, sizeof(xsm_predictor *));
@@ -349,8 +359,6 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                const xsm_class_metrics_options *options, const xsm_class_metrics *metrics,
                                xsm_class_metrics_options *o, xsm_class_metrics *m, xsm_error *err)
 {
-    XSMI_TRY(xsmi_need("xsm_evaluate_classes",
-                       XSMI_GIVEN({model, "the model"}, {dataset, "the data"}, {metrics, "metrics"}), err));
     XSMI_TRY(XSMI_READ(xsm_class_metrics_options, o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_metrics_options, o, reserved, err));
     XSMI_TRY(XSMI_READ(xsm_class_metrics, m, metrics, err));
@@ -378,20 +386,15 @@ static xsm_status agree_options(const xsm_model *model, const xsm_class_metrics_
     return xsmi_together_numbers(model, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
 }
 
-xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                                const xsm_class_metrics_options *options, xsm_class_metrics *metrics, xsm_error *err)
+static xsm_status evaluate_given(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                 const xsm_class_metrics_options *options, xsm_class_metrics *metrics, xsm_error *err)
 {
-    XSMI_ENTER(err);
     xsm_class_metrics_options o = XSM_CLASS_METRICS_OPTIONS_INIT;
     xsm_class_metrics m = XSM_CLASS_METRICS_INIT;
-    const xsm_model *together = dataset ? model : NULL;
-    xsmi_together_begin(together);
-    xsm_status status = xsmi_together_rows(together, dataset, false, err);
-    status = status == XSM_OK ? read_request(model, dataset, options, metrics, &o, &m, err) : status;
-    status = status == XSM_OK ? agree_options(together, &o, &m, err) : status;
-    if (status != XSM_OK) {
-        return xsmi_together(together, status, err);
-    }
+    XSMI_TRY(xsmi_need("xsm_evaluate_classes", XSMI_GIVEN({dataset, "the data"}, {metrics, "metrics"}), err));
+    XSMI_TRY(xsmi_together_rows(model, dataset, false, err));
+    XSMI_TRY(read_request(model, dataset, options, metrics, &o, &m, err));
+    XSMI_TRY(agree_options(model, &o, &m, err));
     classes_job job = {.context = context ? context : model->context,
                        .model = model,
                        .dataset = dataset,
@@ -399,4 +402,12 @@ xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, co
                        .beam = o.beam,
                        .confused = m.confusions != NULL && m.most > 0};
     return evaluate(&job, &m, metrics, err);
+}
+
+xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                const xsm_class_metrics_options *options, xsm_class_metrics *metrics, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, evaluate_given(context, model, dataset, options, metrics, err), err);
 }

@@ -304,11 +304,10 @@ static xsm_status new_predictor(xsm_context *context, const xsm_model *model, co
     return xsmi_predictor_make(context, model, o, top, beam, out, err);
 }
 
-xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
-                             xsm_error *err)
+static xsm_status predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                                xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {model, "the model"}, {out, "out"});
+    XSMI_TRY(xsmi_need("xsm_predictor_new", XSMI_GIVEN({out, "out"}), err));
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_status status = new_predictor(model->context, model, options, &o, &p, err);
@@ -320,6 +319,14 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     }
     *out = p;
     return XSM_OK;
+}
+
+xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                             xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, predictor_new(model, options, out, err), err);
 }
 
 xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
@@ -397,10 +404,8 @@ static uint64_t hash_accepted(const xsm_prediction *to)
     return hash;
 }
 
-xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
+static xsm_status predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {p, "the predictor"});
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};
     xsm_status status = read_call("xsm_predictor_run", p, prediction, &to, &batch, err);
@@ -410,6 +415,13 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
     status = xsmi_predictor_go(p, &to, err);
     return xsmi_end(&activity, status, err);
+}
+
+xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {p, "the predictor"});
+    return XSMI_TOGETHER(p->model, predictor_run(p, prediction, err), err);
 }
 
 /* Predicts rows in one process, on the threads of a context, at most one for each row. */
@@ -428,16 +440,14 @@ static xsm_status predict_rows(xsm_predictor *p, const xsm_predictor_options *o,
     return xsmi_end(&activity, status, err);
 }
 
-xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
-                       const xsm_prediction *prediction, xsm_error *err)
+static xsm_status predict(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
+                          const xsm_prediction *prediction, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {model, "the model"});
     xsm_predictor *p = NULL;
     xsm_status status;
     if (xsmi_model_is_divided(model)) {
-        status = xsm_predictor_new(model, options, &p, err);
-        status = status == XSM_OK ? xsm_predictor_run(p, prediction, err) : status;
+        status = predictor_new(model, options, &p, err);
+        status = status == XSM_OK ? predictor_run(p, prediction, err) : status;
     } else {
         xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
         status = new_predictor(context ? context : model->context, model, options, &o, &p, err);
@@ -445,6 +455,14 @@ xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_p
     }
     xsm_predictor_free(p);
     return status;
+}
+
+xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,
+                       const xsm_prediction *prediction, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"});
+    return XSMI_TOGETHER(model, predict(context, model, options, prediction, err), err);
 }
 
 /* -- rows that are divided among threads --------------------------------------------------------------------------- */

@@ -35,8 +35,38 @@ static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64
     return XSM_OK;
 }
 
-static xsm_status check_usable(const xsmi_group *g, xsm_error *err)
+void xsmi_collective_begin(xsm_context *group)
 {
+    xsmi_agree_begin(group);
+    if (group) {
+        group->group.opens = true;
+        group->group.calls++;
+    }
+}
+
+xsm_status xsmi_collective_end(xsm_context *group, xsm_status status, xsm_error *err)
+{
+    if (group) {
+        status = status == XSM_OK ? status : xsmi_agree_once(group, status, err);
+        group->group.calls--;
+        group->group.opens &= group->group.calls > 0;
+    }
+    return status;
+}
+
+xsm_context *xsmi_context_group(xsm_context *ctx)
+{
+    return ctx && xsmi_ranks(ctx) > 1 ? ctx : NULL;
+}
+
+/* What precedes every exchange. */
+static xsm_status prepare(xsm_context *ctx, xsm_error *err)
+{
+    const xsmi_group *g = &ctx->group;
+    if (g->calls == 0) {
+        return xsmi_fail(err, XSM_ERROR_INTERNAL, "an exchange outside of a call of all processes");
+    }
+    XSMI_TRY(g->opens ? xsmi_agree(ctx, XSM_OK, err) : XSM_OK);
     return g->failed ? xsmi_fail(err, XSM_ERROR_COMM,
                                  "rank %u: the host's communicator failed in an earlier call, and is not used any more",
                                  g->comm.rank)
@@ -46,7 +76,7 @@ static xsm_status check_usable(const xsmi_group *g, xsm_error *err)
 xsm_status xsmi_exchange_max(xsm_context *ctx, float *values, size_t count, xsm_error *err)
 {
     xsmi_group *g = &ctx->group;
-    XSMI_TRY(check_usable(g, err));
+    XSMI_TRY(prepare(ctx, err));
     int32_t result;
     XSMI_CALL_HOST(result = g->comm.max_f32(g->comm.user, values, count));
     return called(g, result, "max_f32", (uint64_t)count * sizeof *values, err);
@@ -55,7 +85,7 @@ xsm_status xsmi_exchange_max(xsm_context *ctx, float *values, size_t count, xsm_
 xsm_status xsmi_exchange_blocks(xsm_context *ctx, const void *mine, void *all, const size_t *sizes, xsm_error *err)
 {
     xsmi_group *g = &ctx->group;
-    XSMI_TRY(check_usable(g, err));
+    XSMI_TRY(prepare(ctx, err));
     unsigned char nothing = 0; /* for calls that send or get no bytes */
     int32_t result;
     XSMI_CALL_HOST(result = g->comm.allgatherv(g->comm.user, mine ? mine : &nothing, all ? all : &nothing, sizes));
@@ -65,7 +95,7 @@ xsm_status xsmi_exchange_blocks(xsm_context *ctx, const void *mine, void *all, c
 xsm_status xsmi_exchange_copy(xsm_context *ctx, void *data, size_t bytes, uint32_t root, xsm_error *err)
 {
     xsmi_group *g = &ctx->group;
-    XSMI_TRY(check_usable(g, err));
+    XSMI_TRY(prepare(ctx, err));
     int32_t result;
     XSMI_CALL_HOST(result = g->comm.broadcast(g->comm.user, data, bytes, root));
     return called(g, result, "broadcast", root == g->comm.rank ? bytes : 0, err);
@@ -79,18 +109,6 @@ xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_e
     return XSM_OK;
 }
 
-/* Returns what a process sends in an agreement: 0, or if it has failed a number that falls with the process's number,
- * so that the largest one comes from the first process that has failed. */
-static float failure_of(const xsm_context *ctx, xsm_status status)
-{
-    return status == XSM_OK ? 0 : (float)(xsmi_ranks(ctx) - xsmi_rank(ctx));
-}
-
-static uint32_t first_failed(const xsm_context *ctx, float largest)
-{
-    return xsmi_ranks(ctx) - (uint32_t)largest;
-}
-
 xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
                            xsm_error *err)
 {
@@ -98,16 +116,18 @@ xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, x
         return status;
     }
     enum { PIECES = 3, BITS = 24 }; /* a float holds whole numbers of so many bits */
-    float said[1 + 2 * PIECES] = {failure_of(ctx, status)};
+    /* Of failures the largest number is that of the first process. */
+    float said[1 + 2 * PIECES] = {status == XSM_OK ? 0 : (float)(xsmi_ranks(ctx) - xsmi_rank(ctx))};
     for (int i = 0; i < PIECES; i++) {
         const float piece = (float)(mine >> i * BITS & ((UINT64_C(1) << BITS) - 1));
         said[1 + 2 * i] = piece; /* the largest and, negative, the smallest of all processes */
         said[2 + 2 * i] = -piece;
     }
-    ctx->group.agreed = true;
+    ctx->group.opens = false;
+    ctx->group.agreed = true; /* even if the group itself fails */
     XSMI_TRY(xsmi_exchange_max(ctx, said, sizeof said / sizeof *said, err));
     if (said[0] > 0) {
-        return xsmi_agree_failed(ctx, first_failed(ctx, said[0]), status, err);
+        return xsmi_agree_failed(ctx, xsmi_ranks(ctx) - (uint32_t)said[0], status, err);
     }
     bool same = true;
     for (int i = 0; i < PIECES; i++) {
@@ -119,6 +139,11 @@ xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, x
     }
     XSMI_TRY(xsmi_compare_first(ctx, mine, &same, err));
     return xsmi_agree(ctx, same ? XSM_OK : xsmi_fail(err, unlike, "%s", message), err);
+}
+
+xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    return xsmi_agree_same(ctx, status, 0, XSM_ERROR_STATE, "the processes make different calls", err);
 }
 
 /* A process's failure, as it sends it to the others. */
@@ -141,21 +166,6 @@ static void fill_report(report *r, xsm_status status, const xsm_error *err)
     if (text) {
         memcpy(r->message, text, strnlen(text, sizeof r->message - 1));
     }
-}
-
-xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
-{
-    if (!ctx) {
-        return status;
-    }
-    float failed = failure_of(ctx, status);
-    ctx->group.agreed = true; /* even if the group itself fails */
-    XSMI_TRY(xsmi_exchange_max(ctx, &failed, 1, err));
-    if (failed == 0) {
-        ctx->group.agreed = false;
-        return XSM_OK;
-    }
-    return xsmi_agree_failed(ctx, first_failed(ctx, failed), status, err);
 }
 
 xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status, xsm_error *err)
@@ -193,9 +203,4 @@ bool xsmi_agreed(const xsm_context *ctx)
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err)
 {
     return ctx && status != XSM_OK && xsmi_agreed(ctx) ? status : xsmi_agree(ctx, status, err);
-}
-
-xsm_status xsmi_agree_end(xsm_context *ctx, xsm_status status, xsm_error *err)
-{
-    return status == XSM_OK ? status : xsmi_agree_once(ctx, status, err);
 }

@@ -3,6 +3,8 @@
  *
  * Every process makes the same calls in the same order. A process whose part of a call has failed still takes part in
  * the next xsmi_agree(), which ends the call on all processes; nothing is exchanged after an agreement that failed.
+ * What a public call exchanges first is an agreement, and all agreements are alike: so it ends everywhere, too, where
+ * one process fails before it, of an argument say.
  */
 #ifndef XSMI_COMM_H
 #define XSMI_COMM_H
@@ -13,26 +15,32 @@ uint32_t xsmi_ranks(const xsm_context *ctx);
 uint32_t xsmi_rank(const xsm_context *ctx);
 xsmi_sent xsmi_sent_by(const xsm_context *ctx);
 
+/* What a public call that needs a group does behind XSMI_ENTER(err), for its checks of the arguments are in `call`:
+ *
+ *     return XSMI_COLLECTIVE(group, call, err);
+ *
+ * A failure in one process is one in all. Here and below the context NULL means this process alone; without such a
+ * call around it, an exchange fails. */
+#define XSMI_COLLECTIVE(group, call, err) (xsmi_collective_begin(group), xsmi_collective_end(group, call, err))
+void xsmi_collective_begin(xsm_context *group);
+xsm_status xsmi_collective_end(xsm_context *group, xsm_status status, xsm_error *err);
+/* The group of a context: itself, or NULL where it has one process. */
+xsm_context *xsmi_context_group(xsm_context *ctx);
+
 /* Makes all processes return the same status: XSM_OK if `status` is XSM_OK in each; otherwise the status and the
- * message of the first process where it is not. Each sends 4 bytes, and after a failure that process its error. Here
- * and below the context NULL means this process alone. */
+ * message of the first process where it is not. Each sends 28 bytes, and after a failure that process its error. */
 xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
-/* For a call with several agreements. xsmi_agree_begin() begins it. xsmi_agree_once() agrees on a failure, unless all
- * processes have done so already. */
+/* For a call, or a part of one, with several agreements. xsmi_agree_begin() begins it. xsmi_agree_once() agrees on a
+ * failure, unless all processes have done so already. */
 void xsmi_agree_begin(xsm_context *ctx);
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
-/* xsmi_agree_once() at the end of a call that succeeds in all processes or in none. Sends nothing if it has
- * succeeded. */
-xsm_status xsmi_agree_end(xsm_context *ctx, xsm_status status, xsm_error *err);
 /* Whether, since xsmi_agree_begin(), all processes know of a failure, or can no longer be told. */
 bool xsmi_agreed(const xsm_context *ctx);
 /* Whether the processes have exchanged something since the last xsmi_agree_begin(): then the others may already be
  * further than a process that now fails alone. */
 bool xsmi_met(const xsm_context *ctx);
 /* xsmi_agree(), which also fails if processes do not have the same number `mine`: with the status `unlike` and the
- * message of the first process whose number is not process 0's. Each sends 28 bytes in one exchange, and more after a
- * failure. All processes must call it: one that calls xsmi_agree() instead would exchange something else than the
- * rest. */
+ * message of the first process whose number is not process 0's. A process that has failed may call xsmi_agree(). */
 xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
                            xsm_error *err);
 /* Sets *same to whether a number is that of process 0, which sends 8 bytes. */

@@ -19,8 +19,8 @@ xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err);
 /* Takes the steps first..first+count of a list, which all processes have, if `status` is XSM_OK on all of them
  * (xsmi_agree()). Writes the loss of step s to losses[s]. *failed is the first step that was not finite, on all
  * processes, UINT64_MAX if all were finite: steps before it were taken; it and later ones were not, but an estimator
- * may have changed its state for the rows of the next few. Does not change the model's alpha. Besides 4 bytes to agree,
- * each process sends 4 bytes for each class of each list, 8 with a bias. */
+ * may have changed its state for the rows of the next few. Does not change the model's alpha. Besides 28 bytes to
+ * agree, each process sends 4 bytes for each class of each list, 8 with a bias. */
 xsm_status xsmi_rank_steps_run(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint64_t count,
                                xsm_status status, double *losses, uint64_t *failed, xsm_error *err);
 

@@ -97,10 +97,10 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
                               xsm_estimator *estimator, xsm_optimizer *optimizer, const xsm_trainer_options *options,
                               xsm_trainer **out, xsm_error *err)
 {
-    XSMI_TRY(xsmi_need("xsm_trainer_new",
-                       XSMI_GIVEN({model, "the model"}, {train, "the data"}, {estimator, "the estimator"},
-                                  {optimizer, "the optimizer"}, {out, "out"}),
-                       err));
+    XSMI_TRY(xsmi_need(
+        "xsm_trainer_new",
+        XSMI_GIVEN({train, "the data"}, {estimator, "the estimator"}, {optimizer, "the optimizer"}, {out, "out"}),
+        err));
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
     XSMI_TRY(xsmi_trainer_agree(model, &o, err));
@@ -177,9 +177,13 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
                            xsm_error *err)
 {
     XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"});
     xsm_trainer *t = NULL;
     const xsm_status status = XSMI_TOGETHER(
-        model, new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err), err);
+        model,
+        xsmi_together(model, new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err),
+                      err),
+        err);
     if (status != XSM_OK) {
         xsm_trainer_free(t);
         return status;
@@ -568,10 +572,8 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
     return end_step(t, xsmi_together(t->model, XSM_OK, err), err);
 }
 
-xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
+static xsm_status run_checked(xsm_trainer *t, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {t, "the trainer"});
     if (t->running) {
         return xsmi_fail(err, XSM_ERROR_STATE, "xsm_trainer_run: the trainer is running: this is in its own callback");
     }
@@ -582,7 +584,15 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     t->running = true;
     const xsm_status status = xsmi_end(&activity, run(t, &activity, err), err);
     t->running = false;
-    if (t->freed) {
+    return status;
+}
+
+xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {t, "the trainer"});
+    const xsm_status status = XSMI_TOGETHER(t->model, run_checked(t, err), err);
+    if (t->freed && !t->running) {
         xsm_trainer_free(t);
     }
     return status;

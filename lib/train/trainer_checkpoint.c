@@ -198,11 +198,6 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
-static xsm_status fail_null(const char *function, xsm_error *err)
-{
-    return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: the trainer is NULL", function);
-}
-
 /* Return how many numbers a line has, and how many this process has in all of its lines. */
 static uint64_t width_of(const xsmi_tensor *t)
 {
@@ -268,7 +263,7 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
                      t->report.pending && !t->report.running},
         .sums = {t->done.loss_sum, t->done.eta, t->done.seconds},
     };
-    xsm_status status = XSMI_TOGETHER(t->model, contents_gather(t, &c, err), err);
+    xsm_status status = xsmi_together(t->model, contents_gather(t, &c, err), err);
     if (status == XSM_OK) {
         xsmi_model_extras extras = {c.tensors, c.divisions, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, place, &extras, err);
@@ -278,14 +273,10 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
+static xsm_status save_at(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
 {
-    XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    if (!t) {
-        return fail_null("xsm_trainer_checkpoint", err);
-    }
     if (t->running && !t->report.running) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "xsm_trainer_checkpoint: the trainer is in the middle of a step; accepted are calls between "
@@ -293,6 +284,13 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, const xsm_st
     }
     XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_trainer_checkpoint", &place, err));
     return save(t, &place, err);
+}
+
+xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {t, "the trainer"});
+    return XSMI_TOGETHER(t->model, save_at(t, path, storage, err), err);
 }
 
 /* -- resuming ------------------------------------------------------------------------------------------------------ */
@@ -536,7 +534,7 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
     xsmi_host_tensors host = {NULL, 0, 0};
-    xsm_status status = XSMI_TOGETHER(t->model, open_file(t, place, &c, err), err);
+    xsm_status status = xsmi_together(t->model, open_file(t, place, &c, err), err);
     status = status == XSM_OK ? xsmi_together_file(t->model, c.file, c.path, err) : status;
     if (status == XSM_OK) {
         status = resume(t, &c, &loaded, &host, err);
@@ -549,14 +547,10 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
+static xsm_status resume_from(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
 {
-    XSMI_ENTER(err);
     xsm_storage known;
     xsmi_place place;
-    if (!t) {
-        return fail_null("xsm_trainer_resume", err);
-    }
     if (t->running) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "xsm_trainer_resume: the trainer is running: this is in a callback of its run");
@@ -564,4 +558,11 @@ xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, const xsm_storag
     XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_trainer_resume", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
     return load(t, &place, err);
+}
+
+xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, const xsm_storage *storage, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {t, "the trainer"});
+    return XSMI_TOGETHER(t->model, resume_from(t, path, storage, err), err);
 }

@@ -165,6 +165,7 @@ failing() {
     found=$?
     expect "status $status of: $message" test "$found" -eq "$status"
     expect "once: $message" test "$(grep -c -- "$message" log)" -eq 1
+    expect "no rank is killed: $message" test "$(grep -c 'MPI_ABORT\|Abort(' log)" -eq 0
     expect "no file of: $message" test "$(find . -name 'made*' | wc -l)" -eq 0
 }
 failing 2 1 'nothing.txt: cannot open' "$ranked" train --data nothing.txt --estimator umax --eta 1 --model made
@@ -184,6 +185,10 @@ failing 2 1 'a beam or a shortlist needs all classes in one process' "$ranked" p
 failing 2 2 'unknown option' "$ranked" train --data single.txt --rate 1
 failing 3 1 'training diverged at step' "$ranked" train --data single.txt --estimator vanilla --set negatives=3 --eta 1e14 \
     --batch 100 --epochs 2 --model made
+# On one rank alone.
+failing 2 2 'rank 1: --threads is given twice' sh alone 1 'set -- "$@" --threads 1 --threads 1' "$ranked" train --data single.txt \
+    --estimator umax --eta 1 --model made
+failing 3 2 "--threads: '0' is out of range" sh alone 0 'set -- "$@" --threads 0' "$ranked" predict --model one.1 --data test.txt
 # One bit is wrong, in what one rank has.
 cp one.1 damaged
 printf '\377' | dd of=damaged bs=1 seek=$(($(wc -c <one.1) / 2)) conv=notrunc 2>/dev/null

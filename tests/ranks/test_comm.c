@@ -76,8 +76,10 @@ TEST(test_table)
     assert_int_equal(xsmi_ranks(ctx), 2);
     assert_int_equal(xsmi_rank(ctx), 1);
 
-    /* A function that failed is not called again. */
+    /* Exchanges are of public calls; a function that failed is not called again. */
     float value = 0;
+    assert_fails(xsmi_exchange_max(ctx, &value, 1, &err), XSM_ERROR_INTERNAL, err);
+    xsmi_collective_begin(ctx);
     assert_fails(xsmi_exchange_max(ctx, &value, 1, &err), XSM_ERROR_COMM, err);
     assert_non_null(strstr(err.message, "rank 1: max_f32()"));
     assert_fails(xsmi_exchange_copy(ctx, &value, 1, 0, &err), XSM_ERROR_COMM, err);
@@ -87,8 +89,8 @@ TEST(test_table)
     xsm_context_free(ctx);
 }
 
-/* Exchanges of each kind, and their bytes. */
-static xsm_status exchange(test_rank *r)
+/* Exchanges of each kind, and their bytes: an agreement has 28, before the first and at the end. */
+static xsm_status exchanges(test_rank *r)
 {
     xsm_context *ctx = r->context;
     float values[2] = {(float)r->rank, -(float)r->rank};
@@ -105,16 +107,21 @@ static xsm_status exchange(test_rank *r)
     XSMI_TRY(xsmi_agree(ctx, XSM_OK, &r->err));
     const xsmi_sent sent = xsmi_sent_by(ctx);
     return values[0] == (float)(r->ranks - 1) && values[1] == 0 && memcmp(all, "bcc", 3) == 0 && number == 8 &&
-                   sent.calls == 4 && sent.bytes == 8 + r->rank + (r->rank == 1 ? 8 : 0) + 4
+                   sent.calls == 5 && sent.bytes == 8 + r->rank + (r->rank == 1 ? 8 : 0) + 2 * 28
                ? XSM_OK
                : XSM_ERROR_INTERNAL;
+}
+
+static xsm_status exchange(test_rank *r)
+{
+    return XSMI_COLLECTIVE(r->context, exchanges(r), &r->err);
 }
 
 /* An agreement on a number. */
 static xsm_status agree_same(test_rank *r)
 {
     const uint64_t *numbers = r->user; /* that of rank 1, and that of the others */
-    xsmi_agree_begin(r->context);
+    xsmi_collective_begin(r->context);
     const xsm_status given = numbers[2] == r->rank ? xsmi_fail(&r->err, XSM_ERROR_FORMAT, "this is it") : XSM_OK;
     const xsm_status status =
         xsmi_agree_same(r->context, given, numbers[r->rank != 1], XSM_ERROR_STATE, "it is another", &r->err);
@@ -161,14 +168,14 @@ static xsm_status fail_some(test_rank *r)
     xsm_status status = r->rank == 0   ? XSM_OK
                         : r->rank == 1 ? xsmi_fail_at(&r->err, XSM_ERROR_FORMAT, 3, 4, "this is it")
                                        : xsmi_fail_memory(&r->err, 5, "much");
-    return xsmi_agree(r->context, status, &r->err);
+    return XSMI_COLLECTIVE(r->context, xsmi_agree(r->context, status, &r->err), &r->err);
 }
 
 /* The same, where all ranks know already that rank 1 is the first. */
 static xsm_status fail_known(test_rank *r)
 {
-    xsmi_agree_begin(r->context);
-    if (xsmi_agreed(r->context)) {
+    xsmi_collective_begin(r->context);
+    if (xsmi_agree(r->context, XSM_OK, &r->err) != XSM_OK || xsmi_agreed(r->context)) {
         return XSM_ERROR_INTERNAL;
     }
     xsm_status status = r->rank == 0   ? XSM_OK
@@ -176,7 +183,7 @@ static xsm_status fail_known(test_rank *r)
                                        : xsmi_fail_memory(&r->err, 5, "much");
     status = xsmi_agree_failed(r->context, 1, status, &r->err);
     const xsmi_sent sent = xsmi_sent_by(r->context);
-    return xsmi_agreed(r->context) && sent.calls == 1 && (sent.bytes > 0) == (r->rank == 1)
+    return xsmi_agreed(r->context) && sent.calls == 2 && (sent.bytes > 28) == (r->rank == 1)
                ? xsmi_agree_once(r->context, status, &r->err) /* does nothing */
                : XSM_ERROR_INTERNAL;
 }
@@ -184,6 +191,7 @@ static xsm_status fail_known(test_rank *r)
 /* A failure without a message. */
 static xsm_status fail_mutely(test_rank *r)
 {
+    xsmi_collective_begin(r->context);
     return xsmi_agree(r->context, r->rank == 2 ? XSM_ERROR_IO : XSM_OK, r->rank == 2 ? NULL : &r->err);
 }
 
@@ -209,6 +217,7 @@ TEST(test_agreement)
 /* Rank 1 leaves before the others have met it. */
 static xsm_status leave(test_rank *r)
 {
+    xsmi_collective_begin(r->context);
     return r->rank == 1 ? XSM_OK : xsmi_agree(r->context, XSM_OK, &r->err);
 }
 
@@ -218,7 +227,7 @@ TEST(test_lost)
     test_run_ranks(3, 1, 0, leave, NULL, ranks);
     assert_fails(ranks[0].status, XSM_ERROR_COMM, ranks[0].err);
     assert_fails(ranks[2].status, XSM_ERROR_COMM, ranks[2].err);
-    for (uint64_t at = 1; at <= 4; at++) { /* each of the calls of exchange() */
+    for (uint64_t at = 1; at <= 5; at++) { /* each of the calls of exchange() */
         test_run_ranks(3, 1, at, exchange, NULL, ranks);
         for (uint32_t r = 0; r < 3; r++) {
             assert_fails(ranks[r].status, XSM_ERROR_COMM, ranks[r].err);

@@ -254,15 +254,30 @@ def check_circles(root, shared, archive):
 STATUS_FUNCTION = re.compile(r"^ *xsm_status (xsm_[a-z0-9_#]+)\([^;{}]*\)\s*\\?\n *\{[ \\]*\n(.*)$", re.MULTILINE)
 
 
+# ... that all processes make together: their beginning.
+TOGETHER = re.compile(r"^xsm_status (xsm_\w+)\([^;{}]*\)\n\{\n((?:(?!^\}).*\n)*?.*\bXSMI_(?:COLLECTIVE|TOGETHER)\()",
+                      re.MULTILINE)
+# What may precede: what finds the group.
+BEFORE = re.compile(r' *XSMI_ENTER\(err\);\n( *XSMI_NEED\(err, \{\w+, "[\w ]*"\}\);\n)?( *[\w *]+ = NULL;\n)?[^;]*')
+
+
 def check_entries(root, shared, archive):
-    """Each begins with XSMI_ENTER(err): it enters the environment, and clears the caller's error."""
+    """Each begins with XSMI_ENTER(err): it enters the environment, and clears the caller's error. What processes call together
+    reads its arguments within that call, and tests/train/test_divided_arguments.c tries it."""
     functions = [(source, name, line.strip(" \\"))
                  for source in sorted((root / "lib").rglob("*.[ch]"))
                  for name, line in STATUS_FUNCTION.findall(source.read_text())]
     if len(functions) < 90:
         return [f"only {len(functions)} functions found: has their form changed?"]
-    return [f"{source.relative_to(root)}: {name}() does not begin with XSMI_ENTER(err) (lib/base/entry.h)"
-            for source, name, line in functions if line != "XSMI_ENTER(err);"]
+    bad = [f"{source.relative_to(root)}: {name}() does not begin with XSMI_ENTER(err) (lib/base/entry.h)"
+           for source, name, line in functions if line != "XSMI_ENTER(err);"]
+    together = [(name, before) for source in sorted((root / "lib").rglob("*.c"))
+                for name, before in TOGETHER.findall(source.read_text())]
+    tried = (root / "tests/train/test_divided_arguments.c").read_text()
+    bad += [f"{name}() checks something before XSMI_COLLECTIVE() (lib/ranks/comm.h)" for name, before in together
+            if not BEFORE.fullmatch(before)]
+    bad += [f"test_divided_arguments.c does not try {name}()" for name, before in together if f"{name}(" not in tried]
+    return bad + ([f"only {len(together)} functions of all processes found"] if len(together) < 25 else [])
 
 
 def check_defaults(root, shared, archive):

@@ -614,7 +614,7 @@ TEST(test_diverged_in_window)
 
 /* A run agrees at its beginning and at its end, and before each epoch begins and ends. A step agrees before the scores
  * (or the weights) are exchanged, and not again; where the ranks divide its rows, what came of them is exchanged
- * without an agreement. 4 bytes for each. A step of softmax exchanges limits and labels, sums, and what came of
+ * without an agreement. 28 bytes for each. A step of softmax exchanges limits and labels, sums, and what came of
  * them (24 bytes). */
 TEST(test_sent)
 {
@@ -622,7 +622,7 @@ TEST(test_sent)
         size_t plan;
         uint64_t batch, calls; /* of a step */
     } sends[] = {{6, 8, 2}, {6, 35, 3}, {28, 35, 3}, {40, 35, 3}, {41, 35, 3}, {16, 35, 4}};
-    enum { AGREEMENTS = 2 + 2 * 2 };
+    enum { AGREEMENTS = 2 + 2 * 2, AGREED = 28 };
     for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         settings plan = plans[sends[i].plan];
         plan.batch = sends[i].batch;
@@ -635,11 +635,12 @@ TEST(test_sent)
         for (uint32_t r = 0; r < 3; r++) {
             assert_int_equal(w.sent[r].calls, steps * sends[i].calls + AGREEMENTS);
             if (i == 0) { /* 4 bytes for each entry of a row */
-                assert_int_equal(w.sent[r].bytes, 4 * (entries + steps + AGREEMENTS));
+                assert_int_equal(w.sent[r].bytes, 4 * entries + AGREED * (steps + AGREEMENTS));
             }
             if (i == 5) {
                 const uint64_t runs = xsmi_runs_of(xsmi_part_size(CLASSES, 3, r));
-                assert_int_equal(w.sent[r].bytes, 2 * ROWS * (4 * runs + 8) + steps * 28 + 4 * AGREEMENTS);
+                assert_int_equal(w.sent[r].bytes,
+                                 2 * ROWS * (4 * runs + 8) + steps * (AGREED + 24) + AGREED * AGREEMENTS);
             }
         }
         test_problem_free(&p);
@@ -650,14 +651,14 @@ TEST(test_sent)
  * each, until a class occurs again: of 280 in an epoch, of 12293, three or so do. */
 TEST(test_sent_window)
 {
-    enum { AGREEMENTS = 2 + 2 * 2 + 2, ENTRIES = 2 * ROWS * 4, MOST = 2 * 16 };
+    enum { AGREED = 28, AGREEMENTS = 2 + 2 * 2 + 2, ENTRIES = 2 * ROWS * 4, MOST = 2 * 16 };
     test_problem p = problem_of(&plans[1]);
     work w = {.plan = &plans[1], .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     size_t size;
     free(run_on(&w, 3, 1, &size));
     for (uint32_t r = 0; r < 3; r++) {
-        assert_int_equal(w.sent[r].bytes, 4 * (ENTRIES + AGREEMENTS));
+        assert_int_equal(w.sent[r].bytes, 4 * ENTRIES + AGREED * AGREEMENTS);
         assert_in_range(w.sent[r].calls, AGREEMENTS + 2 + 1, AGREEMENTS + MOST);
     }
     test_problem_free(&p);
@@ -736,7 +737,7 @@ TEST(test_sent_exact)
         const char *name;
         uint64_t row, run;
     } sends[] = {{"one-vs-all", 4, 8}, {"bouchard", 0, 4 * XSMI_RUN_CLASSES}};
-    enum { BATCH = 10, STEPS = 2 * ROWS / BATCH, STEP_MOST = 48, RUN_MOST = 64 };
+    enum { BATCH = 10, STEPS = 2 * ROWS / BATCH, STEP_MOST = 72, RUN_MOST = 6 * 28 };
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
     for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         const settings plan = {sends[i].name, {{NULL}}, "sgd", BATCH, true, false, 0, 0};
@@ -1001,7 +1002,7 @@ static xsm_status train_without(test_rank *r)
     xsm_context *ctx = NULL;
     xsm_status status = test_rank_context(r, &c, NULL, &ctx);
     if (status != XSM_OK) {
-        return xsmi_agree(r->context, status, &r->err);
+        return XSMI_COLLECTIVE(r->context, status, &r->err);
     }
     training t = {.of = l->of, .rank = r};
     status = prepare(&t, ctx, &r->err);

@@ -35,10 +35,12 @@ extern "C" {
  * floating-point numbers, because the order of such a sum would depend on the number of processes. Numbers are
  * exchanged as they are in memory: all processes must have the same byte order and the same library.
  *
- * **Errors.** If a call that needs the group fails in one process (a full disk, no memory), it fails in all of them,
- * with that process's status and a message that begins with `rank` and its number. If a function of the table fails,
- * the call ends with #XSM_ERROR_COMM, and so do all later calls that need the group: a host's function must then fail
- * in all processes, in bounded time.
+ * **Errors.** If a call that needs the group fails in one process (a full disk, no memory, a bad argument), it fails in
+ * all of them, with that process's status and a message that begins with `rank` and its number. Only where a process
+ * gives NULL for the object that the group is known by (the context or the model, that which is bound to it, a trainer,
+ * a predictor) does it fail alone, and the others wait. If a function of the table fails, the call ends with
+ * #XSM_ERROR_COMM, and so do all later calls that need the group: a host's function must then fail in all processes, in
+ * bounded time.
  *
  * **Rows.** Processes compare, by a hash, the datasets that they train on, evaluate or predict, the rows of each
  * gradient, score and prediction, and the classes, lists and bounds that are asked for with them; of a host's arrays,
