@@ -222,7 +222,7 @@ static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
     XSMI_TRY(xsmi_zeros_new(c->runner.context, &c->result, 1, sizeof *c->result, "a choice", err));
     c->result->context = xsmi_context_retain(c->runner.context);
     c->result->info.size = sizeof c->result->info;
-    c->survey = xsmi_race_survey(c->train);
+    c->survey = xsmi_race_survey(c);
     c->measure = c->options.measure != XSM_MEASURE_AUTO ? c->options.measure
                  : c->survey.several                    ? XSM_MEASURE_NDCG
                                                         : XSM_MEASURE_LOG_LOSS;

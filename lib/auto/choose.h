@@ -177,7 +177,7 @@ void xsmi_lines_free(xsmi_chooser *c);
 
 /* -- race_rows.c --------------------------------------------------------------------------------------------------- */
 
-xsmi_survey xsmi_race_survey(const xsm_dataset *d);
+xsmi_survey xsmi_race_survey(const xsmi_chooser *c);
 /* Returns the number of rows that judge, in all parts. */
 static inline size_t xsmi_race_judged(const xsmi_chooser *c)
 {

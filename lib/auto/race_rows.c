@@ -22,8 +22,9 @@ enum { MEASURED = 1000 };
 /* The streams of random numbers: the order of the rows, and which features are left out. */
 enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
 
-xsmi_survey xsmi_race_survey(const xsm_dataset *d)
+xsmi_survey xsmi_race_survey(const xsmi_chooser *c)
 {
+    const xsm_dataset *d = c->train;
     xsmi_survey s = {.several = d->counted.labels > d->rows};
     double count = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
@@ -32,7 +33,7 @@ xsmi_survey xsmi_race_survey(const xsm_dataset *d)
         for (size_t j = 0; j < x.count && !s.large; j++) {
             s.large = fabsf(x.values[j]) > 1;
         }
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(c->runner.context, i);
     }
     s.nonzeros = count / (double)d->rows;
     s.table =
@@ -64,12 +65,13 @@ static void count_labels(const xsm_dataset *d, uint64_t row, uint64_t *counts, u
     }
 }
 
-static void count_all(const xsm_dataset *d, uint64_t *counts)
+static void count_all(const xsmi_chooser *c, uint64_t *counts)
 {
+    const xsm_dataset *d = c->train;
     memset(counts, 0, d->classes * sizeof *counts);
     for (uint64_t i = 0; i < d->rows; i++) {
         count_labels(d, i, counts, 1);
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(c->runner.context, i);
     }
 }
 
@@ -78,14 +80,14 @@ static void hold_back(xsmi_chooser *c, uint64_t part, uint64_t first, uint64_t e
 {
     xsmi_race_rows *r = &c->rows;
     uint64_t next = r->starts[part];
-    count_all(c->train, r->counts);
+    count_all(c, r->counts);
     for (uint64_t i = first; i < end && next < r->starts[part] + most; i++) {
         const uint64_t row = r->order[i];
         if (can_hold(c->train, row, r->counts)) {
             count_labels(c->train, row, r->counts, UINT64_MAX);
             r->judged[next++] = row;
         }
-        xsmi_dataset_poll(c->train, i);
+        xsmi_dataset_poll(c->runner.context, i);
     }
     r->starts[part + 1] = next;
 }
@@ -129,7 +131,7 @@ static uint64_t least_share(xsmi_chooser *c)
         for (size_t j = 0; j < labels && !r->is_judged[r->order[i]]; j++) {
             r->counts[label[j]] = XSMI_MIN(r->counts[label[j]], place);
         }
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(c->runner.context, i);
     }
     for (uint64_t i = 0; i < judged; i++) {
         const uint32_t *label = xsmi_dataset_labels(d, r->judged[i], &labels);
@@ -300,7 +302,7 @@ static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
         for (size_t j = first; j < first + count; j++) {
             values[j] = xsmi_stream_below(&stream, 2) ? values[j] : 0;
         }
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(c->runner.context, i);
     }
     return XSM_OK;
 }
@@ -314,7 +316,7 @@ static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out
     for (uint64_t i = 0; i < d->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(d, i);
         squares[i] = (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(c->runner.context, i);
     }
     const bool sorted =
         xsmi_heap_sort_polled(c->runner.context, squares, (size_t)d->rows, sizeof *squares, xsmi_compare_double);

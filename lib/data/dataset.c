@@ -244,7 +244,7 @@ typedef struct owned {
     size_t copy_capacity;
 } owned;
 
-xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbers, xsm_error *err)
+xsm_status xsmi_dataset_worked(const xsm_context *ctx, size_t *since, size_t numbers, xsm_error *err)
 {
     enum { NUMBERS = 1 << 20 };
     *since += numbers;
@@ -252,7 +252,7 @@ xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbe
         return XSM_OK;
     }
     *since = 0;
-    return xsmi_go_on(d->context, err);
+    return xsmi_go_on(ctx, err);
 }
 
 /* Makes and fills the copy, in which dense rows are `stride` floats apart. */
@@ -264,7 +264,7 @@ static xsm_status copy_array(const xsm_dataset *d, const owned *a, size_t stride
         size_t since = 0;
         for (uint64_t i = 0; i < d->rows; i++) {
             copy_dense((float *)a->copy + i * stride, stride, d->values + i * d->stride, d->features);
-            XSMI_TRY(xsmi_dataset_worked(d, &since, stride, err));
+            XSMI_TRY(xsmi_dataset_worked(d->context, &since, stride, err));
         }
         return XSM_OK;
     }
@@ -389,7 +389,8 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         }
         p[i] = l_next;
         l_next += labels;
-        XSMI_TRY(xsmi_dataset_worked(d, &since, (from->sparse ? (size_t)(v_next - o[i]) : stride) + labels, err));
+        XSMI_TRY(
+            xsmi_dataset_worked(d->context, &since, (from->sparse ? (size_t)(v_next - o[i]) : stride) + labels, err));
         if (w) {
             w[i] = from->weights[r];
         }
@@ -481,7 +482,7 @@ void xsmi_dataset_count_features(xsm_dataset *d)
     for (uint64_t i = 0; i < d->rows; i++) {
         d->counted.empty += xsmi_dataset_row_is_empty(d, i);
         xsmi_dataset_passed(d, i, 1);
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(d->context, i);
     }
 }
 
@@ -525,7 +526,7 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
     start_counts(d);
     for (uint64_t i = 0; i < d->rows; i++) {
         count_row(d, i);
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(d->context, i);
     }
 }
 

@@ -155,7 +155,7 @@ size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
  * pages that the pass no longer needs, so that data may be larger than memory. */
 void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count);
 /* Call after work on `numbers` more numbers: polls now and then. *since starts at 0. */
-xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbers, xsm_error *err);
+xsm_status xsmi_dataset_worked(const xsm_context *ctx, size_t *since, size_t numbers, xsm_error *err);
 
 struct xsmi_stream;
 /* Fills order[N] with the order of the rows in an epoch. */
@@ -238,11 +238,11 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WEIGHTS = 8, XSMI_OWN_ALL = 15 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
 /* For a loop over rows that must run to its end: polls now and then so that the hook is called, and ignores whether it
- * cancels. */
-static inline void xsmi_dataset_poll(const xsm_dataset *d, uint64_t row)
+ * cancels. The context is that of the call: rows may be of another. */
+static inline void xsmi_dataset_poll(const xsm_context *ctx, uint64_t row)
 {
     if (row % 4096 == 0) {
-        (void)xsmi_poll(d->context);
+        (void)xsmi_poll(ctx);
     }
 }
 /* Tells the lender if no array is borrowed any more; to be called after arrays were copied. */

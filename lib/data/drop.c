@@ -60,7 +60,7 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
             weights[kept] = weights[i];
         }
         kept++;
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(d->context, i);
     }
     if (d->sparse) {
         offsets[kept] = value_next;

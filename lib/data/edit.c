@@ -35,7 +35,7 @@ static void keep_one(xsm_dataset *d, int32_t which)
             }
             labels[next++] = row[kept];
         }
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(d->context, i);
     }
     offsets[d->rows] = next;
     xsmi_dataset_count_labels(d);
@@ -94,7 +94,7 @@ static void renumber_labels(xsm_dataset *d, const uint32_t *class_of)
                 labels[next++] = k;
             }
         }
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(d->context, i);
     }
     offsets[d->rows] = next;
 }

@@ -185,7 +185,7 @@ static xsm_status narrow_dense(xsm_dataset *d, const double *from, size_t stride
         for (size_t j = 0; j < own; j++) {
             to[i * own + j] = j < d->features ? (float)from[i * stride + j] : 0;
         }
-        XSMI_TRY(xsmi_dataset_worked(d, &since, own, err));
+        XSMI_TRY(xsmi_dataset_worked(d->context, &since, own, err));
     }
     return XSM_OK;
 }
@@ -208,7 +208,7 @@ static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_er
                 return fail_not_finite(i, j, err);
             }
         }
-        XSMI_TRY(xsmi_dataset_worked(d, &since, d->features, err));
+        XSMI_TRY(xsmi_dataset_worked(d->context, &since, d->features, err));
     }
     return finish(d, given->labels, given->weights, given->ownership, err);
 }
@@ -252,7 +252,7 @@ static xsm_status check_csr(const xsm_dataset *d, xsm_error *err)
     const uint32_t *index = d->index;
     size_t since = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
-        XSMI_TRY(xsmi_dataset_worked(d, &since, (size_t)(d->offsets[i + 1] - d->offsets[i]), err));
+        XSMI_TRY(xsmi_dataset_worked(d->context, &since, (size_t)(d->offsets[i + 1] - d->offsets[i]), err));
         for (uint64_t j = d->offsets[i]; j < d->offsets[i + 1]; j++) {
             if (index[j] >= d->features) {
                 return xsmi_fail(err, XSM_ERROR_RANGE,

@@ -181,7 +181,7 @@ static xsm_status change_row(change *c, uint64_t i, xsmi_feature_arrays *to, uin
         to->values[*next] = (float)sum;
     }
     to->offsets[i + 1] = *next;
-    return xsmi_dataset_worked(c->d, &c->since, count + 1, err);
+    return xsmi_dataset_worked(c->d->context, &c->since, count + 1, err);
 }
 
 static xsm_status change_rows(change *c, xsmi_feature_arrays *to, xsm_error *err)
@@ -243,7 +243,7 @@ xsm_status xsmi_dataset_count_ngrams(const xsm_dataset *d, const xsmi_schema *to
                 used[(row.index[j] - c.first) / c.narrower] = 1;
             }
         }
-        status = xsmi_dataset_worked(d, &c.since, row.count + 1, err);
+        status = xsmi_dataset_worked(d->context, &c.since, row.count + 1, err);
     }
     *count = 0;
     for (uint32_t b = 0; status == XSM_OK && b < buckets; b++) {

@@ -516,16 +516,19 @@ bool xsmi_transform_may_grow(const xsm_transform *t)
 }
 
 /* Copies a transform's means and scales to [2, features], which may have more columns. */
-static void widen_standard(const xsm_transform *t, uint32_t features, double *to)
+static xsm_status widen_standard(const xsm_transform *t, uint32_t features, double *to, xsm_error *err)
 {
     double *scale = to + features;
     memcpy(scale, t->standard + t->columns, t->columns * sizeof *scale);
-    xsmi_heap_sort(scale, t->columns, sizeof *scale, xsmi_compare_double);
+    if (!xsmi_heap_sort_polled(t->context, scale, t->columns, sizeof *scale, xsmi_compare_double)) {
+        return xsmi_fail_cancelled(t->context, err);
+    }
     const double median = scale[t->columns / 2];
     for (uint32_t j = 0; j < features; j++) {
         to[j] = j < t->columns ? t->standard[j] : 0;
         scale[j] = j < t->columns ? t->standard[t->columns + j] : median;
     }
+    return XSM_OK;
 }
 
 xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err)
@@ -544,12 +547,10 @@ xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_t
             idf[j] = j < t->idf_count ? t->idf[j] : largest;
             largest = XSMI_MAX(largest, idf[j]);
         }
-        if (t->columns > 0) {
-            widen_standard(t, features, standard);
-        }
+        status = t->columns > 0 ? widen_standard(t, features, standard, err) : status;
         parts.idf = parts.idf_count > 0 ? idf : NULL;
         parts.standard = parts.columns > 0 ? standard : NULL;
-        status = xsmi_transform_restore(ctx, &parts, out, err);
+        status = status == XSM_OK ? xsmi_transform_restore(ctx, &parts, out, err) : status;
     } else {
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for a transform of %u features", features);
     }

@@ -217,12 +217,15 @@ static uint32_t take_classifier(const xsmi_sparse_chunk *chunk, uint32_t row, co
     uint32_t length = 0;
     double square = 0;
     for (uint32_t c = 0; c < chunk->columns; c++) {
-        for (uint32_t i = chunk->starts[c]; i < chunk->starts[c + 1]; i++) {
-            if (chunk->entry_rows[i] == row) {
-                b->index[b->count + length] = chunk->features[c];
-                b->value[b->count + length++] = chunk->values[i];
-                square += (double)chunk->values[i] * (double)chunk->values[i];
-            }
+        uint32_t i = chunk->starts[c], end = chunk->starts[c + 1];
+        while (i < end) { /* the first of the rising rows that is not below */
+            const uint32_t half = i + (end - i) / 2;
+            *(chunk->entry_rows[half] < row ? &i : &end) = half + (chunk->entry_rows[half] < row);
+        }
+        if (i < chunk->starts[c + 1] && chunk->entry_rows[i] == row) {
+            b->index[b->count + length] = chunk->features[c];
+            b->value[b->count + length++] = chunk->values[i];
+            square += (double)chunk->values[i] * (double)chunk->values[i];
         }
     }
     for (uint32_t k = 0; k < length; k++) {
@@ -294,10 +297,11 @@ static xsm_status take_vectors(xsmi_arrivals *a, const xsmi_label_vectors *v, ui
         const uint32_t k = rows->label[i];
         if (a->divided[a->parent[k] != XSMI_NO_CLASS ? a->parent[k] : tree->parent[tree->class_leaf[k]]]) {
             status = take_vector(a, v, i, number[k], &taken, err);
+            status = status == XSM_OK ? xsmi_go_on(a->context, err) : status;
         }
     }
     xsmi_sparse_taken_free(&taken);
-    return status == XSM_OK ? xsmi_go_on(a->context, err) : status;
+    return status;
 }
 
 xsm_status xsmi_arrivals_plan(xsmi_arrivals *a, const xsm_model *m, uint32_t tree, const xsmi_label_vectors *v,

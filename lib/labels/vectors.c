@@ -114,7 +114,8 @@ static void free_scratch(vector_scratch *s, xsm_context *ctx, uint32_t features)
 }
 
 /* Lists the rows of each label, in rising order. */
-static void list_rows(const xsm_dataset *data, const uint32_t *number, uint64_t *first, uint32_t *rows)
+static void list_rows(const xsm_context *ctx, const xsm_dataset *data, const uint32_t *number, uint64_t *first,
+                      uint32_t *rows)
 {
     for (uint64_t r = 0; r < data->rows; r++) {
         size_t n;
@@ -124,7 +125,7 @@ static void list_rows(const xsm_dataset *data, const uint32_t *number, uint64_t 
                 rows[first[number[labels[k]]]++] = (uint32_t)r;
             }
         }
-        xsmi_dataset_poll(data, r);
+        xsmi_dataset_poll(ctx, r);
     }
 }
 
@@ -199,7 +200,7 @@ xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, cons
     xsm_status status = number && first && rows ? number_labels(v, data, number, first, err)
                                                 : xsmi_fail_memory(err, pairs * sizeof *rows, "the rows of each label");
     if (status == XSM_OK) {
-        list_rows(data, number, first, rows);
+        list_rows(ctx, data, number, first, rows);
         /* Filling has moved each beginning to the next one's. */
         memmove(first + 1, first, v->count * sizeof *first);
         first[0] = 0;

@@ -65,12 +65,12 @@ static xsm_status list_frequent(ove_state *s, const xsm_problem *problem, xsm_er
     for (uint32_t k = 0; k < s->classes; k++) {
         order[k] = (frequency){problem->class_counts[k], k};
     }
-    xsmi_heap_sort(order, s->classes, sizeof *order, compare_frequencies);
+    const bool whole = xsmi_heap_sort_polled(s->context, order, s->classes, sizeof *order, compare_frequencies);
     for (uint32_t j = 0; j < s->inside_count; j++) {
         s->inside[j] = order[j].class;
     }
     xsmi_release(s->context, order, s->classes, sizeof *order);
-    return XSM_OK;
+    return whole ? XSM_OK : xsmi_fail_cancelled(s->context, err);
 }
 
 static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_error *err)
@@ -100,8 +100,9 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
     } else if (count > 0) {
         XSMI_TRY(list_frequent(s, problem, err));
     }
-    xsmi_heap_sort(s->inside, s->inside_count, sizeof *s->inside, xsmi_compare_u32);
-    return XSM_OK;
+    return xsmi_heap_sort_polled(s->context, s->inside, s->inside_count, sizeof *s->inside, xsmi_compare_u32)
+               ? XSM_OK
+               : xsmi_fail_cancelled(s->context, err);
 }
 
 /* Returns the number of classes of C below k. */

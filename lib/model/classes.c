@@ -342,8 +342,9 @@ xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *containe
             sorted[next++] = entry;
         }
     }
-    xsmi_heap_sort(sorted, count, sizeof *sorted, compare_keys);
-    xsm_status status = reserve(m->context, count, &m->metadata, err);
+    xsm_status status = xsmi_heap_sort_polled(m->context, sorted, count, sizeof *sorted, compare_keys)
+                            ? reserve(m->context, count, &m->metadata, err)
+                            : xsmi_fail_cancelled(m->context, err);
     for (size_t i = 0; i < count && status == XSM_OK; i++) {
         m->metadata.keys[i] = xsmi_copy_text(m->context, sorted[i]->key, strlen(sorted[i]->key));
         m->metadata.values[i] = xsmi_copy_text(m->context, sorted[i]->value, strlen(sorted[i]->value));

@@ -313,7 +313,10 @@ static xsm_status read_kept(file *f, uint32_t count, xsm_error *err)
         return xsmi_fail_memory(err, count * sizeof *f->kept, "the buckets that were kept");
     }
     memcpy(f->kept, bytes, count * sizeof *f->kept);
-    xsmi_heap_sort(f->kept, count, sizeof *f->kept, compare_buckets);
+    if (!xsmi_heap_sort_polled(f->context, f->kept, count, sizeof *f->kept, compare_buckets)) {
+        xsmi_release(f->context, seen, count, 1);
+        return xsmi_fail_cancelled(f->context, err);
+    }
     uint32_t i = 0;
     for (int32_t before = -1; i < count; before = f->kept[i++].bucket) {
         const pair p = f->kept[i];

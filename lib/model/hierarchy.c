@@ -147,9 +147,12 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
         for (uint32_t k = 0; k < classes; k++) {
             leaves[k] = (weighted){weights[k], k};
         }
-        xsmi_heap_sort(leaves, classes, sizeof *leaves, compare_weights);
-        merge(leaves, classes, sums, merged);
-        status = xsmi_hierarchy_of_merges(ctx, merged, classes, NULL, out, err);
+        if (xsmi_heap_sort_polled(ctx, leaves, classes, sizeof *leaves, compare_weights)) {
+            merge(leaves, classes, sums, merged);
+            status = xsmi_hierarchy_of_merges(ctx, merged, classes, NULL, out, err);
+        } else {
+            status = xsmi_fail_cancelled(ctx, err);
+        }
     }
     xsmi_release(ctx, leaves, classes, sizeof *leaves);
     xsmi_release(ctx, sums, classes, sizeof *sums);

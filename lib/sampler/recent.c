@@ -106,7 +106,8 @@ static xsm_status load(void *state, const xsm_sampler_problem *problem, const xs
     xsm_array ring = XSM_ARRAY_INIT, seen = XSM_ARRAY_INIT;
     XSMI_TRY(xsm_array_read(reader, "labels", XSM_DTYPE_UINT32, 1, &ring, err));
     XSMI_TRY(xsm_array_read(reader, "labels_seen", XSM_DTYPE_UINT64, 1, &seen, err));
-    bool good = ring.shape[0] == (uint64_t)s->labels && seen.shape[0] == 1;
+    bool good =
+        ring.shape[0] == (uint64_t)s->labels && seen.shape[0] == 1 && *(const uint64_t *)seen.data < UINT64_MAX / 2;
     for (uint64_t i = 0; good && i < ring.shape[0]; i++) {
         good = ((const uint32_t *)ring.data)[i] < problem->classes;
     }

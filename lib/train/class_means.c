@@ -87,9 +87,11 @@ static void list_rows(means *t)
 {
     const xsm_dataset *d = t->train;
     const uint32_t classes = t->to.classes;
-    const uint64_t labels = d->label_offsets[d->rows];
-    for (uint64_t l = 0; l < labels; l++) {
-        t->starts[d->labels[l] + 1]++;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        for (uint64_t l = d->label_offsets[i]; l < d->label_offsets[i + 1]; l++) {
+            t->starts[d->labels[l] + 1]++;
+        }
+        xsmi_dataset_poll(t->context, i);
     }
     for (uint32_t k = 0; k < classes; k++) {
         t->starts[k + 1] += t->starts[k];
@@ -98,7 +100,7 @@ static void list_rows(means *t)
         for (uint64_t l = d->label_offsets[i]; l < d->label_offsets[i + 1]; l++) {
             t->rows[t->starts[d->labels[l]]++] = i;
         }
-        xsmi_dataset_poll(d, i);
+        xsmi_dataset_poll(t->context, i);
     }
     memmove(t->starts + 1, t->starts, classes * sizeof *t->starts); /* the starts have moved by one class */
     t->starts[0] = 0;
@@ -128,7 +130,7 @@ static xsm_status find_mean(means *t, xsm_error *err)
         weight *= xsmi_dataset_weight(d, i);
         add_row(&x, weight, t->mean);
         t->total += weight;
-        XSMI_TRY(xsmi_dataset_worked(d, &since, x.count + count, err));
+        XSMI_TRY(xsmi_dataset_worked(t->context, &since, x.count + count, err));
     }
     if (!(t->total > 0)) {
         return xsmi_fail(err, XSM_ERROR_DATA, "the weights of the rows' labels add up to 0; a sum above 0 is accepted");

@@ -1525,17 +1525,76 @@ static void large_objects(void **state)
     remove(t->path);
 }
 
+/* Sorting many classes asks, too. */
+static void many_classes(void **state)
+{
+    enum { LOTS = 1 << 17, ASKED = LOTS / 4096 };
+    static const char *const names[][2] = {{"hierarchical", ""}, {"ove", "tight=5"}};
+    test_problem p = test_problem_new(4, 3, LOTS, false, 5);
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_hook h;
+        test_hook_start(&h, 1);
+        xsm_model *m = test_model(h.context, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+        xsm_estimator *e = test_estimator(h.context, names[i][0], names[i][1]);
+        test_hook_cancel(&h, 0);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        assert_true(h.calls > ASKED);
+        test_hook_cancel(&h, ASKED);
+        assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_CANCELLED, err);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_hook_end(&h);
+    }
+    test_problem_free(&p);
+}
+
+/* The hook is that of the call's context, wherever the rows are from. */
+static void rows_of_others(void **state)
+{
+    enum { ROWS_READ = 9000 };
+    test_problem p = test_problem_new(ROWS_READ, 6, 12, true, 5);
+    xsm_error err = XSM_ERROR_INIT;
+    size_t calls[2][2];
+    (void)state;
+    xsm_write_options cache = XSM_WRITE_OPTIONS_INIT;
+    cache.format = XSM_FORMAT_CACHE;
+    assert_ok(xsm_dataset_write(p.data, test_path("rows.cache"), &cache, &err), err);
+    for (size_t own = 0; own < 2; own++) {
+        test_hook h;
+        xsm_dataset *d = NULL;
+        xsm_model *tree = NULL;
+        test_hook_start(&h, 1);
+        xsm_model *m = test_model(h.context, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+        assert_ok(xsm_dataset_read(own ? h.context : NULL, test_path("rows.cache"), NULL, NULL, &d, &err), err);
+        test_hook_cancel(&h, 0);
+        assert_ok(xsm_fit_class_means(h.context, m, d, NULL, &err), err);
+        calls[own][0] = h.calls;
+        test_hook_cancel(&h, 0);
+        assert_ok(xsm_fit_label_tree(h.context, d, NULL, &tree, NULL, &err), err);
+        calls[own][1] = h.calls;
+        xsm_model_free(tree);
+        xsm_model_free(m);
+        xsm_dataset_free(d);
+        test_hook_end(&h);
+    }
+    assert_memory_equal(calls[0], calls[1], sizeof calls[0]);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluations),   cmocka_unit_test(indexes),         cmocka_unit_test(datasets),
-        cmocka_unit_test(edits),         cmocka_unit_test(corpora),         cmocka_unit_test(models),
-        cmocka_unit_test(preparations),  cmocka_unit_test(trainings),       cmocka_unit_test(choices),
-        cmocka_unit_test(words),         cmocka_unit_test(writing_is_told), cmocka_unit_test(changes),
-        cmocka_unit_test(suites),        cmocka_unit_test(word_files),      cmocka_unit_test(gradients),
-        cmocka_unit_test(scorings),      cmocka_unit_test(draws),           cmocka_unit_test(large_steps),
-        cmocka_unit_test(steps),         cmocka_unit_test(stored),          cmocka_unit_test(joints),
-        cmocka_unit_test(trainer_steps), cmocka_unit_test(large_objects),
+        cmocka_unit_test(evaluations),    cmocka_unit_test(indexes),         cmocka_unit_test(datasets),
+        cmocka_unit_test(edits),          cmocka_unit_test(corpora),         cmocka_unit_test(models),
+        cmocka_unit_test(preparations),   cmocka_unit_test(trainings),       cmocka_unit_test(choices),
+        cmocka_unit_test(words),          cmocka_unit_test(writing_is_told), cmocka_unit_test(changes),
+        cmocka_unit_test(suites),         cmocka_unit_test(word_files),      cmocka_unit_test(gradients),
+        cmocka_unit_test(scorings),       cmocka_unit_test(draws),           cmocka_unit_test(large_steps),
+        cmocka_unit_test(steps),          cmocka_unit_test(stored),          cmocka_unit_test(joints),
+        cmocka_unit_test(trainer_steps),  cmocka_unit_test(large_objects),   cmocka_unit_test(many_classes),
+        cmocka_unit_test(rows_of_others),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
