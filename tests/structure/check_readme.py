@@ -57,6 +57,8 @@ def main():
                 sys.exit(f"the programs in {language} of {page} and {other} are not the same, of {lines} lines at most")
             source, command = work / f"first.{language}", [sys.executable, f"first.{language}"]
             source.write_text(program)
+            if language == "python" and (library.read_bytes()[4] == 2) != (sys.maxsize > 2**32):
+                continue  # a library of 32 bits, which Python's of 64 cannot load
             if language in compilers:
                 build(language, source)
                 command = ["./first"]
