@@ -185,10 +185,6 @@ failing 2 1 'a beam or a shortlist needs all classes in one process' "$ranked" p
 failing 2 2 'unknown option' "$ranked" train --data single.txt --rate 1
 failing 3 1 'training diverged at step' "$ranked" train --data single.txt --estimator vanilla --set negatives=3 --eta 1e14 \
     --batch 100 --epochs 2 --model made
-# On one rank alone.
-failing 2 2 'rank 1: --threads is given twice' sh alone 1 'set -- "$@" --threads 1 --threads 1' "$ranked" train --data single.txt \
-    --estimator umax --eta 1 --model made
-failing 3 2 "--threads: '0' is out of range" sh alone 0 'set -- "$@" --threads 0' "$ranked" predict --model one.1 --data test.txt
 # One bit is wrong, in what one rank has.
 cp one.1 damaged
 printf '\377' | dd of=damaged bs=1 seek=$(($(wc -c <one.1) / 2)) conv=notrunc 2>/dev/null
@@ -200,6 +196,9 @@ cat >alone <<'EOF'
 shift 2
 exec "$@"
 EOF
+failing 2 2 'rank 1: --threads is given twice' sh alone 1 'set -- "$@" --threads 1 --threads 1' "$ranked" train --data single.txt \
+    --estimator umax --eta 1 --model made
+failing 3 2 "--threads: '0' is out of range" sh alone 0 'set -- "$@" --threads 0' "$ranked" predict --model one.1 --data test.txt
 # shellcheck disable=SC2046
 failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train $(settings 1) --epochs 1 --model made
 failing 3 1 'rank 1: one.small: ' sh alone 1 'cd other' "$ranked" evaluate --model one.small --data test.txt
