@@ -148,6 +148,13 @@ static void print_own_guess(const cli_run *r, const xsm_metrics *metrics)
     }
 }
 
+/* Whether rounding ended a fit whose objective still has a slope, though rows that are all fitted leave one, too. */
+static int is_stuck(const cli_run *r)
+{
+    return r->fit.end == XSM_FIT_PRECISION && r->fit.gradient_norm > 1e-2 * r->fit.objective &&
+           r->fit.objective > 1e-3 * (double)r->train_info.rows;
+}
+
 static void print_steps(const cli_run *r)
 {
     cli_buffer a, b, c, d, e;
@@ -223,6 +230,11 @@ void cli_train_report(const cli_run *r)
                ends_told[r->fit.end]);
         printf("%-10s %.8g: losses %.8g and ridge %.4g; gradient norm %.3g\n", "objective", r->fit.objective,
                r->fit.loss, r->fit.objective - r->fit.loss, r->fit.gradient_norm);
+        if (is_stuck(r)) {
+            printf("%-10s far from the minimum, as the gradient shows: features differ much in size; try --transform "
+                   "standard\n",
+                   "");
+        }
     } else {
         if (r->tuning) {
             printf("%-10s eta %s, chosen in %s%s\n", "rate", cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b),

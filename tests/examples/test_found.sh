@@ -488,6 +488,13 @@ run 0 predict --model zero.model --data one.svm --index-base 1
 cmp -s right stdout || wrong 'rows that count from 1 are other rows'
 run 0 convert --data one.svm --index-base 1 --like zero.model --to libsvm --output one.out
 [ "$(head -n 1 one.out)" = '0 0:2' ] || wrong 'rows like a model are numbered like it'
+# --- features of very different sizes, of which a full-batch fit reaches those of the larger size alone
+awk 'BEGIN { print "label,a,b"; for (i = 0; i < 40; i++) printf "%d,%g,%g\n", i % 2, 1e6 * (i * 7 % 11 - 5), 1e-3 * (i % 2) }' >size.csv
+run 0 train --data size.csv --estimator softmax --optimizer lbfgs --model size.model
+says stdout 'far from the minimum, as the gradient shows: features differ much in size; try --transform standard'
+run 0 train --data size.csv --estimator softmax --optimizer lbfgs --transform standard --model size.model
+says stdout 'error 0.00 %'
+grep -q 'far from' stdout && wrong 'a fit to the end is called far from it'
 # --- a table with one column
 printf 'x,label\n1,u\n-2,v\n3,u\n-1,v\n' >c.csv
 run 0 train --data c.csv --eta 1 --estimator softmax --epochs 20 --model c.model
