@@ -112,6 +112,21 @@ static int is_each(const xsm_model_info *about, const xsm_calibration *calibrati
            (calibration->method == XSM_CALIBRATION_NONE && about->link == XSM_LINK_SIGMOID);
 }
 
+/* Prints a line with what a file says, and releases it; whatever that is, it is one line and commands no terminal. */
+static void put_line(char *line)
+{
+    for (char *c = line; *c; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c;
+    }
+    puts(line);
+    free(line);
+}
+
+static void print_said(const char *key, const char *value)
+{
+    put_line(cli_format("  %-22s %s", key, value));
+}
+
 /* Of a search index or a sampler, neither of which can be loaded by itself, or of a cache of data. */
 static void print_release(cli_json *json)
 {
@@ -120,7 +135,7 @@ static void print_release(cli_json *json)
         cli_json_text(json, "release", release);
         cli_json_whole(json, "format_version", strtoul(format ? format : "0", NULL, 10));
     } else if (release && format) {
-        printf("  %-22s xsoftmax %s, format %s\n", "written by", release, format);
+        put_line(cli_format("  %-22s xsoftmax %s, format %s", "written by", release, format));
     }
     free(release);
     free(format);
@@ -130,7 +145,7 @@ static int show_method(const char *path, const char *kind, const char *name, int
 {
     cli_json out = {stdout, 0};
     if (!json) {
-        printf("%s: %s %s '%s'\n", path, *kind == 'i' ? "an" : "a", kind, name);
+        put_line(cli_format("%s: %s %s '%s'", path, *kind == 'i' ? "an" : "a", kind, name));
         print_release(NULL);
         return CLI_DONE;
     }
@@ -171,7 +186,7 @@ static void print_tree_options(cli_json *json)
         if (value && json) {
             cli_json_text(json, key + strlen(OF_TREES), value);
         } else if (value) {
-            printf("  %-22s %s\n", key + strlen("checkpoint."), value);
+            print_said(key + strlen("checkpoint."), value);
         }
         free(key);
         free(value);
@@ -308,7 +323,7 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     printf("%s: a %s, %s\n", path, checkpoint ? "checkpoint" : "model",
            checksum ? "its checksum right" : "no checksum");
     if (*about.release) {
-        printf("  %-22s xsoftmax %s, format %u\n", "written by", about.release, about.format_version);
+        put_line(cli_format("  %-22s xsoftmax %s, format %u", "written by", about.release, about.format_version));
     }
     uint64_t place[3]; /* epochs, rows of the next, steps (doc/formats.md) */
     if (checkpoint && read_place(path, "state.trainer.place", place, 3)) {
@@ -346,9 +361,9 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
         printf("  %-22s each class by itself, scale %.4g, shift %.4g\n", "calibration", calibration.scale,
                calibration.shift);
     }
-    printf("  %-22s %s\n", "transform", *about.transform ? about.transform : "none");
+    print_said("transform", *about.transform ? about.transform : "none");
     for (uint64_t i = 0; i < about.metadata_count; i++) {
-        printf("  %-22s %s\n", about.metadata_keys[i], xsm_model_get_metadata(model, about.metadata_keys[i]));
+        print_said(about.metadata_keys[i], xsm_model_get_metadata(model, about.metadata_keys[i]));
     }
     xsm_model_free(model);
     return CLI_DONE;

@@ -346,6 +346,7 @@ static xsm_status keep_children(grower *g, uint32_t node, xsmi_node_part *part, 
     }
     for (uint32_t p = 0; p < groups_of(t, node); p++) {
         XSMI_TRY(keep_group(g, &k, p, &part[p], err));
+        XSMI_TRY(xsmi_go_on(g->context, err));
     }
     return XSM_OK;
 }

@@ -113,3 +113,10 @@ with tempfile.TemporaryDirectory() as work:
                    check=True, capture_output=True)
     convert("--data", "named.csv", "--like", "model", "--to", "csv", "--output", "again")
     same("names by a model", [row[2] for row in table("again", ",")[1:]], NAMES + [""])
+    # What a file says of itself is a line each, without control characters.
+    with open("column.csv", "w") as file:
+        file.write('a,"l\x1b[31m\nbias no"\n1,u\n3,v\n')
+    subprocess.run([xsoftmax, "train", "--data", "column.csv", "--label-column", "l\x1b[31m\nbias no", "--estimator", "softmax",
+                    "--eta", "1", "--model", "model"], check=True, capture_output=True)
+    told = subprocess.run([xsoftmax, "info", "model"], check=True, capture_output=True, text=True).stdout.split("\n")
+    same("a column's name", [line.split(None, 1)[1] for line in told if "label_column" in line], ["l [31m bias no"])
