@@ -93,6 +93,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     const xsm_model_info about = cli_model_info(r->recalled);
     const char *ridge = xsm_model_get_metadata(r->recalled, "estimator.ridge");
     const char *pairs = xsm_model_get_metadata(r->recalled, "training.pairs");
+    const char *temperature = xsm_model_get_metadata(r->recalled, "training.temperature");
     recall(r, "estimator", &r->estimator_name);
     if (!r->estimator_name || !xsm_estimator_find(r->estimator_name)) {
         return cli_fail("%s: does not say which estimator the run had; give it with --estimator", r->resume_path);
@@ -108,6 +109,9 @@ int cli_checkpoint_recall_choice(cli_run *r)
     r->pairs = r->pairs < 0 && pairs ? strtod(pairs, NULL) : r->pairs;
     if (!(r->pairs <= CLI_PAIRS_MOST)) {
         return cli_fail("%s: 'training.pairs' is no strength of pairs: '%s'", r->resume_path, pairs);
+    }
+    if (r->temperature == 0 && temperature && !r->calibrate) {
+        r->temperature = strtod(temperature, NULL);
     }
     r->transform_text = !r->transform_text && *about.transform ? about.transform : r->transform_text;
     code = recall_ngrams(r);

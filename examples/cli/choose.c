@@ -63,6 +63,9 @@ static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 static int apply_choice(cli_run *r)
 {
     cli_buffer number;
+    if (r->temperature == 0 && !r->calibrate) {
+        r->temperature = r->chosen.temperature;
+    }
     if (r->chosen.label_tree) {
         r->method = CLI_METHOD_LABEL_TREE;
         r->tree = *r->chosen.label_tree;
@@ -193,6 +196,7 @@ void cli_choose_trials(cli_json *json, const xsm_choice *choice, uint64_t trials
         cli_json_whole(json, "part", trial.part);
         cli_json_whole(json, "epochs", trial.epochs);
         cli_json_real(json, "pairs", trial.pairs);
+        cli_json_real(json, "temperature", trial.temperature);
         cli_json_real(json, "loss", trial.loss);
         cli_json_real(json, "predicted", trial.predicted);
         cli_json_real(json, "precision", trial.precision);
@@ -222,6 +226,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     cli_json_real(json, "ridge", r->chosen.ridge);
     cli_json_real(json, "factor", r->full || r->method >= 0 ? (double)NAN : r->chosen.factor);
     cli_json_real(json, "pairs", r->chosen.pairs);
+    cli_json_real(json, "temperature", r->chosen.temperature);
     cli_json_whole(json, "held", r->chosen.held);
     cli_json_real(json, "held_loss", r->chosen.loss);
     cli_json_real(json, "held_precision", r->chosen.precision);

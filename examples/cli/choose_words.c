@@ -86,7 +86,7 @@ static void say_method(FILE *out, const cli_run *r)
     say_size(out, rows.classes, chosen->row_features);
 }
 
-static void say_numbers(FILE *out, const cli_run *r)
+static void say_settings(FILE *out, const cli_run *r)
 {
     const xsm_choice_info *chosen = &r->chosen;
     cli_buffer number;
@@ -114,6 +114,15 @@ static void say_numbers(FILE *out, const cli_run *r)
     }
 }
 
+static void say_numbers(FILE *out, const cli_run *r)
+{
+    cli_buffer number;
+    say_settings(out, r);
+    if (r->chosen.temperature != 1 && r->temperature == 0 && !r->calibrate) {
+        fprintf(out, ", temperature %s", cli_real(r->chosen.temperature, &number));
+    }
+}
+
 static void say_search(FILE *out, const cli_run *r)
 {
     const xsm_choice_info *chosen = &r->chosen;
@@ -129,9 +138,6 @@ static void say_search(FILE *out, const cli_run *r)
         if (chosen->prior > 0) {
             fprintf(out, ", of the classes' frequencies %.4g%s", chosen->prior,
                     chosen->is_prior ? ": nothing was surely better than these" : "");
-        }
-        if (chosen->measure == XSM_MEASURE_LOG_LOSS && !r->calibrate) {
-            fputs(" (the model is not calibrated; --calibrate FILE does that)", out);
         }
     } else {
         fprintf(out, "nothing was tried%s", trials ? "" : ": too few rows");

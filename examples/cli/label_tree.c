@@ -23,6 +23,7 @@ static const char *stranger(const cli_run *r)
         {r->geometry >= 0, "geometry"},
         {r->hidden.size > 0, "hidden"},
         {r->pairs >= 0, "pairs"},
+        {r->temperature > 0 && r->method != CLI_METHOD_CLASS_MEANS, "temperature"},
         {r->iterations > 0, "iterations"},
         {r->tolerance >= 0, "tolerance"},
         {r->epochs > 0, "epochs"},
@@ -134,6 +135,7 @@ static xsm_status describe(cli_run *r, xsm_error *err)
     }
     status =
         status == XSM_OK ? cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], err) : status;
+    status = status == XSM_OK ? cli_train_note_temperature(r, err) : status;
     status = status == XSM_OK ? cli_note_table(r->model, &r->format, r->raw_info.format, err) : status;
     return status == XSM_OK ? cli_train_note_whole(r, "examples", r->train_info.rows, err) : status;
 }

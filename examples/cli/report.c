@@ -164,6 +164,28 @@ static void print_steps(const cli_run *r)
            cli_grouped(r->end.seconds > 0 ? (uint64_t)((double)r->end.step / r->end.seconds) : 0, &e));
 }
 
+/* From this ratio of sizes on, errors rise. */
+#define SPREAD_MOST 50.0
+
+/* A way of training that was named, with rows as they are, may learn little from columns of unlike scales. */
+static void print_spread(const cli_run *r)
+{
+    double ratio = 1;
+    uint32_t feature = 0;
+    cli_buffer times;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const int named = r->method >= 0 ? !r->choose : !r->transform && (!r->choose || r->choice_given);
+    if (!named || r->transform_asked || r->warm_path ||
+        xsm_dataset_spread(r->train_rows, &ratio, &feature, NULL) != XSM_OK || ratio < SPREAD_MOST ||
+        xsm_dataset_get_class_map(r->train_rows, &map, NULL) != XSM_OK) {
+        return;
+    }
+    const char *name = feature < map.feature_name_count ? map.feature_names[feature] : NULL;
+    printf("%-10s values of %s%s are %s times as large as those of others, which training hardly sees: "
+           "--transform standard makes them alike\n",
+           "", name ? "column " : "one feature", name ? name : "", cli_grouped((uint64_t)fmin(ratio, 1e18), &times));
+}
+
 void cli_train_report(const cli_run *r)
 {
     static const char *const kept[] = {"all labels", "the first label", "the smallest label"};
@@ -188,6 +210,7 @@ void cli_train_report(const cli_run *r)
         printf("%-10s %s rows without a feature, from which %s\n", "", cli_grouped(r->train_info.empty, &a),
                r->bias == CLI_BIAS_NO ? "nothing is learnt without a bias" : "the bias alone learns");
     }
+    print_spread(r);
     if (r->test_rows) {
         printf("%-10s %s: %s rows", "test data", r->test, cli_grouped(r->test_info.rows, &a));
         if (r->test_info.unseen_rows > 0) {

@@ -60,6 +60,8 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
 
 /* The largest value of --pairs. */
 #define CLI_PAIRS_MOST 1e6
+/* The largest value of --temperature; the least is one divided by it. */
+#define CLI_TEMPERATURE_MOST 1e6
 
 enum { CLI_METHOD_LABEL_TREE, CLI_METHOD_CLASS_MEANS };
 extern const char *const cli_method_words[]; /* of --method, in this order */
@@ -92,6 +94,7 @@ typedef struct cli_run {
     int trees_open;                    /* no flag was given that means nothing to a label tree */
     double time_budget;                /* seconds; 0 = none */
     double pairs;                      /* their strength; 0: no pairs; < 0: not given */
+    double temperature;                /* of probabilities; 1: as they are; 0: not given */
     int full;                          /* all rows at once: lbfgs */
     int choose;                        /* settings that were not given are chosen from the rows */
     int first_by_default;              /* one label a row is kept, which was not asked for */
@@ -176,6 +179,8 @@ int cli_class_means(cli_run *run);
 /* Records a value in the model's metadata, under prefix and name; a number under "training.". */
 xsm_status cli_train_note(cli_run *run, const char *prefix, const char *name, const char *value, xsm_error *err);
 xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, xsm_error *err);
+/* Records --temperature, or the chosen one, unless it is 1. */
+xsm_status cli_train_note_temperature(cli_run *run, xsm_error *err);
 /* The library refused to train: because settings on the command line do not fit together (a usage error; with a warm
  * start they may be the model's), or because it failed. */
 int cli_train_refused(const cli_run *run, const xsm_error *err);

@@ -170,6 +170,13 @@ xsm_status cli_train_note_whole(cli_run *r, const char *name, uint64_t value, xs
     return cli_train_note(r, "training.", name, number.text, err);
 }
 
+xsm_status cli_train_note_temperature(cli_run *r, xsm_error *err)
+{
+    cli_buffer number;
+    const double t = r->temperature;
+    return t > 0 && t != 1 ? cli_train_note(r, "training.", "temperature", cli_real(t, &number), err) : XSM_OK;
+}
+
 /* Records in the model how it was made. */
 static int describe(cli_run *r)
 {
@@ -185,7 +192,8 @@ static int describe(cli_run *r)
     int ok = xsm_model_describe(r->model, r->estimator, r->full ? NULL : r->optimizer, &run, &err) == XSM_OK &&
              cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
              cli_note_table(r->model, &r->format, r->raw_info.format, &err) == XSM_OK &&
-             cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
+             cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK &&
+             cli_train_note_temperature(r, &err) == XSM_OK;
     if (r->ngrams || (r->recalled && xsm_model_get_metadata(r->recalled, "training." CLI_NGRAMS))) {
         ok = ok && cli_train_note(r, "training.", CLI_NGRAMS, CLI_CHOSEN, &err) == XSM_OK;
     }

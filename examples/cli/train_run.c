@@ -177,15 +177,21 @@ static int add_pairs(cli_run *r)
 int cli_train_calibrate(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    if (!r->calibrate_rows) {
+    xsm_calibration given = XSM_CALIBRATION_INIT;
+    if (!r->calibrate_rows && (r->temperature == 0 || r->temperature == 1)) {
         return CLI_GO_ON;
+    }
+    r->train_known = r->test_known = 0; /* of the model before */
+    if (!r->calibrate_rows) {
+        given.method = XSM_CALIBRATION_TEMPERATURE;
+        given.scale = 1 / r->temperature;
+        return xsm_model_set_calibration(r->model, &given, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
     }
     cli_note("calibrating ...");
     if (xsm_model_calibrate(r->context, r->model, r->calibrate_rows, NULL, NULL, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->calibrate, err.message);
     }
     cli_note_clear();
-    r->train_known = r->test_known = 0; /* of the model before */
     return CLI_GO_ON;
 }
 

@@ -203,10 +203,16 @@ int cli_train_several(cli_run *r)
     return CLI_GO_ON;
 }
 
+static int is_hierarchy(const char *estimator)
+{
+    const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
+    return ops && ops->kind == XSM_ESTIMATOR_HIERARCHY;
+}
+
 int cli_train_corrects(const char *estimator)
 {
     const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
-    return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || ops->kind == XSM_ESTIMATOR_HIERARCHY);
+    return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || is_hierarchy(estimator));
 }
 
 /* Checks what cannot be combined with scores that are distances. */
@@ -245,6 +251,7 @@ static int check_start(const cli_run *r)
 
 int cli_train_prepare(cli_run *r)
 {
+    r->transform_asked = r->transform_text != NULL || r->bias == CLI_BIAS_ONLY;
     if (r->method >= 0) {
         const int refused = cli_method_prepare(r);
         if (refused != CLI_GO_ON) {
@@ -274,7 +281,6 @@ int cli_train_prepare(cli_run *r)
         r->transform_text = "truncate=0";
     }
     xsm_error err = XSM_ERROR_INIT;
-    r->transform_asked = r->transform_text != NULL;
     if (r->hidden.size && !r->estimator_name && r->geometry <= XSM_GEOMETRY_LINEAR) {
         r->estimator_name =
             r->format.labels == XSM_KEEP_LABELS_ALL ? "sampled-softmax" : "implicit"; /* none is chosen */
@@ -307,6 +313,12 @@ int cli_train_prepare(cli_run *r)
     }
     if (code == CLI_GO_ON && r->pairs > 0 && r->estimator_name && cli_train_corrects(r->estimator_name)) {
         code = cli_misuse("--pairs: '%s' corrects the model's scores itself", r->estimator_name);
+    }
+    if (code == CLI_GO_ON && r->temperature > 0 && r->calibrate) {
+        code = cli_misuse("--temperature: --calibrate FILE finds it by its rows");
+    }
+    if (code == CLI_GO_ON && r->temperature > 0 && r->estimator_name && is_hierarchy(r->estimator_name)) {
+        code = cli_misuse("--temperature: the scores of '%s' are probabilities as they are", r->estimator_name);
     }
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");

@@ -188,13 +188,16 @@ typedef struct xsm_choice_info {
     uint32_t reserved_end; /**< Zero. */
     const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams that were chosen, without a prefix of labels;
                                 valid as long as the choice. Else NULL. */
+    double temperature; /**< Temperature (@ref calibrate) that the last trials of the best way had, to a tenth: give the
+                             trained model a calibration with `scale` 1/temperature. 1: it is good as it is, as label
+                             trees and class means are; so with several labels and measures but the log-loss, too. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL,      \
-            NULL, 0, 0, 0, 0, 0, 0, NULL                                                                               \
+            NULL, 0, 0, 0, 0, 0, 0, NULL, 1                                                                            \
     }
 
 /** Outcome of a trial. */
@@ -229,12 +232,13 @@ typedef struct xsm_choice_trial {
     uint64_t bytes;                           /**< As xsm_choice_info::bytes. */
     double seconds;                           /**< Seconds that it took, judging included. */
     const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams of the rows, as xsm_choice_info::text. */
+    double temperature;           /**< As xsm_choice_info::temperature, by the rows that judged it. */
 } xsm_choice_trial;
 
 /** Starting value of an #xsm_choice_trial. */
 #define XSM_CHOICE_TRIAL_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL                  \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0               \
     }
 
 #ifdef __cplusplus
@@ -246,8 +250,9 @@ extern "C" {
  *  xsm_fit_class_means(). Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden is not 0),
  *  the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from these,
  *  xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with these
- *  settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a time
- *  budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
+ *  settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training; in the end
+ *  set the calibration, if xsm_choice_info::temperature is not 1. With a time budget, let the run's callback end the
+ *  run when the budget is spent: the planned length is an estimate.
  *
  *  Trials allocate models of their own, as large as the model to be trained, one at a time and one more for a label
  *  tree, and copies of the rows.
@@ -294,6 +299,17 @@ XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
  *  @return as xsm_choice_get_info(), and #XSM_ERROR_RANGE past the last */
 XSM_API xsm_status xsm_choice_get_trial(const xsm_choice *choice, uint64_t index, xsm_choice_trial *trial,
                                         xsm_error *err);
+
+/** Compares the sizes of features, for a way of training that is named: steps, label trees and class means learn little
+ *  from small features beside large ones (errors rise from a ratio of some 30 on), and say nothing. xsm_choose() tries
+ *  the transform `standard`. The size of a feature is the root mean square of its values that are not zero; features of
+ *  less than a tenth of the rows count together as one.
+ *  @param dataset  rows, of which up to 1,000 are looked at
+ *  @param[out] ratio   the largest size divided by the smallest, at least 1
+ *  @param[out] feature the feature of the largest size, UINT32_MAX if it is that of rare ones; or NULL
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK, or what any function may return (@ref error). O(D + 1,000 nnz) */
+XSM_API xsm_status xsm_dataset_spread(const xsm_dataset *dataset, double *ratio, uint32_t *feature, xsm_error *err);
 
 /** Writes into the metadata of a model how it is trained, as xsm_train() does: `estimator` its name and
  *  `estimator.NAME` each of its options, those of its sampler and index too; `training.optimizer` likewise; of the run

@@ -41,8 +41,8 @@ typedef struct xsm_train_options {
     /** Rows that judge the trained model (xsm_train_report::test), or NULL. They are read against the class map of the
      *  rows to train on; the model's transform is applied to them. */
     xsm_dataset *test;
-    /** Rows to calibrate the probabilities by at the end (@ref calibrate), or NULL = the model is not calibrated. Read
-     *  and transformed as `test`. */
+    /** Rows to calibrate the probabilities by at the end (@ref calibrate), or NULL = by the temperature that a choice
+     *  found for its trials, if any. Read and transformed as `test`. */
     xsm_dataset *calibrate;
     /** A model to continue from. It is itself trained, and the result is another reference to it. It gets the classes
      *  and features of the rows that it lacks (xsm_model_grow()), once names and options have been checked, and its
@@ -108,6 +108,8 @@ typedef struct xsm_train_report {
     double factor;         /**< Factor of the schedule #XSM_SCHEDULE_STEP; else 0. */
     double ridge;          /**< L2 penalty. */
     double pairs;          /**< Strength of pairs that were added (xsm_choice_info::pairs); 0 = none. */
+    double temperature;    /**< Temperature of the probabilities (xsm_choice_info::temperature); 1 = as they are, or
+                                calibrated by rows. */
     int32_t schedule;      /**< An XSM_SCHEDULE_* value. */
     uint32_t hidden;       /**< Length of the vectors of an embedding model; 0 = a linear model or a label tree. */
     uint32_t trees;        /**< Trees of a label tree; else 0. */
@@ -129,6 +131,9 @@ typedef struct xsm_train_report {
     int32_t is_prior;      /**< 1 = nothing was better than the frequencies of the classes: the features do not predict
                                 the classes, or the rows are too few. */
     int32_t spent;         /**< 1 = the time budget ended training. */
+    double spread;         /**< How many times as large the values of some features of the rows are as those of others,
+                                at least 1. From some 30 on, a method that was named learns little from the small ones;
+                                the transform `standard` makes them alike. */
     double choose_seconds; /**< Seconds of the choice. */
     double train_seconds;  /**< Seconds of training on all rows. */
     double seconds;        /**< Seconds of the whole call. */
@@ -138,7 +143,7 @@ typedef struct xsm_train_report {
 #define XSM_TRAIN_REPORT_INIT                                                                                          \
     {                                                                                                                  \
         sizeof(xsm_train_report), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  \
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                                               \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                                         \
     }
 
 #ifdef __cplusplus

@@ -151,6 +151,7 @@ static xsm_status conclude_training(xsmi_chooser *c, const xsmi_entrant *winner,
     info->ridge = xsmi_race_ridge(e);
     info->transform = c->transforms[e->transform];
     info->pairs = e->pairs;
+    info->temperature = xsmi_race_temperature(c, e);
     if (line->full) {
         info->iterations = line->epochs;
     } else if (line->estimator) {
@@ -173,6 +174,7 @@ static xsm_status conclude(xsmi_chooser *c, const xsmi_entrant *winner, xsm_erro
 {
     xsm_choice_info *info = &c->result->info;
     info->loss = info->predicted = info->prior = info->precision = (double)NAN;
+    info->temperature = 1;
     if (winner) {
         report(c, winner);
     }

@@ -8,6 +8,7 @@
 #define XSMI_CHOOSE_H
 
 #include "auto/trial.h"
+#include "predict/calibrate.h"
 
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
@@ -17,6 +18,11 @@
 #define XSMI_CLASS_MEANS "class-means"
 
 enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 7, XSMI_TEXTS = 4, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
+/* The most rows by which something is measured that no trial measures. */
+enum { XSMI_MEASURED = 1000 };
+/* Sparse rows in which at least this share of the values is not zero are a table, and features in this share of the
+ * rows have a size of their own. */
+#define XSMI_FILLED 0.1
 /* The number of kinds of rows: each text with each transform. */
 enum { XSMI_SLOTS = XSMI_TEXTS * XSMI_TRANSFORMS };
 
@@ -53,13 +59,15 @@ typedef struct xsmi_line {
 typedef struct xsmi_entrant {
     xsmi_line *line;
     uint32_t transform;
-    int rate, ridge;        /* points on their scales; a ridge of INT_MIN is the line's own */
-    uint32_t longer;        /* how many times the epochs are tripled */
-    double pairs;           /* strength of pairs; 0 = none */
-    uint64_t rows, folds;   /* rows that it was last trained on, and number of parts that judged it then; 0: none */
-    uint64_t rows_before;   /* rows of the share before that; 0: none */
-    double right, judged;   /* rows that judged it: those whose first class is right, and all */
-    float *now, *before;    /* [judged] losses with these rows */
+    int rate, ridge;      /* points on their scales; a ridge of INT_MIN is the line's own */
+    uint32_t longer;      /* how many times the epochs are tripled */
+    double pairs;         /* strength of pairs; 0 = none */
+    uint64_t rows, folds; /* rows that it was last trained on, and number of parts that judged it then; 0: none */
+    uint64_t rows_before; /* rows of the share before that; 0: none */
+    double right, judged; /* rows that judged it: those whose first class is right, and all */
+    double factors[XSMI_CALIBRATE_FACTORS]; /* sums over these of the log-losses of temperatures; zeros if it is not
+                                               calibrated */
+    float *now, *before;                    /* [judged] losses with these rows */
     double fall, last_fall; /* decrease of the mean loss for a doubling, up to the share before the last one, and up to
                                the last; 0: unknown */
     double gain;            /* weight of another fall like the last one in the prediction */
@@ -219,6 +227,8 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err);
 /* Return the learning rate and the L2 penalty of an entrant. */
 double xsmi_race_eta(const xsmi_chooser *c, const xsmi_entrant *e);
 double xsmi_race_ridge(const xsmi_entrant *e);
+/* Returns the temperature by which an entrant's last trials were calibrated; 1 if they were not, or did not need it. */
+double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e);
 /* Return the passes of an entrant's run, and of a trial on `rows` rows. */
 uint64_t xsmi_race_epochs(const xsmi_entrant *e);
 uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows);

@@ -150,8 +150,9 @@ xsm_status xsmi_describe_method(xsm_model *m, const char *method, const xsm_labe
 xsm_status xsmi_describe_anew(xsm_model *m, xsm_error *err)
 {
     static const char *const begins[] = {"estimator.", "training.optimizer."};
-    static const char *const keys[] = {"schedule", "order", "batch",      "epochs",    "steps",  "eta",
-                                       "seed",     "pairs", "iterations", "tolerance", "ngrams", "examples"};
+    static const char *const keys[] = {"schedule", "order",    "batch",      "epochs",     "steps",
+                                       "eta",      "seed",     "pairs",      "iterations", "tolerance",
+                                       "ngrams",   "examples", "temperature"};
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     XSMI_TRY(xsm_model_get_info(m, &info, err));
     for (uint64_t i = info.metadata_count; i > 0; i--) {

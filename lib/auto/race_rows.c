@@ -15,10 +15,6 @@
 
 /* The number of rows that judge. If there are fewer than four times as many rows, all judge, in PARTS parts. */
 enum { JUDGED = 2000, PARTS = 5 };
-/* The most rows by which something is measured that no trial measures. */
-enum { MEASURED = 1000 };
-/* Sparse rows in which at least this share of the values is not zero are a table. */
-#define FILLED 0.1
 /* The streams of random numbers: the order of the rows, and which features are left out. */
 enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
 
@@ -36,8 +32,8 @@ xsmi_survey xsmi_race_survey(const xsmi_chooser *c)
         xsmi_dataset_poll(c->runner.context, i);
     }
     s.nonzeros = count / (double)d->rows;
-    s.table =
-        !d->sparse || (s.nonzeros >= FILLED * (double)d->features && !(d->schema && xsmi_schema_vocabulary(d->schema)));
+    s.table = !d->sparse ||
+              (s.nonzeros >= XSMI_FILLED * (double)d->features && !(d->schema && xsmi_schema_vocabulary(d->schema)));
     return s;
 }
 
@@ -377,8 +373,8 @@ xsm_status xsmi_race_rows_measure(xsmi_chooser *c, const xsmi_entrant *e, xsm_er
 {
     xsmi_race_rows *r = &c->rows;
     const uint32_t t = xsmi_slot(e);
-    const uint64_t count = XSMI_MIN(c->train->rows, MEASURED);
-    uint64_t list[MEASURED];
+    const uint64_t count = XSMI_MIN(c->train->rows, XSMI_MEASURED);
+    uint64_t list[XSMI_MEASURED];
     for (uint64_t i = 0; i < count; i++) {
         list[i] = i * c->train->rows / count;
     }

@@ -6,7 +6,6 @@
 
 #include "base/entry.h"
 #include "base/order.h"
-#include "predict/calibrate.h"
 
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/fit.h>
@@ -20,6 +19,10 @@
 #define RIDGE_UNIT 0.1
 #define VECTOR_RATE 0.05
 #define BATCH_TIMES 2.0
+/* A temperature of one half or two must add that much to the log-likelihood of the rows that judge: few rows do not
+ * tell one. With more rows it may change by that many binary logarithms, as long as shares double. */
+#define DOUBT 8.0
+#define DRIFT 0.2
 /* The rate falls to this share of its first value in the run. */
 #define FALL 0.1
 /* The tolerance of lbfgs. */
@@ -70,6 +73,20 @@ uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t
     return e->line->hidden && rows < c->rows.most ? (epochs + 1) / 2 : epochs;
 }
 
+/* The factor of the scores with the least log-loss of the rows that judged, drawn towards 1 by their number and by the
+ * rows that the trial had not. */
+double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e)
+{
+    double losses[XSMI_CALIBRATE_FACTORS];
+    for (int i = 0; i < XSMI_CALIBRATE_FACTORS; i++) {
+        const double octaves = (double)(i - XSMI_CALIBRATE_FACTORS / 2) / 2;
+        losses[i] = e->factors[i] + DOUBT * octaves * octaves;
+    }
+    const double octaves = log2(xsmi_calibrate_least(losses));
+    const double drift = DRIFT * (1 - (double)e->rows / (double)c->train->rows);
+    return floor(10 * exp2(-copysign(fmax(fabs(octaves) - drift, 0), octaves)) + 0.5) / 10;
+}
+
 double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs)
 {
     return c->options.keep_schedule ? c->run.factor : pow(FALL, 1 / (double)epochs);
@@ -100,17 +117,24 @@ xsmi_gap xsmi_race_compare(const xsmi_row_losses *a, const xsmi_row_losses *b, s
     return (xsmi_gap){mean, sqrt(fmax(squares / n - mean * mean, 0) / (n - 1))};
 }
 
+/* What the rows of a part say of a model: means over these rows, and log-losses of temperatures, or zeros. `good`: all
+ * scores are finite. */
+typedef struct verdict {
+    double loss, precision, factors[XSMI_CALIBRATE_FACTORS];
+    bool good;
+} verdict;
+
 /* Calibrates the model by the rows that judge it, so that a method that ranks well is not dropped because its
  * probabilities are too extreme. `alone`: also computes the outcomes. Sets *done to false if no calibration is the
  * best. */
 static xsm_status calibrate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, bool alone, bool *done,
-                            xsm_error *err)
+                            double *factors, xsm_error *err)
 {
     const int32_t method = rows->counted.labels > rows->rows ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
     xsm_calibrate_result result;
     xsm_error inner = XSM_ERROR_INIT;
     const xsm_status status =
-        xsmi_calibrate(c->runner.context, m, rows, method, 0, true, alone ? c->outcomes : NULL, &result, &inner);
+        xsmi_calibrate(c->runner.context, m, rows, method, 0, factors, alone ? c->outcomes : NULL, &result, &inner);
     *done = status == XSM_OK;
     if (*done && !alone) {
         xsmi_model_put_calibration(m, (xsmi_calibration){result.method, result.scale, result.shift});
@@ -141,40 +165,41 @@ static float loss_of(const xsmi_chooser *c, const xsmi_row_outcome *o)
                                                          : 1 - o->ndcg);
 }
 
-/* Judges a model by the rows of the present part that have a class of the share. Sets *good to false if scores are not
- * finite. */
-static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, float *out, double *mean,
-                        double *precision, bool *good, xsm_error *err)
+/* Judges a model by the rows of the present part that have a class of the share; fills their losses. */
+static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, float *out, verdict *v, xsm_error *err)
 {
     const uint64_t first = c->rows.starts[c->rows.part], end = c->rows.starts[c->rows.part + 1];
     /* Label trees are well calibrated as they are. */
     const bool calibrates = c->measure == XSM_MEASURE_LOG_LOSS && !xsmi_model_nodes(m);
     const bool alone = calibrates && !c->survey.several;
     bool done = false;
-    *good = true;
-    XSMI_TRY(calibrates ? calibrate(c, m, rows, alone, &done, err) : XSM_OK);
-    XSMI_TRY(alone && done ? XSM_OK : evaluate(c, m, rows, good, err));
+    *v = (verdict){.good = true};
+    XSMI_TRY(calibrates ? calibrate(c, m, rows, alone, &done, v->factors, err) : XSM_OK);
+    if (!done || !alone || xsmi_model_link(m) != XSM_LINK_SOFTMAX) {
+        memset(v->factors, 0, sizeof v->factors);
+    }
+    XSMI_TRY(alone && done ? XSM_OK : evaluate(c, m, rows, &v->good, err));
     if (calibrates) {
         xsmi_model_drop_calibration(m);
     }
     double sum = 0, right = 0;
     const xsmi_row_outcome *o = c->outcomes;
-    for (uint64_t i = first; i < end && *good; i++) {
+    for (uint64_t i = first; i < end && v->good; i++) {
         const bool known = xsmi_race_knows(c, i);
         out[i - first] = known ? loss_of(c, o) : NAN;
         sum += known ? (double)out[i - first] : 0;
         right += known ? o->first : 0;
         o += known;
     }
-    *mean = sum / (double)rows->rows;
-    *precision = right / (double)rows->rows;
-    *good = *good && !isinf(*mean);
+    v->loss = sum / (double)rows->rows;
+    v->precision = right / (double)rows->rows;
+    v->good = v->good && !isinf(v->loss);
     return XSM_OK;
 }
 
 /* Judges the vectors also with pairs, whose strength is raised as long as that helps. */
 static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_dataset *train, const xsm_dataset *test,
-                              float *out, double *mean, double *right, xsm_error *err)
+                              float *out, verdict *v, xsm_error *err)
 {
     xsm_model *m = c->runner.model;
     const size_t judged = (size_t)(c->rows.starts[c->rows.part + 1] - c->rows.starts[c->rows.part]);
@@ -183,21 +208,19 @@ static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_datase
     bool better = true;
     for (double strength = PAIRS_FIRST; status == XSM_OK && better && strength <= PAIRS_MOST; strength *= 2) {
         xsm_error inner = XSM_ERROR_INIT;
-        double loss = 0, precision = 0;
+        verdict paired = {0};
         status = xsm_model_add_pairs(m, train, strength, &inner);
         if (status == XSM_ERROR_RANGE || status == XSM_ERROR_DIVERGED) { /* sums exceed float32 */
             status = XSM_OK;
             break;
         }
-        status =
-            status == XSM_OK ? judge(c, m, test, with, &loss, &precision, &better, err) : xsmi_fail_copy(err, &inner);
+        status = status == XSM_OK ? judge(c, m, test, with, &paired, err) : xsmi_fail_copy(err, &inner);
         xsm_model_clear_correction(m);
         const xsmi_gap gap = xsmi_race_gap(with, out, judged);
-        better = better && gap.difference < -gap.error;
+        better = paired.good && gap.difference < -gap.error;
         if (status == XSM_OK && better) {
             e->pairs = strength;
-            *mean = loss;
-            *right = precision;
+            *v = paired;
             memcpy(out, with, judged * sizeof *with);
         }
     }
@@ -297,20 +320,18 @@ static xsm_status train(xsmi_chooser *c, const xsmi_entrant *e, xsmi_auto_trial 
 }
 
 /* Judges a trained entrant: fills its losses of the present part. */
-static xsm_status judge_entrant(xsmi_chooser *c, xsmi_entrant *e, xsm_model *fitted, double *mean, double *precision,
-                                xsm_error *err)
+static xsm_status judge_entrant(xsmi_chooser *c, xsmi_entrant *e, xsm_model *fitted, verdict *v, xsm_error *err)
 {
     const xsmi_race_rows *r = &c->rows;
     const xsm_dataset *test = r->test[xsmi_slot(e)], *train = r->train[xsmi_slot(e)];
     xsm_model *m = fitted ? fitted : c->runner.model;
     float *out = e->now + r->starts[r->part];
-    bool good;
     e->pairs = 0;
-    XSMI_TRY(judge(c, m, test, out, mean, precision, &good, err));
-    e->diverged = !good;
+    XSMI_TRY(judge(c, m, test, out, v, err));
+    e->diverged = !v->good;
     const bool late = e->rows_before > 0 || r->share >= r->most; /* the first round only searches the other settings */
-    const bool pairs = good && e->line->hidden && late && !c->options.keep_pairs;
-    return pairs ? judge_pairs(c, e, train, test, out, mean, precision, err) : XSM_OK;
+    const bool pairs = v->good && e->line->hidden && late && !c->options.keep_pairs;
+    return pairs ? judge_pairs(c, e, train, test, out, v, err) : XSM_OK;
 }
 
 /* Starts with the present share: its losses replace those of an earlier one, which become `before`. */
@@ -328,6 +349,7 @@ static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
     e->rows = c->rows.share;
     e->folds = 0;
     e->right = e->judged = 0;
+    memset(e->factors, 0, sizeof e->factors);
     for (size_t i = 0; i < judged; i++) {
         e->now[i] = NAN;
     }
@@ -357,7 +379,7 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
 {
     xsmi_auto_trial t;
     xsm_model *fitted;
-    double mean = (double)INFINITY, precision = (double)NAN;
+    verdict v = {.loss = (double)INFINITY, .precision = (double)NAN};
     const double began = xsmi_seconds();
     XSMI_TRY(xsmi_race_rows_make(c, e, err));
     XSMI_TRY(note(c, e, err));
@@ -369,21 +391,27 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
     }
     begin_share(c, e);
     e->diverged = t.outcome.diverged;
-    xsm_status status = e->diverged ? XSM_OK : judge_entrant(c, e, fitted, &mean, &precision, err);
+    xsm_status status = e->diverged ? XSM_OK : judge_entrant(c, e, fitted, &v, err);
     e->bytes = xsmi_line_bytes(c, e->line, (double)t.outcome.bytes);
     xsm_model_free(fitted);
     XSMI_TRY(status);
     account(c, e->line, e, began);
     const double judged = e->diverged ? 0 : (double)c->rows.test[xsmi_slot(e)]->rows;
-    e->right += judged > 0 ? precision * judged : 0;
+    e->right += judged > 0 ? v.precision * judged : 0;
+    /* Class means are calibrated by the number of rows of a class, which is another in the run. */
+    const bool lasting = e->line->estimator || 2 * c->rows.share >= c->train->rows;
+    for (int i = 0; i < XSMI_CALIBRATE_FACTORS && lasting; i++) {
+        e->factors[i] += judged * v.factors[i];
+    }
     e->judged += judged;
     e->precision = e->right / e->judged;
     e->folds++;
     e->trial = c->result->info.trials++;
     xsm_choice_trial *out = &c->result->trials[e->trial];
-    out->loss = e->diverged ? (double)INFINITY : mean;
-    out->precision = precision;
+    out->loss = e->diverged ? (double)INFINITY : v.loss;
+    out->precision = v.precision;
     out->pairs = e->pairs;
+    out->temperature = xsmi_race_temperature(c, e);
     out->bytes = e->bytes;
     out->outcome = e->diverged ? XSM_RACE_DIVERGED : XSM_RACE_KEPT;
     return XSM_OK;

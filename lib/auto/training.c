@@ -34,6 +34,7 @@ typedef struct training {
     xsm_label_tree_options tree; /* of a label tree */
     uint32_t hidden;
     double initial, pairs; /* of adagrad, 0 = its default; strength of pairs, 0 = none */
+    double temperature;    /* of probabilities; 1 = as they are */
     bool eta_chosen;       /* the choice or tuning chose eta: a run may begin again with less */
     bool ngrams_chosen;
     xsm_transform *transform; /* NULL: none */
@@ -264,6 +265,7 @@ static xsm_status apply(training *t, const xsm_choice_info *c, xsm_error *err)
     t->hidden = c->hidden;
     t->initial = c->initial;
     t->pairs = c->pairs;
+    t->temperature = t->options.calibrate ? 1 : c->temperature;
     t->optimizer_name = c->optimizer;
     if (c->optimizer && strcmp(c->optimizer, LBFGS) == 0) {
         t->run.epochs = t->options.optimizer && t->run.epochs > 0 ? t->run.epochs : c->iterations;
@@ -359,6 +361,7 @@ static xsm_status new_model(training *t, xsm_error *err)
  * read in the same way. */
 static xsm_status describe_rows(const training *t, xsm_error *err)
 {
+    XSMI_TRY(t->temperature != 1 ? xsmi_describe_real(t->model, "temperature", t->temperature, err) : XSM_OK);
     const bool one = t->estimator && !t->choice && (t->estimator->ops.flags & XSM_ESTIMATOR_MULTI_LABEL) == 0;
     XSMI_TRY(xsm_model_set_metadata(t->model, "training.labels", one ? "first" : "all", err));
     return xsmi_describe_whole(t->model, "examples", t->train->rows, err);
@@ -532,6 +535,7 @@ static xsm_status finish_report(training *t, xsm_error *err)
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     const xsm_vocabulary *words = t->train->schema ? xsmi_schema_vocabulary(t->train->schema) : NULL;
     XSMI_TRY(xsm_model_get_info(t->model, &info, err));
+    XSMI_TRY(xsm_dataset_spread(t->train, &r->spread, NULL, err));
     r->method = xsm_model_get_metadata(t->model, t->estimator ? "estimator" : "method");
     r->optimizer = t->estimator ? xsm_model_get_metadata(t->model, "training.optimizer") : NULL;
     r->transform = info.transform;
@@ -540,6 +544,7 @@ static xsm_status finish_report(training *t, xsm_error *err)
     r->trees = info.trees;
     r->ridge = t->estimator ? t->estimator->common.ridge : 0;
     r->pairs = t->pairs;
+    r->temperature = t->temperature;
     if (t->optimizer) {
         r->eta = t->run.eta;
         r->batch = t->run.batch ? t->run.batch : XSMI_DEFAULT_xsm_trainer_options_batch;
@@ -571,6 +576,11 @@ static xsm_status train(training *t, const xsm_train_options *options, const xsm
     XSMI_TRY(t->estimator ? fit_estimator(t, err) : fit_method(t, err));
     if (t->options.calibrate) {
         XSMI_TRY(xsm_model_calibrate(t->context, t->model, t->options.calibrate, NULL, NULL, err));
+    } else if (t->temperature != 1) {
+        xsm_calibration c = XSM_CALIBRATION_INIT;
+        c.method = XSM_CALIBRATION_TEMPERATURE;
+        c.scale = 1 / t->temperature;
+        XSMI_TRY(xsm_model_set_calibration(t->model, &c, err));
     }
     XSMI_TRY(finish_report(t, err));
     return t->options.test && t->report.test
@@ -600,6 +610,7 @@ xsm_status xsm_train(xsm_context *context, xsm_dataset *train_rows, const xsm_tr
                   .options = XSM_TRAIN_OPTIONS_INIT,
                   .run = XSM_TRAINER_OPTIONS_INIT,
                   .tree = XSM_LABEL_TREE_OPTIONS_INIT,
+                  .temperature = 1,
                   .report = XSM_TRAIN_REPORT_INIT,
                   .began = xsmi_seconds()};
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));

@@ -10,8 +10,8 @@
 #define XSMI_LAST_xsm_calibrate_options rows
 #define XSMI_LAST_xsm_calibrate_result log_loss
 #define XSMI_LAST_xsm_calibration shift
-#define XSMI_LAST_xsm_choice_info text
-#define XSMI_LAST_xsm_choice_trial text
+#define XSMI_LAST_xsm_choice_info temperature
+#define XSMI_LAST_xsm_choice_trial temperature
 #define XSMI_LAST_xsm_choose_options class_means
 #define XSMI_LAST_xsm_choose_progress seconds
 #define XSMI_LAST_xsm_class_block losses

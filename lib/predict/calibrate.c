@@ -118,9 +118,25 @@ static double interpolate(const double *f, int point, double *least)
     return first + (low + high) / 2;
 }
 
+/* Whether there is nothing to interpolate: at an end, or if all scores of each row are equal. */
+static bool is_flat(const double *f, int best)
+{
+    return best == 0 || best == XSMI_POINTS - 1 || (f[best - 1] == f[best] && f[best + 1] == f[best]);
+}
+
+_Static_assert((int)XSMI_CALIBRATE_FACTORS == (int)XSMI_POINTS, "the factors of a pass");
+
+double xsmi_calibrate_least(const double *losses)
+{
+    double least;
+    const int best = best_of(losses);
+    const double at = is_flat(losses, best) ? best : interpolate(losses, best, &least);
+    return exp2((at - XSMI_STEPS) * FIRST_RATIO / 2);
+}
+
 /* Finds the minimum of the log-loss, which has a single one, over the logarithm of the factor: it is bracketed between
  * neighbours in ever finer grids, then taken from the polynomial through the points around it. */
-static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *r, xsm_error *err)
+static xsm_status fit_temperature(xsmi_calibrate_job *job, double *once, xsm_calibrate_result *r, xsm_error *err)
 {
     job->pass = XSMI_PASS_FACTORS;
     double middle = 0, ratio = once ? FIRST_RATIO / 2 : FIRST_RATIO;
@@ -134,6 +150,9 @@ static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibr
         r->log_loss_before = r->passes == 0 ? f[XSMI_STEPS] : r->log_loss_before;
         r->rows = sums.rows;
         r->passes++;
+        if (once) {
+            memcpy(once, f, sizeof sums.sums);
+        }
         const int best = best_of(f);
         middle += (best - XSMI_STEPS) * ratio;
         if (f[best] < LOSS_LEAST) {
@@ -151,8 +170,7 @@ static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibr
             ratio /= XSMI_STEPS;
             continue;
         }
-        /* There is nothing to interpolate at an end, or if all scores of each row are equal. */
-        const bool flat = best == 0 || best == XSMI_POINTS - 1 || (f[best - 1] == f[best] && f[best + 1] == f[best]);
+        const bool flat = is_flat(f, best);
         const double at = flat ? best : interpolate(f, best, &r->log_loss);
         r->log_loss = flat ? f[best] : r->log_loss;
         r->scale = (double)(float)exp2(middle + (at - best) * ratio);
@@ -237,7 +255,7 @@ static xsm_status stop_where_worse(xsmi_calibrate_job *job, xsm_calibrate_result
 
 /* -- public -------------------------------------------------------------------------------------------------------- */
 
-static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *r, xsm_error *err)
+static xsm_status fit(xsmi_calibrate_job *job, double *once, xsm_calibrate_result *r, xsm_error *err)
 {
     const size_t threads = xsmi_context_threads(job->context);
     job->scratch_each = job->way->scratch(job);
@@ -261,7 +279,7 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
 }
 
 xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_dataset *rows, int32_t method,
-                          uint64_t most, bool once, xsmi_row_outcome *each, xsm_calibrate_result *r, xsm_error *err)
+                          uint64_t most, double *once, xsmi_row_outcome *each, xsm_calibrate_result *r, xsm_error *err)
 {
     xsmi_calibrate_job job = {
         .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .each = each};
@@ -301,7 +319,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
-    XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err));
+    XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, NULL, NULL, &r, err), err));
     xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
     return result ? XSMI_WRITE(xsm_calibrate_result, &r, result, err) : XSM_OK;
 }

@@ -47,14 +47,15 @@ static test_problem make_problem(uint64_t rows, uint32_t features, uint32_t clas
     return p;
 }
 
-/* The library's clock, on a machine where every look at it takes `delay` seconds. */
+/* The library's clock, on a machine where every look at it takes `delay` seconds, or with nothing but these. */
 static double delay, delayed;
+static bool still;
 double __real_xsmi_seconds(void);
 double __wrap_xsmi_seconds(void);
 double __wrap_xsmi_seconds(void)
 {
     delayed += delay;
-    return __real_xsmi_seconds() + delayed;
+    return (still ? 1 : __real_xsmi_seconds()) + delayed;
 }
 
 static xsm_choice *choose(xsm_context *ctx, const xsm_dataset *data, const xsm_choose_options *options)
@@ -777,6 +778,39 @@ TEST(dense_columns)
     (void)err;
 }
 
+/* The ratio of the sizes of features: of those in many rows each, of rare ones together, of values that are not zero.
+ */
+TEST(spread)
+{
+    const struct {
+        const char *rows; /* of 4 features */
+        double ratio;
+        uint32_t feature;
+    } cases[] = {
+        {"0 1:1 2:3 3:1 4:1\n1 1:1 2:3 3:1 4:1\n", 3, 1},
+        {"0 1:1 2:0 3:2 4:1\n1 1:1 2:4 3:2 4:1\n", 4, 1},
+        {"0 1:2\n1 1:2\n", 1, 0},
+        {"0 1:0\n1 1:0\n", 1, UINT32_MAX},
+    };
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsm_dataset *d = NULL;
+        double ratio = 0;
+        uint32_t feature = 0;
+        assert_ok(
+            xsm_dataset_read(NULL, test_file("spread", cases[i].rows, strlen(cases[i].rows)), NULL, NULL, &d, &err),
+            err);
+        assert_ok(xsm_dataset_spread(d, &ratio, &feature, &err), err);
+        assert_true(fabs(ratio - cases[i].ratio) < 1e-9 && feature == cases[i].feature);
+        xsm_dataset_free(d);
+    }
+    xsm_dataset *rare = make_rare(one); /* each in one of 400 rows, and three in all */
+    double ratio = 0;
+    assert_ok(xsm_dataset_spread(rare, &ratio, NULL, &err), err);
+    assert_true(ratio == 1);
+    xsm_dataset_free(rare);
+}
+
 /* A budget ends the trials, and says what it took. */
 TEST(budgets)
 {
@@ -793,32 +827,6 @@ TEST(budgets)
     assert_true(info_of(c).gave_up == 0);
     xsm_choice_free(c);
     test_problem_free(&p);
-}
-
-/* Too few rows to hold any back, whose small column says all: it is learnt all the same. */
-TEST(few_rows)
-{
-    enum { FEW = 6 };
-    static float x[FEW * 2] = {1.2F, 3.4e6F, -0.9F, 1.2e6F, 0.8F, 2.1e6F, -1.1F, 0.9e6F, 1.5F, 1.8e6F, -0.7F, 2.5e6F};
-    static uint32_t labels[FEW] = {0, 1, 0, 1, 0, 1};
-    const test_problem p = {.rows = FEW, .features = 2, .classes = 2, .x = x, .labels = labels};
-    const uint64_t epochs[] = {0, 0, 20, 20};
-    for (size_t i = 0; i < 4; i++) { /* dense and sparse rows; by steps, whose rate nothing tells */
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *rows = test_relabel(&p, i % 2 == 1, 2, (uint64_t[]){0, 1, 2, 3, 4, 5, 6}, labels);
-        xsm_model *m = NULL;
-        xsm_train_report report = XSM_TRAIN_REPORT_INIT;
-        xsm_metrics metrics = XSM_METRICS_INIT;
-        xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-        xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
-        run.epochs = epochs[i];
-        o.run = &run;
-        assert_ok(xsm_train(NULL, rows, &o, &m, &report, &err), err);
-        assert_ok(xsm_evaluate(NULL, m, rows, NULL, &metrics, &err), err);
-        assert_true(report.trials == 0 && metrics.error == 0 && metrics.log_loss < log(2) / 2);
-        xsm_model_free(m);
-        xsm_dataset_free(rows);
-    }
 }
 
 /* Rows of many classes, of which some occur: too many to score all of them, and few rows a class. Fifty at a time have
@@ -866,6 +874,96 @@ static xsm_dataset *make_lookalikes(uint64_t each)
     free(p.labels);
     free(offsets);
     return data;
+}
+
+/* A budget leaves time for more than is tried without one: passes where these help, and label trees, up to nine. */
+TEST(budgets_are_used)
+{
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_dataset *many = make_lookalikes(1);
+    still = true;
+    delay = 1e-9;
+    for (int rich = 0; rich < 2; rich++) {
+        xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+        xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+        run.eta = 2e-3; /* so small that all passes help */
+        o.run = &run;
+        o.optimizer = "sgd";
+        o.keep_ridge = 1;
+        o.seconds = rich ? 0.1 : 0;
+        xsm_choice *c = choose(NULL, p.data, &o);
+        assert_int_equal(info_of(c).epochs, rich ? 810 : 30);
+        xsm_choice_free(c);
+        o = (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
+        o.label_tree = o.transform = 1;
+        o.seconds = rich ? 0.1 : 0;
+        c = choose(NULL, many, &o);
+        assert_string_equal(info_of(c).method, "label-tree");
+        assert_int_equal(info_of(c).label_tree->trees, rich ? 9 : 3);
+        xsm_choice_free(c);
+    }
+    still = false;
+    delay = 0;
+    xsm_dataset_free(many);
+    test_problem_free(&p);
+}
+
+/* Labels by chance, of many classes: with more rows more classes are possible, and losses rise. What this costs those
+ * who have seen more rows is added to the predictions of those who were dropped before. */
+TEST(losses_that_rise)
+{
+    enum { MANY = 400, N = 6 * MANY };
+    uint64_t stream = 5;
+    test_problem p = test_problem_new(N, FEATURES, 2, true, 5);
+    for (uint64_t i = 0; i < N; i++) {
+        p.labels[i] = (uint32_t)(MANY * test_uniform(&stream));
+    }
+    xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.seconds = 0.1;
+    still = true;
+    delay = 1e-9;
+    xsm_choice *c = choose(NULL, data, &o);
+    still = false;
+    delay = 0;
+    uint64_t dropped = 0;
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        const xsm_choice_trial t = trial_of(c, i);
+        if (t.rows < info_of(c).trial_rows && t.predicted > 0) {
+            dropped++;
+            assert_true(t.predicted > t.loss + 1e-3);
+        }
+    }
+    assert_true(dropped > 0);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
+/* Too few rows to hold any back, whose small column says all: it is learnt all the same. */
+TEST(few_rows)
+{
+    enum { FEW = 6 };
+    static float x[FEW * 2] = {1.2F, 3.4e6F, -0.9F, 1.2e6F, 0.8F, 2.1e6F, -1.1F, 0.9e6F, 1.5F, 1.8e6F, -0.7F, 2.5e6F};
+    static uint32_t labels[FEW] = {0, 1, 0, 1, 0, 1};
+    const test_problem p = {.rows = FEW, .features = 2, .classes = 2, .x = x, .labels = labels};
+    const uint64_t epochs[] = {0, 0, 20, 20};
+    for (size_t i = 0; i < 4; i++) { /* dense and sparse rows; by steps, whose rate nothing tells */
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *rows = test_relabel(&p, i % 2 == 1, 2, (uint64_t[]){0, 1, 2, 3, 4, 5, 6}, labels);
+        xsm_model *m = NULL;
+        xsm_train_report report = XSM_TRAIN_REPORT_INIT;
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+        xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
+        run.epochs = epochs[i];
+        o.run = &run;
+        assert_ok(xsm_train(NULL, rows, &o, &m, &report, &err), err);
+        assert_ok(xsm_evaluate(NULL, m, rows, NULL, &metrics, &err), err);
+        assert_true(report.trials == 0 && metrics.error == 0 && metrics.log_loss < log(2) / 2);
+        xsm_model_free(m);
+        xsm_dataset_free(rows);
+    }
 }
 
 /* Nothing depends on the clock, which with a budget ends the trials of a slow machine early. */

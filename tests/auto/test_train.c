@@ -249,6 +249,13 @@ TEST(with_rows_beside)
         assert_ok(xsm_evaluate(NULL, models[calibrated], o.test, NULL, &again, &err), err);
         assert_true(metrics.rows == ROWS && metrics.error < 0.4 && metrics.error == again.error);
         assert_true(metrics.log_loss == again.log_loss && metrics.precision[2] == again.precision[2]);
+        assert_int_equal(report.temperature == 1, calibrated);
+        if (!calibrated) { /* the temperature of the trials mends probabilities of rows that they never saw */
+            assert_ok(xsm_model_set_metadata(models[0], "training.temperature", NULL, &err), err);
+            assert_ok(xsm_model_set_calibration(models[0], NULL, &err), err);
+            assert_ok(xsm_evaluate(NULL, models[0], o.test, NULL, &again, &err), err);
+            assert_true(metrics.log_loss < again.log_loss && metrics.error == again.error);
+        }
         if (calibrated) {
             assert_ok(xsm_model_calibrate(NULL, models[0], o.calibrate, NULL, NULL, &err), err);
         }

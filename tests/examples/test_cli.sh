@@ -1346,15 +1346,14 @@ says stderr 'chosen     '
 says stderr ' rows in '
 says stderr ' others: calibrated log-loss '
 says stderr ", of the classes' frequencies "
-says stderr ' (the model is not calibrated; --calibrate FILE does that)'
 expect 'a line for each way' test "$(grep -c '^           [a-z-]* by [a-z]* .* on [0-9,]* rows' stderr)" -ge 2
 expect 'the chosen one' test "$(grep -c ', chosen$' stderr)" -eq 1
 expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"[^]]*\],\"method\":\"[a-z-]*\",\"optimizer\":[a-z\"]*,\
 \"transform\":\"[a-z,]*\",\"ridge\":$number,\
-\"factor\":\($number\|null\),\"pairs\":0,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"predicted\":$number,\
+\"factor\":\($number\|null\),\"pairs\":0,\"temperature\":$number,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"predicted\":$number,\
 \"prior\":$number,\"bytes\":[0-9]*,\"rounds\":[0-9]*,\"measure\":\"log-loss\",\"seconds\":$number,\
 \"trials\":\[{\"estimator\":\"[a-z-]*\",\"optimizer\":[a-z\"]*,\"transform\":\"unit\",\"eta\":\($number\|null\),\"ridge\":0,\"hidden\":0,\"trees\":[0-9]*,\
-\"rows\":[0-9]*,\"part\":1,\"epochs\":[0-9]*,\"pairs\":0,\"loss\":$number,\"predicted\":\($number\|null\),\"precision\":$number,\"bytes\":[0-9]*,\
+\"rows\":[0-9]*,\"part\":1,\"epochs\":[0-9]*,\"pairs\":0,\"temperature\":$number,\"loss\":$number,\"predicted\":\($number\|null\),\"precision\":$number,\"bytes\":[0-9]*,\
 \"outcome\":\"[a-z]*\",\"seconds\":$number}" stdout
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
 
@@ -1369,9 +1368,10 @@ rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
 factor=$(sed 's/.*"factor":\([^,]*\),.*/\1/' stdout)
 ridge=$(sed 's/.*"optimizer":"sgd","transform":"[a-z,]*","ridge":\([^,]*\),"factor".*/\1/' stdout)
 transform=$(sed 's/.*"optimizer":"sgd","transform":"\([a-z,]*\)","ridge".*/\1/' stdout)
+temperature=$(sed 's/.*"pairs":0,"temperature":\([^,]*\),"held".*/\1/' stdout)
 says stdout '"epochs":3,"steps":906,'
 run 0 train --data train.txt --estimator softmax --transform "$transform" --epochs 3 --eta "$rate" --ridge "$ridge" \
-    --schedule "step:$factor" --model told.model
+    --schedule "step:$factor" --temperature "$temperature" --model told.model
 expect 'the model of the same settings, given' cmp chosen.model told.model
 run 0 train --data train.txt --optimizer lbfgs --ridge 0.5
 says stderr 'softmax, by lbfgs'
@@ -1384,6 +1384,18 @@ run 0 train --data several.txt
 says stderr '1 - nDCG@5'
 run 0 train --data dense.csv
 says stderr 'nothing was tried: too few rows'
+expect 'no word about columns that are alike' test "$(grep -c 'values of ' stdout)" -eq 0
+printf 'label,a,b\n1,1.5,100\n2,1,200\n1,2,150\n' >unlike.csv
+for how in '--estimator softmax' '--method label-tree' '--method class-means'; do
+    run 0 train --data unlike.csv $how
+    says stdout 'values of column b are '
+    says stdout 'transform standard makes them alike'
+    run 0 train --data unlike.csv $how --transform standard
+    expect "no word about $how after a transform" test "$(grep -c 'values of ' stdout)" -eq 0
+done
+refuse 2 '--calibrate FILE finds it by its rows' 'train --data train.txt --temperature 2 --calibrate test.txt'
+refuse 2 '--temperature means nothing to' 'train --data train.txt --temperature 2 --method label-tree'
+refuse 2 'are probabilities as they are' 'train --data train.txt --temperature 2 --estimator hierarchical'
 run 0 train --data dense.csv --bias only --estimator softmax --eta 1e3
 says stdout 'worse than the frequencies of the classes, whose log-loss is 0.6365'
 
