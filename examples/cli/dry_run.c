@@ -7,8 +7,9 @@
  *
  * Of a label tree the sizes are estimates. With P pairs of a class and a feature that occur together its file has some
  * 3 P + 75 sqrt(P K) bytes: right within a factor of 1.6 on seven data sets of 159 to 611,492 classes, 5 to 1,013 pairs
- * a class. Training keeps label vectors of 8 bytes a pair, the rows of each label and, for each thread, rows and
- * features of the node at work; the vectors are there twice while they are put in order.
+ * a class. Training keeps the rows of each label, label vectors of 8 bytes a pair for some of the labels (with several
+ * labels a row the others share the rows' vectors) and, for each thread, rows and features of the node at work; the
+ * vectors are there twice while they are put in order.
  */
 #include "train.h"
 
@@ -146,8 +147,9 @@ static void add_ways(plan *p, const cli_run *r)
     }
     if (p->pairs > 0) {
         const double pairs = (double)p->pairs, model = 3 * pairs + 75 * sqrt(pairs * classes);
-        const double vectors = VECTOR_BYTES_A_PAIR * pairs;
-        const double lists = 4 * (double)r->train_info.labels * log2(fmax(classes, 2));
+        const double labels = (double)r->train_info.labels, each = fmax(labels / (double)r->train_info.rows, 1);
+        const double vectors = VECTOR_BYTES_A_PAIR * (pairs / each + labels);
+        const double lists = 4 * labels * log2(fmax(classes, 2));
         const double node = p->rows / 2 + NODE_BYTES * (features + (double)r->train_info.rows);
         add(p, r, "label tree", "about", 0, model, model + 2 * vectors + lists + cli_threads(r->context) * node);
     }

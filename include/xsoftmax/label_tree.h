@@ -159,14 +159,15 @@ extern "C" {
  *  gets the transform, calibration and metadata of the old one, which is unchanged. `negatives` means nothing here, and
  *  each of several processes does all of the work.
  *
- *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature), and
- *  8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides (up to
- *  16 MiB; vectors with more than 2^21 pairs are divided by all threads together, and not copied), and for each feature
- *  that occurs in them (without a copy: for every feature) 12 bytes with #XSM_LABEL_TREE_BALANCE_BALANCED, or 8 times
- *  `arity`, rounded up to a multiple of 16, with #XSM_LABEL_TREE_BALANCE_CLUSTERS: 900 MB for a million features and an
- *  `arity` of 100. For the training, after that, 4 bytes for each row, label and level, and for each thread a copy of
- *  the rows of a node that has less than half of the rows, 64 bytes for each of its features, and 64 for each of its
- *  rows.
+ *  **Memory**, besides dataset and model: the label vectors, which are 8 bytes for each row and label and, for labels
+ *  whose vector is less work than their rows (where rows have one label, all that have several rows; all for dense rows
+ *  and where a tree grows), 8 bytes for each of their features. For the clustering, each thread has 8 bytes for each
+ *  feature, row and class, a copy of the rows and vectors of what it divides (up to 16 MiB; labels with more than 2^21
+ *  numbers are divided by all threads together, and nothing is copied), and for each feature that occurs in them 12
+ *  bytes (without a copy: 24 for every feature) with #XSM_LABEL_TREE_BALANCE_BALANCED, or 8 times `arity`, rounded up
+ *  to a multiple of 16, with #XSM_LABEL_TREE_BALANCE_CLUSTERS: 900 MB for a million features and an `arity` of 100. For
+ *  the training, after that, 4 bytes for each row, label and level, and for each thread a copy of the rows of a node
+ *  that has less than half of the rows, 64 bytes for each of its features, and 64 for each of its rows.
  *  @param context context whose threads are used, or NULL
  *  @param train   rows with labels, sparse or dense, in memory or in a cache
  *  @param options settings, or NULL

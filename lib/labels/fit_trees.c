@@ -394,7 +394,7 @@ static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const t
     xsmi_label_vectors vectors;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "making label vectors", "labels", train->classes);
-    XSMI_TRY(xsmi_end(&activity, xsmi_label_vectors_make(&vectors, ctx, train, err), err));
+    XSMI_TRY(xsmi_end(&activity, xsmi_label_vectors_make(&vectors, ctx, train, false, err), err));
     result->clustering_seconds = xsmi_seconds() - started;
     xsm_status status = XSM_OK;
     while (checkpoint->count < (uint64_t)o->trees && status == XSM_OK) {
@@ -424,7 +424,7 @@ static xsm_status grow_start(xsm_context *ctx, const xsm_dataset *train, const t
     xsmi_label_vectors vectors;
     uint32_t *beside;
     XSMI_TRY(xsmi_array_new(ctx, &beside, train->classes, sizeof *beside, "the places of classes", err));
-    xsm_status status = xsmi_label_vectors_make(&vectors, ctx, train, err);
+    xsm_status status = xsmi_label_vectors_make(&vectors, ctx, train, true, err);
     if (status == XSM_OK) {
         status = xsmi_arrivals_place(o->start, &vectors, beside, err);
         result->clustering_seconds = xsmi_seconds() - started;

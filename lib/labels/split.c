@@ -13,32 +13,43 @@
 
 /* Splits with more entries than this use all threads. */
 #define WIDE_ENTRIES ((uint64_t)1 << 21)
-/* Labels in a job of such a split, and jobs that sum up the clusters. */
+/* Labels or sources in a job of such a split, and jobs that sum up halves, or clusters. */
 #define SCORE_LABELS 1024
+#define HALF_JOBS 4
 #define SUM_JOBS 16
 
-/* The work on one split: a copy of the vectors with renumbered features, or the vectors themselves. */
+/* The work on one split: its labels' terms, and a copy of the sources with renumbered features, or the sources
+ * themselves. */
 typedef struct split_work {
     const xsmi_label_vectors *v;
     const xsmi_kernels *kernels;
     bool wide;
     xsmi_split *split;
-    uint32_t width; /* features */
+    uint32_t width;   /* features */
+    uint32_t sources; /* that occur */
+    uint32_t jobs;    /* that sum up a half */
+    uint64_t *first;  /* [count + 1] the first term of each label */
+    uint32_t *source; /* [terms] numbers among those that occur */
+    float *weight;    /* [terms] */
     uint64_t *offset;
     uint32_t *index;
     float *value;
-    float *sum;            /* [parts][width] if balanced, else [width][stride] */
+    float *change;         /* [sources] by which their weights in the sum of the first half change */
+    float *z;              /* [sources] scores, [sources][XSMI_LANES] with clusters */
+    float *sum;            /* if balanced [jobs][width] parts of the sum of the first half, else [width][stride] */
+    float *all;            /* if balanced [width] the sum of both */
     float *centre;         /* if balanced [width], the difference of both centres; else [width][stride] */
-    size_t stride;         /* of clusters */
-    float *score;          /* [count] scores with the first of the two parts */
-    uint64_t *key;         /* [count] */
+    size_t stride;         /* of clusters, */
+    uint32_t lane, lanes;  /* of which these are scored */
+    float *score;          /* [count] with the best cluster */
+    uint64_t *key;         /* [count] of scores with the first of two parts */
     uint32_t *part, *last; /* [count] of each label, now and in the last iteration */
     double *norm;          /* [parts] of the sums */
-    bool fresh;            /* the sums are computed from scratch */
     uint32_t *order;       /* [count] */
-    xsmi_numbering features;
+    xsmi_numbering features, numbers; /* numbers: of sources */
     struct {
-        size_t offset, index, value, sum, centre, score, key, part, last, norm, order;
+        size_t first, source, weight, offset, index, value, change, z, sum, all, centre, score, key, part, last, norm,
+            order;
     } capacity;
 } split_work;
 
@@ -51,13 +62,13 @@ typedef struct split_job {
     atomic_bool failed;
 } split_job;
 
-static inline xsmi_features row_of(const split_work *w, uint32_t i)
+static inline xsmi_features source_of(const split_work *w, size_t s)
 {
     if (w->wide) {
-        return xsmi_label_vector(w->v, w->split->labels[i]);
+        return xsmi_label_source(w->v, w->numbers.found[s]);
     }
-    const xsmi_features f = {w->value + w->offset[i], w->index + w->offset[i],
-                             (size_t)(w->offset[i + 1] - w->offset[i])};
+    const xsmi_features f = {w->value + w->offset[s], w->index + w->offset[s],
+                             (size_t)(w->offset[s + 1] - w->offset[s])};
     return f;
 }
 
@@ -66,7 +77,8 @@ static inline xsmi_features row_of(const split_work *w, uint32_t i)
 static bool work_new(split_work *w, const xsmi_label_vectors *v)
 {
     *w = (split_work){.v = v, .kernels = xsmi_context_kernels(v->context)};
-    return xsmi_numbering_new(&w->features, v->context, v->features);
+    const bool enough = xsmi_numbering_new(&w->features, v->context, v->features);
+    return xsmi_numbering_new(&w->numbers, v->context, xsmi_label_sources(v)) && enough;
 }
 
 static void work_free(split_work *w)
@@ -76,10 +88,17 @@ static void work_free(split_work *w)
         return;
     }
     xsmi_numbering_free(&w->features);
+    xsmi_numbering_free(&w->numbers);
+    xsmi_release(ctx, w->first, w->capacity.first, sizeof *w->first);
+    xsmi_release(ctx, w->source, w->capacity.source, sizeof *w->source);
+    xsmi_release(ctx, w->weight, w->capacity.weight, sizeof *w->weight);
     xsmi_release(ctx, w->offset, w->capacity.offset, sizeof *w->offset);
     xsmi_release(ctx, w->index, w->capacity.index, sizeof *w->index);
     xsmi_release(ctx, w->value, w->capacity.value, sizeof *w->value);
+    xsmi_release(ctx, w->change, w->capacity.change, sizeof *w->change);
+    xsmi_release(ctx, w->z, w->capacity.z, sizeof *w->z);
     xsmi_release(ctx, w->sum, w->capacity.sum, sizeof *w->sum);
+    xsmi_release(ctx, w->all, w->capacity.all, sizeof *w->all);
     xsmi_release(ctx, w->centre, w->capacity.centre, sizeof *w->centre);
     xsmi_release(ctx, w->score, w->capacity.score, sizeof *w->score);
     xsmi_release(ctx, w->key, w->capacity.key, sizeof *w->key);
@@ -89,42 +108,75 @@ static void work_free(split_work *w)
     xsmi_release(ctx, w->order, w->capacity.order, sizeof *w->order);
 }
 
-static uint64_t entries_of(const xsmi_label_vectors *v, const xsmi_split *split)
+/* Numbers the sources of a split; returns the number of their entries and of the labels' terms. */
+static uint64_t number_sources(split_work *w, const xsmi_split *split, uint64_t *terms)
 {
-    uint64_t entries = 0;
+    const xsmi_label_vectors *v = w->v;
+    *terms = 0;
     for (uint32_t i = 0; i < split->count; i++) {
-        entries += v->length[split->labels[i]];
+        const xsmi_label_terms t = xsmi_label_terms_of(v, split->labels[i]);
+        for (uint32_t k = 0; k < t.count; k++) {
+            xsmi_marks_add(&w->numbers.marks, xsmi_term_source(v, &t, split->labels[i], k));
+        }
+        *terms += t.count;
+        xsmi_dataset_poll(v->context, i + 1ull);
+    }
+    w->sources = xsmi_numbering_make(&w->numbers);
+    uint64_t entries = 0;
+    for (uint32_t s = 0; s < w->sources; s++) {
+        entries += xsmi_label_source(v, w->numbers.found[s]).count;
     }
     return entries;
 }
 
-/* Copies the vectors, with their features numbered in rising order. */
-static bool copy_rows(split_work *w, uint64_t entries)
+/* Lists the terms of the split's labels. */
+static bool list_terms(split_work *w, uint64_t terms)
+{
+    const xsmi_label_vectors *v = w->v;
+    const xsmi_split *split = w->split;
+    if (!xsmi_reserve(v->context, &w->first, &w->capacity.first, (uint64_t)split->count + 1, sizeof *w->first) ||
+        !xsmi_reserve(v->context, &w->source, &w->capacity.source, terms, sizeof *w->source) ||
+        !xsmi_reserve(v->context, &w->weight, &w->capacity.weight, terms, sizeof *w->weight)) {
+        return false;
+    }
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < split->count; i++) {
+        const xsmi_label_terms t = xsmi_label_terms_of(v, split->labels[i]);
+        w->first[i] = at;
+        for (uint32_t k = 0; k < t.count; k++, at++) {
+            w->source[at] = w->numbers.number[xsmi_term_source(v, &t, split->labels[i], k)];
+            w->weight[at] = t.weight[k];
+        }
+        xsmi_dataset_poll(v->context, i + 1ull);
+    }
+    w->first[split->count] = at;
+    return true;
+}
+
+/* Copies the sources, with their features numbered in rising order. */
+static bool copy_sources(split_work *w, uint64_t entries)
 {
     xsm_context *ctx = w->v->context;
-    const xsmi_split *split = w->split;
-    if (!xsmi_reserve(ctx, &w->offset, &w->capacity.offset, (uint64_t)split->count + 1, sizeof *w->offset) ||
+    if (!xsmi_reserve(ctx, &w->offset, &w->capacity.offset, (uint64_t)w->sources + 1, sizeof *w->offset) ||
         !xsmi_reserve(ctx, &w->index, &w->capacity.index, entries, sizeof *w->index) ||
         !xsmi_reserve(ctx, &w->value, &w->capacity.value, entries, sizeof *w->value)) {
         return false;
     }
-    for (uint32_t i = 0; i < split->count; i++) {
-        const xsmi_features x = xsmi_label_vector(w->v, split->labels[i]);
-        for (size_t k = 0; k < x.count; k++) {
-            xsmi_marks_add(&w->features.marks, x.index[k]);
-        }
-    }
-    w->width = xsmi_numbering_make(&w->features);
     uint64_t at = 0;
-    for (uint32_t i = 0; i < split->count; i++) {
-        const xsmi_features x = xsmi_label_vector(w->v, split->labels[i]);
-        w->offset[i] = at;
+    for (uint32_t s = 0; s < w->sources; s++) {
+        const xsmi_features x = xsmi_label_source(w->v, w->numbers.found[s]);
+        w->offset[s] = at;
         for (size_t k = 0; k < x.count; k++, at++) {
-            w->index[at] = w->features.number[x.index[k]];
+            xsmi_marks_add(&w->features.marks, x.index[k]);
+            w->index[at] = x.index[k];
             w->value[at] = x.values[k];
         }
     }
-    w->offset[split->count] = at;
+    w->offset[w->sources] = at;
+    w->width = xsmi_numbering_make(&w->features);
+    for (uint64_t k = 0; k < at; k++) {
+        w->index[k] = w->features.number[w->index[k]];
+    }
     return true;
 }
 
@@ -134,17 +186,22 @@ static bool work_start(split_work *w, xsmi_split *split, bool wide)
     w->split = split;
     w->wide = wide;
     w->width = w->v->features;
-    if (!wide && !copy_rows(w, entries_of(w->v, split))) {
+    uint64_t terms;
+    const uint64_t entries = number_sources(w, split, &terms);
+    if (!list_terms(w, terms) || (!wide && !copy_sources(w, entries))) {
         return false;
     }
-    w->stride = split->balanced ? 1 : (split->parts + 15) / 16 * 16;
-    const uint64_t sums = (uint64_t)w->width * (split->balanced ? 2 : w->stride);
+    const bool balanced = split->balanced;
+    w->stride = balanced ? 1 : (split->parts + 15) / 16 * 16;
+    w->jobs = wide ? HALF_JOBS : 1;
     const uint64_t centres = (uint64_t)w->width * w->stride;
-    const uint64_t scores = split->balanced ? split->count : 0;
-    return xsmi_reserve(ctx, &w->sum, &w->capacity.sum, sums, sizeof *w->sum) &&
+    return xsmi_reserve(ctx, &w->change, &w->capacity.change, balanced ? w->sources : 0, sizeof *w->change) &&
+           xsmi_reserve(ctx, &w->z, &w->capacity.z, (balanced ? 1ull : XSMI_LANES) * w->sources, sizeof *w->z) &&
+           xsmi_reserve(ctx, &w->sum, &w->capacity.sum, centres * (balanced ? w->jobs : 1), sizeof *w->sum) &&
+           xsmi_reserve(ctx, &w->all, &w->capacity.all, balanced ? w->width : 0, sizeof *w->all) &&
            xsmi_reserve(ctx, &w->centre, &w->capacity.centre, centres, sizeof *w->centre) &&
-           xsmi_reserve(ctx, &w->score, &w->capacity.score, scores, sizeof *w->score) &&
-           xsmi_reserve(ctx, &w->key, &w->capacity.key, scores, sizeof *w->key) &&
+           xsmi_reserve(ctx, &w->score, &w->capacity.score, balanced ? 0 : split->count, sizeof *w->score) &&
+           xsmi_reserve(ctx, &w->key, &w->capacity.key, balanced ? split->count : 0, sizeof *w->key) &&
            xsmi_reserve(ctx, &w->part, &w->capacity.part, split->count, sizeof *w->part) &&
            xsmi_reserve(ctx, &w->last, &w->capacity.last, split->count, sizeof *w->last) &&
            xsmi_reserve(ctx, &w->norm, &w->capacity.norm, split->parts, sizeof *w->norm) &&
@@ -162,63 +219,81 @@ static void run_parts(split_work *w, xsmi_range_job job, size_t count, size_t ea
     }
 }
 
-static void score_halves(void *state, const xsmi_range *r)
+/* Adds the vector of the split's label i to a centre. */
+static void add_vector(split_work *w, uint32_t i, float scale, float *centre, size_t stride)
+{
+    for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++) {
+        const xsmi_features x = source_of(w, w->source[k]);
+        for (size_t e = 0; e < x.count; e++) {
+            centre[x.index[e] * stride] += scale * w->weight[k] * x.values[e];
+        }
+    }
+}
+
+static void score_sources(void *state, const xsmi_range *r)
 {
     split_work *w = state;
     static const uint32_t only[1] = {0};
-    for (size_t i = r->first; i < r->end; i++) {
-        const xsmi_features x = row_of(w, (uint32_t)i);
-        w->kernels->sparse_gather_scores(w->centre, 0, only, 1, x.index, x.values, x.count, &w->score[i]);
+    for (size_t s = r->first; s < r->end; s++) {
+        const xsmi_features x = source_of(w, s);
+        w->kernels->sparse_gather_scores(w->centre, 0, only, 1, x.index, x.values, x.count, &w->z[s]);
     }
 }
 
-static double norm_of(const float *sum, size_t width)
+static void score_halves(void *state, const xsmi_range *r)
 {
-    double square = 0;
-    for (size_t f = 0; f < width; f++) {
-        square += (double)sum[f] * (double)sum[f];
+    split_work *w = state;
+    for (size_t i = r->first; i < r->end; i++) {
+        float score = 0.0f;
+        for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++) {
+            score += w->weight[k] * w->z[w->source[k]];
+        }
+        w->key[i] = (uint64_t)xsmi_sortable(score) << 32 | (UINT32_MAX - (uint32_t)i);
     }
-    return sqrt(square);
 }
 
-/* Sums the vectors of one half, or adds and subtracts those that have moved. */
-static void sum_half(void *state, const xsmi_range *r)
+/* Changes a part of the sum. */
+static void sum_sources(void *state, const xsmi_range *r)
 {
     split_work *w = state;
     float *sum = w->sum + r->index * w->width;
-    if (w->fresh) {
-        memset(sum, 0, w->width * sizeof *sum);
-    }
-    for (uint32_t i = 0; i < w->split->count; i++) {
-        const bool in = w->part[i] == r->index, was = !w->fresh && w->last[i] == r->index;
-        if (in == was) {
-            continue;
-        }
-        const float sign = in ? 1.0f : -1.0f;
-        const xsmi_features x = row_of(w, i);
-        for (size_t k = 0; k < x.count; k++) {
-            sum[x.index[k]] += sign * x.values[k];
+    for (size_t s = r->first; s < r->end && !(w->wide && xsmi_poll(w->v->context)); s++) {
+        const float change = w->change[s];
+        if (change != 0.0f) {
+            const xsmi_features x = source_of(w, s);
+            for (size_t k = 0; k < x.count; k++) {
+                sum[x.index[k]] += change * x.values[k];
+            }
+            w->change[s] = 0.0f;
         }
     }
-    w->norm[r->index] = norm_of(sum, w->width);
+}
+
+static void score_source_lanes(void *state, const xsmi_range *r)
+{
+    split_work *w = state;
+    for (size_t s = r->first; s < r->end; s++) {
+        const xsmi_features x = source_of(w, s);
+        float *z = w->z + s * XSMI_LANES;
+        memset(z, 0, XSMI_LANES * sizeof *z);
+        w->kernels->column_sums(w->centre + w->lane, w->stride, x.index, x.values, x.count, w->lanes, z);
+    }
 }
 
 static void nearest_clusters(void *state, const xsmi_range *r)
 {
     split_work *w = state;
-    float z[XSMI_LANES];
-    for (size_t i = r->first; i < r->end && !xsmi_poll(w->v->context); i++) {
-        const xsmi_features x = row_of(w, (uint32_t)i);
-        float best = -INFINITY;
-        for (uint32_t c = 0; c < w->split->parts; c += XSMI_LANES) {
-            const uint32_t n = XSMI_MIN(XSMI_LANES, w->split->parts - c);
-            memset(z, 0, sizeof z);
-            w->kernels->column_sums(w->centre + c, w->stride, x.index, x.values, x.count, n, z);
-            for (uint32_t j = 0; j < n; j++) {
-                if (z[j] > best) {
-                    best = z[j];
-                    w->part[i] = c + j;
-                }
+    for (size_t i = r->first; i < r->end; i++) {
+        float z[XSMI_LANES] = {0};
+        for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++) {
+            for (uint32_t j = 0; j < XSMI_LANES; j++) {
+                z[j] += w->weight[k] * w->z[w->source[k] * (size_t)XSMI_LANES + j];
+            }
+        }
+        for (uint32_t j = 0; j < w->lanes; j++) {
+            if (z[j] > w->score[i] || (w->lane == 0 && j == 0)) {
+                w->score[i] = z[j];
+                w->part[i] = w->lane + j;
             }
         }
     }
@@ -238,13 +313,8 @@ static void sum_clusters(void *state, const xsmi_range *r)
         return;
     }
     for (uint32_t i = 0; i < w->split->count; i++) {
-        const uint32_t c = w->part[i];
-        if (c % SUM_JOBS != r->index) {
-            continue;
-        }
-        const xsmi_features x = row_of(w, i);
-        for (size_t k = 0; k < x.count; k++) {
-            w->sum[x.index[k] * w->stride + c] += x.values[k];
+        if (w->part[i] % SUM_JOBS == r->index) {
+            add_vector(w, i, 1.0f, w->sum + w->part[i], w->stride);
         }
     }
     for (size_t c = r->index; c < w->split->parts; c += SUM_JOBS) {
@@ -262,59 +332,98 @@ static void sum_clusters(void *state, const xsmi_range *r)
 
 /* -- two halves ---------------------------------------------------------------------------------------------------- */
 
-/* The labels with the largest scores become part 0; of equal scores the first. Returns how many changed. */
+/* The labels with the largest scores become part 0; of equal scores the first. Notes how the weights of sources in its
+ * sum change. Returns how many labels changed. */
 static uint32_t choose_halves(split_work *w)
 {
     const uint32_t count = w->split->count, most = w->split->first[1];
     for (uint32_t i = 0; i < count; i++) {
-        w->key[i] = (uint64_t)xsmi_sortable(w->score[i]) << 32 | (UINT32_MAX - i);
         w->last[i] = w->part[i];
         w->part[i] = 1;
     }
     xsmi_select_largest(w->key, count, most);
-    uint32_t changed = 0;
     for (uint32_t i = 0; i < most; i++) {
-        const uint32_t label = UINT32_MAX - (uint32_t)w->key[i];
-        w->part[label] = 0;
-        changed += w->last[label] != 0;
+        w->part[UINT32_MAX - (uint32_t)w->key[i]] = 0;
+    }
+    uint32_t changed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (w->part[i] == w->last[i]) {
+            continue;
+        }
+        changed += w->part[i] == 0;
+        const float sign = w->part[i] == 0 ? 1.0f : w->last[i] == 0 ? -1.0f : 0.0f;
+        for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++) {
+            w->change[w->source[k]] += sign * w->weight[k];
+        }
     }
     return changed;
 }
 
+static void sum_changes(split_work *w)
+{
+    run_parts(w, sum_sources, w->sources, w->sources / w->jobs + 1);
+}
+
+/* Returns the sum of feature f in the first half. */
+static inline float half_sum(const split_work *w, size_t f)
+{
+    float sum = w->sum[f];
+    for (uint32_t j = 1; j < w->jobs; j++) {
+        sum += w->sum[j * (size_t)w->width + f];
+    }
+    return sum;
+}
+
+static void centre_halves(split_work *w)
+{
+    double first = 0, second = 0;
+    for (size_t f = 0; f < w->width; f++) {
+        const double a = (double)half_sum(w, f), b = (double)w->all[f] - a;
+        first += a * a;
+        second += b * b;
+    }
+    const float a = first > 0 ? (float)(1 / sqrt(first)) : 0.0f, b = second > 0 ? (float)(1 / sqrt(second)) : 0.0f;
+    for (size_t f = 0; f < w->width; f++) {
+        const float sum = half_sum(w, f);
+        w->centre[f] = a * sum - b * (w->all[f] - sum);
+    }
+}
+
+/* Sums up all labels, and starts the centres from two of them. */
 static void start_halves(split_work *w, xsmi_stream *stream)
 {
-    const uint32_t a = (uint32_t)xsmi_stream_below(stream, w->split->count);
-    const uint32_t b = (a + 1 + (uint32_t)xsmi_stream_below(stream, w->split->count - 1)) % w->split->count;
+    const uint32_t count = w->split->count;
+    const uint32_t a = (uint32_t)xsmi_stream_below(stream, count);
+    const uint32_t b = (a + 1 + (uint32_t)xsmi_stream_below(stream, count - 1)) % count;
     memset(w->centre, 0, w->width * sizeof *w->centre);
-    const xsmi_features x = row_of(w, a), y = row_of(w, b);
-    for (size_t k = 0; k < x.count; k++) {
-        w->centre[x.index[k]] += x.values[k];
+    add_vector(w, a, 1.0f, w->centre, 1);
+    add_vector(w, b, -1.0f, w->centre, 1);
+    memset(w->sum, 0, w->jobs * (size_t)w->width * sizeof *w->sum);
+    memset(w->change, 0, w->sources * sizeof *w->change);
+    for (uint64_t k = 0; k < w->first[count]; k++) {
+        w->change[w->source[k]] += w->weight[k];
     }
-    for (size_t k = 0; k < y.count; k++) {
-        w->centre[y.index[k]] -= y.values[k];
+    sum_changes(w);
+    for (size_t f = 0; f < w->width; f++) {
+        w->all[f] = half_sum(w, f);
     }
-    for (uint32_t i = 0; i < w->split->count; i++) {
+    memset(w->sum, 0, w->jobs * (size_t)w->width * sizeof *w->sum);
+    for (uint32_t i = 0; i < count; i++) {
         w->part[i] = UINT32_MAX;
     }
 }
 
 static void bisect(split_work *w, const xsmi_split_settings *settings, xsmi_stream *stream)
 {
-    const xsmi_split *split = w->split;
     start_halves(w, stream);
-    w->fresh = true;
     for (uint32_t iteration = 0; iteration < settings->iterations && !xsmi_poll(w->v->context); iteration++) {
-        run_parts(w, score_halves, split->count, SCORE_LABELS);
+        run_parts(w, score_sources, w->sources, SCORE_LABELS);
+        run_parts(w, score_halves, w->split->count, SCORE_LABELS);
         if (choose_halves(w) == 0) {
             break;
         }
-        run_parts(w, sum_half, 2, 1);
-        w->fresh = false;
-        const float a = (float)(w->norm[0] > 0 ? 1 / w->norm[0] : 0), b = (float)(w->norm[1] > 0 ? 1 / w->norm[1] : 0);
-        const float *second = w->sum + w->width;
-        for (size_t f = 0; f < w->width; f++) {
-            w->centre[f] = a * w->sum[f] - b * second[f];
-        }
+        sum_changes(w);
+        centre_halves(w);
     }
 }
 
@@ -331,11 +440,7 @@ static void start_clusters(split_work *w, xsmi_stream *stream)
             continue;
         }
         w->last[i] = 1;
-        const xsmi_features x = row_of(w, i);
-        for (size_t k = 0; k < x.count; k++) {
-            w->centre[x.index[k] * w->stride + c] = x.values[k];
-        }
-        c++;
+        add_vector(w, i, 1.0f, w->centre + c++, w->stride);
     }
     for (uint32_t i = 0; i < count; i++) {
         w->part[i] = 0;
@@ -348,7 +453,11 @@ static void cluster(split_work *w, const xsmi_split_settings *settings, xsmi_str
     const xsmi_split *split = w->split;
     start_clusters(w, stream);
     for (uint32_t iteration = 0; iteration < settings->iterations && !xsmi_poll(w->v->context); iteration++) {
-        run_parts(w, nearest_clusters, split->count, SCORE_LABELS);
+        for (w->lane = 0; w->lane < split->parts && !xsmi_poll(w->v->context); w->lane += XSMI_LANES) {
+            w->lanes = XSMI_MIN(XSMI_LANES, split->parts - w->lane);
+            run_parts(w, score_source_lanes, w->sources, SCORE_LABELS);
+            run_parts(w, nearest_clusters, split->count, SCORE_LABELS);
+        }
         if (memcmp(w->part, w->last, split->count * sizeof *w->part) == 0) {
             break;
         }
@@ -442,11 +551,12 @@ static xsm_status split_own(const xsmi_label_vectors *v, const xsmi_split_settin
     }
     xsm_status status = XSM_OK;
     size_t smalls = 0;
+    uint64_t terms;
     for (size_t s = 0; s < count && enough && status == XSM_OK; s++) {
         if (owner && owner[s] != xsmi_rank(ctx)) {
             continue;
         }
-        if (entries_of(v, &splits[s]) <= WIDE_ENTRIES) {
+        if (number_sources(&job.work[0], &splits[s], &terms) + terms <= WIDE_ENTRIES) {
             small[smalls++] = s;
             continue;
         }
@@ -466,6 +576,19 @@ static xsm_status split_own(const xsmi_label_vectors *v, const xsmi_split_settin
     xsmi_release(ctx, job.work, threads, sizeof *job.work);
     xsmi_release(ctx, small, count, sizeof *small);
     return status;
+}
+
+/* About the work of a split. */
+static uint64_t entries_of(const xsmi_label_vectors *v, const xsmi_split *split)
+{
+    uint64_t entries = 0;
+    for (uint32_t i = 0; i < split->count; i++) {
+        const xsmi_label_terms t = xsmi_label_terms_of(v, split->labels[i]);
+        for (uint32_t k = 0; k < t.count; k++) {
+            entries += xsmi_label_source(v, xsmi_term_source(v, &t, split->labels[i], k)).count;
+        }
+    }
+    return entries;
 }
 
 /* Divides the splits among the processes by their entries, and lists the arrays that each process fills. Returns the

@@ -8,6 +8,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* What a source and a term cost in a clustering, in entries. The n labels of a row are together at first, and may all
+ * be apart at last: a label's part of the cost of its row is taken as 1/sqrt(n). */
+#define SOURCE_COST 8.0
+#define TERM_COST 2.0
+
 /* The scratch in which a thread sums. */
 typedef struct vector_scratch {
     float *sum;      /* [features] zeros between labels */
@@ -17,19 +22,18 @@ typedef struct vector_scratch {
 
 typedef struct vector_job {
     xsmi_label_vectors *v;
-    const xsm_dataset *data;
-    const uint64_t *first; /* [count + 1] of each label's rows */
-    const uint32_t *rows;
     vector_scratch *scratch; /* [threads] */
     atomic_bool failed;      /* no memory */
 } vector_job;
 
-static void add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row)
+/* Adds a row to the sum, and what it costs as a source. Returns its weight. */
+static float add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row, double *cost)
 {
     const xsmi_features x = xsmi_dataset_features(data, row);
     size_t labels;
     (void)xsmi_dataset_labels(data, row, &labels);
     const float weight = (float)(xsmi_dataset_whole_weight(data, row) / sqrt((double)labels));
+    *cost += ((double)x.count + SOURCE_COST) / sqrt((double)labels) + TERM_COST;
     for (size_t k = 0; k < x.count; k++) {
         const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
         if (x.values[k] != 0.0f) {
@@ -37,6 +41,7 @@ static void add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row)
             xsmi_marks_add(&s->marks, f);
         }
     }
+    return weight;
 }
 
 bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t entries)
@@ -59,8 +64,9 @@ bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t en
     return value != NULL;
 }
 
-/* Appends the sum, at unit length, to the block, and clears it. */
-static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, uint32_t *length)
+/* Clears the sum of label l. Appends it, at unit length, to the block if it shall be a source; else brings the weights
+ * of the terms to that scale. */
+static bool take_sum(vector_scratch *s, xsmi_label_vectors *v, uint32_t l, xsmi_vector_block *b, double cost)
 {
     const uint32_t found = xsmi_marks_take(&s->marks, s->found);
     double square = 0;
@@ -68,16 +74,20 @@ static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, 
         square += (double)s->sum[s->found[k]] * (double)s->sum[s->found[k]];
     }
     const float scale = square > 0 ? (float)(1.0 / sqrt(square)) : 0.0f;
-    const bool enough = xsmi_vector_block_reserve(b, ctx, found);
+    const bool own = found + SOURCE_COST + TERM_COST < cost,
+               enough = !own || xsmi_vector_block_reserve(b, v->context, found);
+    v->start[l] = b->count;
+    v->length[l] = own && enough ? found : 0;
     for (uint32_t k = 0; k < found; k++) {
-        if (enough) {
-            b->index[b->count + k] = s->found[k];
-            b->value[b->count + k] = scale * s->sum[s->found[k]];
+        if (v->length[l] > 0) {
+            b->index[b->count] = s->found[k];
+            b->value[b->count++] = scale * s->sum[s->found[k]];
         }
         s->sum[s->found[k]] = 0.0f;
     }
-    b->count += enough ? found : 0;
-    *length = found;
+    for (uint64_t i = v->first[l]; i < v->first[l + 1]; i++) {
+        v->weight[i] *= scale;
+    }
     return enough;
 }
 
@@ -87,11 +97,11 @@ static void make_block(void *state, const xsmi_range *r)
     xsmi_label_vectors *v = job->v;
     vector_scratch *s = &job->scratch[r->thread];
     for (size_t l = r->first; l < r->end && !xsmi_poll(v->context); l++) {
-        for (uint64_t i = job->first[l]; i < job->first[l + 1]; i++) {
-            add_row(s, job->data, job->rows[i]);
+        double cost = v->shared ? 0 : INFINITY;
+        for (uint64_t i = v->first[l]; i < v->first[l + 1]; i++) {
+            v->weight[i] = add_row(s, v->data, v->row[i], &cost);
         }
-        v->start[l] = v->block[r->index].count;
-        if (!take_sum(s, v->context, &v->block[r->index], &v->length[l])) {
+        if (!take_sum(s, v, (uint32_t)l, &v->block[r->index], cost)) {
             atomic_store(&job->failed, true);
             return;
         }
@@ -114,26 +124,28 @@ static void free_scratch(vector_scratch *s, xsm_context *ctx, uint32_t features)
 }
 
 /* Lists the rows of each label, in rising order. */
-static void list_rows(const xsm_context *ctx, const xsm_dataset *data, const uint32_t *number, uint64_t *first,
-                      uint32_t *rows)
+static void list_rows(xsmi_label_vectors *v, const uint32_t *number)
 {
+    const xsm_dataset *data = v->data;
     for (uint64_t r = 0; r < data->rows; r++) {
         size_t n;
         const uint32_t *labels = xsmi_dataset_labels(data, r, &n);
         for (size_t k = 0; k < n; k++) {
             if (labels[k] < data->classes) {
-                rows[first[number[labels[k]]]++] = (uint32_t)r;
+                v->row[v->first[number[labels[k]]]++] = (uint32_t)r;
             }
         }
-        xsmi_dataset_poll(ctx, r);
+        xsmi_dataset_poll(v->context, r);
     }
+    /* Filling has moved each beginning to the next one's. */
+    memmove(v->first + 1, v->first, v->count * sizeof *v->first);
+    v->first[0] = 0;
 }
 
 /* Numbers the labels that have rows; `number` [classes] and `first` [classes + 1]. */
-static xsm_status number_labels(xsmi_label_vectors *v, const xsm_dataset *data, uint32_t *number, uint64_t *first,
-                                xsm_error *err)
+static xsm_status number_labels(xsmi_label_vectors *v, uint32_t *number, uint64_t *first, xsm_error *err)
 {
-    memset(first, 0, ((size_t)data->classes + 1) * sizeof *first);
+    const xsm_dataset *data = v->data;
     const uint64_t pairs = data->label_offsets[data->rows];
     for (uint64_t p = data->label_offsets[0]; p < pairs; p++) {
         if (data->labels[p] < data->classes) {
@@ -142,73 +154,68 @@ static xsm_status number_labels(xsmi_label_vectors *v, const xsm_dataset *data, 
     }
     for (uint32_t k = 0; k < data->classes; k++) {
         v->count += first[k] > 0;
+        v->terms += first[k];
     }
     v->blocks = (v->count + XSMI_VECTOR_BLOCK - 1) / XSMI_VECTOR_BLOCK;
     v->label = xsmi_allocate(v->context, v->classes, sizeof *v->label);
+    v->first = xsmi_allocate(v->context, (uint64_t)v->count + 1, sizeof *v->first);
+    v->row = xsmi_allocate(v->context, v->terms, sizeof *v->row);
+    v->weight = xsmi_allocate(v->context, v->terms, sizeof *v->weight);
     v->length = xsmi_allocate(v->context, v->count, sizeof *v->length);
     v->start = xsmi_allocate(v->context, v->count, sizeof *v->start);
     v->block = xsmi_allocate_zero(v->context, v->blocks, sizeof *v->block);
-    if (!v->label || !v->length || !v->start || !v->block) {
-        return xsmi_fail_memory(err, v->count * 16u, "label vectors");
+    if (!v->label || !v->first || !v->row || !v->weight || !v->length || !v->start || !v->block) {
+        return xsmi_fail_memory(err, v->count * 24u + v->terms * 8, "label vectors");
     }
     uint32_t l = 0;
     uint64_t at = 0;
     for (uint32_t k = 0; k < data->classes; k++) {
         number[k] = l;
-        if (first[k] == 0) {
-            v->label[v->count + k - l] = k;
-        }
+        v->label[first[k] > 0 ? l : v->count + k - l] = k;
         if (first[k] > 0) {
-            const uint64_t n = first[k];
-            v->label[l] = k;
-            first[l++] = at;
-            at += n;
+            v->first[l++] = at;
+            at += first[k];
         }
     }
-    first[l] = at;
+    v->first[l] = at;
     return XSM_OK;
 }
 
-static xsm_status sum_up(xsmi_label_vectors *v, const xsm_dataset *data, const uint64_t *first, const uint32_t *rows,
-                         xsm_error *err)
+static xsm_status sum_up(xsmi_label_vectors *v, xsm_error *err)
 {
-    const uint32_t threads = xsmi_context_threads(v->context);
-    vector_job job = {v, data, first, rows, xsmi_allocate_zero(v->context, threads, sizeof(vector_scratch)), false};
+    const uint32_t threads = xsmi_context_threads(v->context), features = v->features;
+    vector_job job = {v, xsmi_allocate_zero(v->context, threads, sizeof(vector_scratch)), false};
     bool enough = job.scratch != NULL;
     for (uint32_t t = 0; enough && t < threads; t++) {
-        enough = new_scratch(&job.scratch[t], v->context, data->features);
+        enough = new_scratch(&job.scratch[t], v->context, features);
     }
     xsm_status status =
         enough ? xsmi_run_ranges(v->context, make_block, &job, v->count, XSMI_VECTOR_BLOCK, err) : XSM_OK;
     if (status == XSM_OK && (!enough || atomic_load(&job.failed))) {
-        status = xsmi_fail_memory(err, (uint64_t)data->features * 8, "label vectors");
+        status = xsmi_fail_memory(err, (uint64_t)features * 8, "label vectors");
     }
     for (uint32_t t = 0; job.scratch && t < threads; t++) {
-        free_scratch(&job.scratch[t], v->context, data->features);
+        free_scratch(&job.scratch[t], v->context, features);
     }
     xsmi_release(v->context, job.scratch, threads, sizeof *job.scratch);
     return status;
 }
 
-xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, const xsm_dataset *data, xsm_error *err)
+xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, const xsm_dataset *data, bool own,
+                                   xsm_error *err)
 {
-    *v = (xsmi_label_vectors){.context = ctx, .features = data->features, .classes = data->classes};
-    const uint64_t pairs = data->label_offsets[data->rows] - data->label_offsets[0];
+    *v = (xsmi_label_vectors){.context = ctx, .features = data->features, .classes = data->classes, .data = data};
     uint32_t *number = xsmi_allocate(ctx, data->classes, sizeof *number);
-    uint64_t *first = xsmi_allocate(ctx, (uint64_t)data->classes + 1, sizeof *first);
-    uint32_t *rows = xsmi_allocate(ctx, pairs, sizeof *rows);
-    xsm_status status = number && first && rows ? number_labels(v, data, number, first, err)
-                                                : xsmi_fail_memory(err, pairs * sizeof *rows, "the rows of each label");
+    uint64_t *first = xsmi_allocate_zero(ctx, (uint64_t)data->classes + 1, sizeof *first);
+    xsm_status status = number && first ? number_labels(v, number, first, err)
+                                        : xsmi_fail_memory(err, data->classes * 12ull, "the rows of each label");
     if (status == XSM_OK) {
-        list_rows(ctx, data, number, first, rows);
-        /* Filling has moved each beginning to the next one's. */
-        memmove(first + 1, first, v->count * sizeof *first);
-        first[0] = 0;
-        status = sum_up(v, data, first, rows, err);
+        v->shared = !own && data->sparse && data->rows + v->count <= UINT32_MAX;
+        list_rows(v, number);
+        status = sum_up(v, err);
     }
     xsmi_release(ctx, number, data->classes, sizeof *number);
     xsmi_release(ctx, first, (size_t)data->classes + 1, sizeof *first);
-    xsmi_release(ctx, rows, (size_t)pairs, sizeof *rows);
     if (status != XSM_OK) {
         xsmi_label_vectors_free(v);
     }
@@ -223,6 +230,9 @@ void xsmi_label_vectors_free(xsmi_label_vectors *v)
     }
     xsmi_release(v->context, v->block, v->blocks, sizeof *v->block);
     xsmi_release(v->context, v->label, v->classes, sizeof *v->label);
+    xsmi_release(v->context, v->first, v->first ? (size_t)v->count + 1 : 0, sizeof *v->first);
+    xsmi_release(v->context, v->row, v->terms, sizeof *v->row);
+    xsmi_release(v->context, v->weight, v->terms, sizeof *v->weight);
     xsmi_release(v->context, v->length, v->count, sizeof *v->length);
     xsmi_release(v->context, v->start, v->count, sizeof *v->start);
     *v = (xsmi_label_vectors){0};

@@ -1,6 +1,6 @@
 /*
- * Clusters of labels: halves have the sizes that were asked for, labels of a kind stay together, and the result depends
- * neither on the number of threads nor on whether a split is large.
+ * Clusters of labels: vectors are sums of rows, halves have the sizes that were asked for, labels of a kind stay
+ * together, and the result does not depend on the number of threads.
  */
 #include "support.h"
 
@@ -12,32 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Labels of `groups` kinds, each with words of its own; label l is of kind l % groups and has two rows. */
-static xsm_dataset *grouped(xsm_context *ctx, uint32_t labels, uint32_t groups, uint32_t classes)
+/* Labels of `groups` kinds, each with words of its own; label l is of kind l % groups. Label l is the first of rows l
+ * and l + labels; with `of` = 2 each row also has the next label of its kind. */
+static xsm_dataset *grouped(xsm_context *ctx, uint32_t labels, uint32_t groups, uint32_t classes, uint32_t each,
+                            uint32_t of)
 {
-    const uint32_t rows = 2 * labels, each = 6;
+    const uint32_t rows = 2 * labels / of, spread = of == 1 ? 3 : 12, width = spread * each + 2;
     xsm_error err = XSM_ERROR_INIT;
-    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets);
-    uint32_t *index = malloc(rows * each * sizeof *index);
+    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets), *label_offsets = malloc((rows + 1) * sizeof *offsets);
+    uint32_t *index = malloc(rows * each * sizeof *index), *label = malloc(rows * of * sizeof *label);
     float *values = malloc(rows * each * sizeof *values);
-    uint32_t *label = malloc(rows * sizeof *label);
     xsmi_stream s;
     xsmi_stream_start(&s, 5, XSMI_STREAM_CHECK, 0);
-    for (uint32_t r = 0; r < rows; r++) {
+    for (uint32_t r = 0; r <= rows; r++) {
         offsets[r] = (uint64_t)r * each;
-        label[r] = r % labels;
-        const uint32_t from = label[r] % groups * 20;
-        uint32_t at = 0;
-        for (uint32_t k = 0; k < each; k++) {
-            at += 1 + (uint32_t)xsmi_stream_below(&s, 3);
-            index[r * each + k] = from + at - 1;
+        label_offsets[r] = (uint64_t)r * of;
+        for (uint32_t j = 0; j < of && r < rows; j++) {
+            label[r * of + j] = (r + j * groups) % labels;
+        }
+        uint32_t at = r % labels % groups * width;
+        for (uint32_t k = 0; k < each && r < rows; k++) {
+            at += 1 + (uint32_t)xsmi_stream_below(&s, spread);
+            index[r * each + k] = at - 1;
             values[r * each + k] = 1.0f;
         }
-    }
-    offsets[rows] = (uint64_t)rows * each;
-    uint64_t *label_offsets = malloc((rows + 1) * sizeof *label_offsets);
-    for (uint32_t r = 0; r <= rows; r++) {
-        label_offsets[r] = r;
     }
     xsm_labels labelled = XSM_LABELS_INIT;
     labelled.classes = classes;
@@ -45,7 +43,7 @@ static xsm_dataset *grouped(xsm_context *ctx, uint32_t labels, uint32_t groups, 
     labelled.labels = label;
     xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
     csr.rows = rows;
-    csr.features = groups * 20;
+    csr.features = groups * width;
     csr.offsets = offsets;
     csr.index = index;
     csr.values = values;
@@ -71,39 +69,54 @@ static xsm_context *threads(uint32_t count)
     return ctx;
 }
 
-/* Every vector has unit length, features in rising order, and is the sum of its label's rows. */
+/* Every vector is the sum of its label's rows, at unit length, whether by a source of its own, features in rising
+ * order, or by rows that labels share. */
 TEST(test_vectors)
 {
+    enum { EACH = 60, FEATURES = 10 * (12 * EACH + 2) };
+    static double sum[FEATURES], found[FEATURES];
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = threads(2);
-    xsm_dataset *data = grouped(ctx, 700, 10, 900);
-    xsmi_label_vectors v;
-    assert_ok(xsmi_label_vectors_make(&v, ctx, data, &err), err);
-    assert_int_equal(v.count, 700);
-    assert_int_equal(v.classes, 900);
-    for (uint32_t l = 0; l < v.classes; l++) {
-        assert_int_equal(v.label[l], l);
+    for (uint32_t of = 1; of <= 2; of++) {
+        xsm_dataset *data = grouped(ctx, 700, 10, 900, EACH, of);
+        xsmi_label_vectors v;
+        uint32_t shared = 0;
+        assert_ok(xsmi_label_vectors_make(&v, ctx, data, of == 1, &err), err);
+        assert_int_equal(v.count, 700);
+        assert_int_equal(v.classes, 900);
+        for (uint32_t l = 0; l < v.classes; l++) {
+            assert_int_equal(v.label[l], l);
+        }
+        for (uint32_t l = 0; l < v.count; l++) {
+            double length = 0;
+            memset(sum, 0, sizeof sum);
+            memset(found, 0, sizeof found);
+            for (uint32_t j = 0; j < 2; j++) {
+                const xsmi_features x = xsmi_dataset_features(data, of == 1 ? l + j * 700 : (l + 700 - j * 10) % 700);
+                for (size_t k = 0; k < x.count; k++) {
+                    sum[x.index[k]] += 1;
+                }
+            }
+            const xsmi_label_terms t = xsmi_label_terms_of(&v, l);
+            shared += t.row != NULL;
+            for (uint32_t i = 0; i < t.count; i++) {
+                const xsmi_features x = xsmi_label_source(&v, xsmi_term_source(&v, &t, l, i));
+                for (size_t k = 0; k < x.count; k++) {
+                    assert_true(k == 0 || x.index[k] > x.index[k - 1]);
+                    found[x.index[k]] += (double)t.weight[i] * (double)x.values[k];
+                }
+            }
+            for (size_t f = 0; f < FEATURES; f++) {
+                length += sum[f] * sum[f];
+            }
+            for (size_t f = 0; f < FEATURES; f++) {
+                assert_true(fabs(found[f] - sum[f] / sqrt(length)) < 1e-6);
+            }
+        }
+        assert_true(of == 1 ? shared == 0 : shared > 0);
+        xsmi_label_vectors_free(&v);
+        xsm_dataset_free(data);
     }
-    for (uint32_t l = 0; l < v.count; l++) {
-        const xsmi_features x = xsmi_label_vector(&v, l), a = xsmi_dataset_features(data, l),
-                            b = xsmi_dataset_features(data, l + 700);
-        double sum[200] = {0}, square = 0, length = 0;
-        for (size_t k = 0; k < a.count; k++) {
-            sum[a.index[k]] += 1;
-            sum[b.index[k]] += 1;
-        }
-        for (size_t f = 0; f < 200; f++) {
-            length += sum[f] * sum[f];
-        }
-        for (size_t k = 0; k < x.count; k++) {
-            assert_true(k == 0 || x.index[k] > x.index[k - 1]);
-            assert_true(fabs((double)x.values[k] - sum[x.index[k]] / sqrt(length)) < 1e-6);
-            square += (double)x.values[k] * (double)x.values[k];
-        }
-        assert_true(fabs(square - 1) < 1e-5);
-    }
-    xsmi_label_vectors_free(&v);
-    xsm_dataset_free(data);
     xsm_context_free(ctx);
 }
 
@@ -146,6 +159,7 @@ static void check_layout(const xsmi_layout *t, const xsmi_layout_settings *s, ui
 
 TEST(test_layout)
 {
+    enum { LARGE = 64 }; /* labels with so many words that all threads divide them together */
     xsm_error err = XSM_ERROR_INIT;
     static const struct {
         uint32_t labels, classes;
@@ -155,16 +169,19 @@ TEST(test_layout)
         {2, 700, {16, 2, true, 1, 20, 0, false, NULL}},     {90, 90, {16, 100, true, 1, 20, 0, false, NULL}},
         {1000, 1000, {4, 10, true, 1, 20, 0, false, NULL}}, {1001, 1500, {16, 7, true, 2, 20, 0, false, NULL}},
         {600, 601, {2, 2, true, 3, 20, 0, false, NULL}},    {1000, 1200, {8, 20, false, 1, 20, 0, false, NULL}},
-        {300, 300, {2, 2, false, 4, 20, 0, false, NULL}},
+        {300, 300, {2, 2, false, 4, 20, 0, false, NULL}},   {LARGE, 64, {2, 32, true, 1, 20, 0, false, NULL}},
+        {LARGE, 64, {3, 32, false, 1, 20, 0, false, NULL}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         uint32_t *order[3] = {NULL};
         for (uint32_t n = 1; n <= 3; n++) {
             xsm_context *ctx = threads(n);
-            xsm_dataset *data = grouped(ctx, cases[k].labels, 10, cases[k].classes);
+            const bool large = cases[k].labels == LARGE;
+            xsm_dataset *data = large ? grouped(ctx, LARGE, 2, cases[k].classes, 35000, 2)
+                                      : grouped(ctx, cases[k].labels, 10, cases[k].classes, 6, 1);
             xsmi_label_vectors v;
             xsmi_layout t;
-            assert_ok(xsmi_label_vectors_make(&v, ctx, data, &err), err);
+            assert_ok(xsmi_label_vectors_make(&v, ctx, data, false, &err), err);
             assert_ok(xsmi_layout_make(&t, &v, &cases[k].settings, &err), err);
             check_layout(&t, &cases[k].settings, cases[k].labels);
             order[n - 1] = malloc(t.labels * sizeof *t.order);
@@ -199,9 +216,9 @@ TEST(test_kinds)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = threads(2);
-    xsm_dataset *data = grouped(ctx, 400, 2, 400);
+    xsm_dataset *data = grouped(ctx, 400, 2, 400, 6, 1);
     xsmi_label_vectors v;
-    assert_ok(xsmi_label_vectors_make(&v, ctx, data, &err), err);
+    assert_ok(xsmi_label_vectors_make(&v, ctx, data, false, &err), err);
     for (uint32_t balanced = 0; balanced < 2; balanced++) {
         uint32_t pure = 0;
         for (uint32_t seed = 0; seed < 10; seed++) {
@@ -221,11 +238,11 @@ TEST(test_kinds)
 static xsm_status layout_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const bool *balanced = state;
-    xsm_dataset *data = grouped(NULL, 300, 10, 310);
+    xsm_dataset *data = grouped(NULL, 300, 10, 310, 6, 2);
     const xsmi_layout_settings settings = {4, 10, *balanced, 1, 20, 0, false, NULL};
     xsmi_label_vectors v;
     xsmi_layout t;
-    xsm_status status = xsmi_label_vectors_make(&v, ctx, data, err);
+    xsm_status status = xsmi_label_vectors_make(&v, ctx, data, false, err);
     if (status == XSM_OK) {
         status = xsmi_layout_make(&t, &v, &settings, err);
         if (status == XSM_OK) {
