@@ -5,7 +5,8 @@
  * (a, b). With s_a = x.c_a and t_b = x.d_b,
  *     q(a, b|x) = N_ab e^(s_a + t_b) / Z,  Z = sum_ab N_ab e^(s_a + t_b),  q(k|x) = e^(s_a + t_b) / Z in the cell of k.
  * A draw takes a by its marginal, b given a, then any class of the cell. Codebooks are made anew at examples 1, 2, 4,
- * ..., later every so many. With M words and D features, a row costs O(MD + M^2), a draw O(M).
+ * ..., later every so many. With M words and D features, a row costs O(MD + M^2), a draw O(log M), the first with its a
+ * O(M).
  *
  * The code of a row is s [M], the marginals of a [M], t [M], log Z, with s and t relative to those of one cell, so that
  * log q has small terms. That is the cell of both best words, unless classes of likely words are so few that Z
@@ -21,6 +22,8 @@
 #include <string.h>
 
 enum { WORDS_MOST = 1024, ITERATIONS = 10, SAMPLES = 32, READ_ROWS = 512 };
+/* Sums that a row's draws keep, and first words of which they are: M and KEPT_SUMS / M at most. */
+enum { KEPT_SUMS = 4096, KEPT_WORDS = 64 };
 /* Sums of floats relative to their largest e^score are used from here on: what underflowed in them is far less. */
 #define LEAST 1e-15
 
@@ -320,41 +323,58 @@ static double log_probability(const void *state, const float *code, uint32_t cla
     return log_of_cell(s, code, cell / m, cell % m);
 }
 
-/* Returns what a number in [0, 1) selects of n weights, of which some are above 0. */
+/* Returns what a number in [0, 1) selects of n weights, of which some are above 0, by their sums. */
 static uint32_t pick(const double *sums, uint32_t n, double u)
 {
-    uint32_t i = 0, last = n - 1;
-    while (last > 0 && !(sums[last] > sums[last - 1])) {
-        last--;
+    const double below = u * sums[n - 1];
+    uint32_t first = 0;
+    for (uint32_t left = n; left > 1;) { /* the first sum above it, if there is one, is among `left` from `first` on */
+        const uint32_t half = left / 2;
+        const bool here = sums[first + half - 1] > below;
+        first += here ? 0 : half;
+        left = here ? half : left - half;
     }
-    while (i < last && !(sums[i] > u * sums[n - 1])) {
-        i++;
+    return first;
+}
+
+/* Sums up the classes of the cells of the first word a, by the second words' terms. */
+static void sum_second(const midx_state *s, uint32_t a, const float *second, const float *within, double *sums)
+{
+    const size_t m = (size_t)s->words;
+    const float *sizes = s->books.sizes + a * s->size_stride;
+    double sum = 0;
+    for (size_t b = 0; b < m; b++) {
+        sums[b] = sum += (double)sizes[b] * (double)within[b];
     }
-    return i;
+    if (!(sum >= LEAST)) {
+        (void)sum_terms(sizes, second, m, sums);
+    }
 }
 
 static void draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
                  double *log_probabilities)
 {
     const midx_state *s = state;
-    const uint32_t m = (uint32_t)s->words;
+    const uint32_t m = (uint32_t)s->words, kept = XSMI_MIN(m, KEPT_SUMS / m);
     const float *marginal = code + m, *second = code + 2 * (size_t)m;
-    double sums[WORDS_MOST], cells[WORDS_MOST];
+    double sums[WORDS_MOST], cells[KEPT_SUMS]; /* cells: of the words first_of, one in each of `kept` places */
+    uint32_t first_of[KEPT_WORDS];
     float within[WORDS_MOST];
     s->kernels->row_softmax(second, m, s->kernels->row_max(second, m), 1, within);
     for (uint32_t a = 0; a < m; a++) {
         sums[a] = (a > 0 ? sums[a - 1] : 0) + (double)marginal[a];
     }
+    for (uint32_t place = 0; place < kept; place++) {
+        first_of[place] = m;
+    }
     for (uint32_t j = 0; j < count; j++) {
-        const uint32_t a = pick(sums, m, xsmi_stream_uniform(&random->stream));
-        const float *sizes = s->books.sizes + a * s->size_stride;
-        for (uint32_t b = 0; b < m; b++) {
-            cells[b] = (b > 0 ? cells[b - 1] : 0) + (double)sizes[b] * (double)within[b];
+        const uint32_t a = pick(sums, m, xsmi_stream_uniform(&random->stream)), place = a % kept;
+        double *of = cells + (size_t)place * m;
+        if (first_of[place] != a) {
+            sum_second(s, a, second, within, of);
+            first_of[place] = a;
         }
-        if (!(cells[m - 1] >= LEAST)) {
-            (void)sum_terms(sizes, second, m, cells);
-        }
-        const uint32_t b = pick(cells, m, xsmi_stream_uniform(&random->stream));
+        const uint32_t b = pick(of, m, xsmi_stream_uniform(&random->stream));
         const uint32_t *members = s->books.order + s->books.starts[a * m + b];
         const uint32_t size = s->books.starts[a * m + b + 1] - s->books.starts[a * m + b];
         classes[j] = size > 0 ? members[xsmi_stream_below(&random->stream, size)] : 0; /* of NaN: log q is NaN, too */
