@@ -10,6 +10,8 @@
 #include "auto/trial.h"
 #include "predict/calibrate.h"
 
+#include "base/held.h"
+
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
 #include <xsoftmax/experimental.h>
@@ -100,6 +102,7 @@ typedef struct xsmi_survey {
 /* The rows that judge, in parts (cross-validation: models that a part judges are trained on other rows), and the rows
  * of the present share. */
 typedef struct xsmi_race_rows {
+    xsmi_held held;           /* the arrays */
     uint64_t parts;           /* at least one, if anything is judged */
     uint64_t *judged;         /* [starts[parts]] rows, part by part */
     uint64_t *starts;         /* [parts+1] */

@@ -91,19 +91,17 @@ static void hold_back(xsmi_chooser *c, uint64_t part, uint64_t first, uint64_t e
 static xsm_status allocate(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_race_rows *r = &c->rows;
-    xsm_context *ctx = c->runner.context;
     const uint64_t rows = c->train->rows, classes = c->train->classes;
-    r->judged = xsmi_allocate(ctx, rows, sizeof *r->judged);
-    r->starts = xsmi_allocate_zero(ctx, PARTS + 1, sizeof *r->starts);
-    r->order = xsmi_allocate(ctx, rows, sizeof *r->order);
-    r->list = xsmi_allocate(ctx, rows, sizeof *r->list);
-    r->is_judged = xsmi_allocate(ctx, rows, sizeof *r->is_judged);
-    r->counts = xsmi_allocate(ctx, classes, sizeof *r->counts);
-    r->prior = xsmi_allocate(ctx, rows, sizeof *r->prior);
-    r->known = xsmi_allocate(ctx, rows, sizeof *r->known);
-    const bool good =
-        r->judged && r->starts && r->order && r->list && r->is_judged && r->counts && r->prior && r->known;
-    return good ? XSM_OK : xsmi_fail_memory(err, 5 * rows * sizeof *r->order, "the rows of a choice");
+    r->held.context = c->runner.context;
+    r->judged = xsmi_hold(&r->held, rows, sizeof *r->judged);
+    r->starts = xsmi_hold_zeros(&r->held, PARTS + 1, sizeof *r->starts);
+    r->order = xsmi_hold(&r->held, rows, sizeof *r->order);
+    r->list = xsmi_hold(&r->held, rows, sizeof *r->list);
+    r->is_judged = xsmi_hold(&r->held, rows, sizeof *r->is_judged);
+    r->counts = xsmi_hold(&r->held, classes, sizeof *r->counts);
+    r->prior = xsmi_hold(&r->held, rows, sizeof *r->prior);
+    r->known = xsmi_hold(&r->held, rows, sizeof *r->known);
+    return xsmi_held_check(&r->held, "the rows of a choice", err);
 }
 
 /* Returns the number of first rows of the order in which the classes of half of the judging rows occur: the median of
@@ -386,18 +384,9 @@ xsm_status xsmi_race_rows_measure(xsmi_chooser *c, const xsmi_entrant *e, xsm_er
 void xsmi_race_rows_free(xsmi_chooser *c)
 {
     xsmi_race_rows *r = &c->rows;
-    xsm_context *ctx = c->runner.context;
-    const uint64_t rows = c->train->rows, classes = c->train->classes;
     drop_transformed(r);
     for (size_t t = 0; t < XSMI_SLOTS; t++) {
         xsm_transform_free(r->fitted[t]);
     }
-    xsmi_release(ctx, r->judged, rows, sizeof *r->judged);
-    xsmi_release(ctx, r->starts, PARTS + 1, sizeof *r->starts);
-    xsmi_release(ctx, r->order, rows, sizeof *r->order);
-    xsmi_release(ctx, r->list, rows, sizeof *r->list);
-    xsmi_release(ctx, r->is_judged, rows, sizeof *r->is_judged);
-    xsmi_release(ctx, r->counts, classes, sizeof *r->counts);
-    xsmi_release(ctx, r->prior, rows, sizeof *r->prior);
-    xsmi_release(ctx, r->known, rows, sizeof *r->known);
+    xsmi_held_release(&r->held);
 }

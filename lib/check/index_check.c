@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/random.h"
 #include "check/failures.h"
@@ -296,31 +297,23 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     p->width = width;
     p->top = XSMI_MIN(rows, 200); /* all of them, if there are few */
     size_t entries = (size_t)QUERIES * (XSMI_MAX(p->top, TOP)), numbers = (size_t)rows * width;
-    p->x = xsmi_allocate(ctx, numbers, sizeof *p->x);
-    p->bias = xsmi_allocate(ctx, rows, sizeof *p->bias);
-    p->queries = xsmi_allocate(ctx, (uint64_t)QUERIES * width, sizeof *p->queries);
-    bool whole = p->x && p->bias && p->queries;
+    xsmi_held held = {.context = ctx};
+    p->x = xsmi_hold(&held, numbers, sizeof *p->x);
+    p->bias = xsmi_hold(&held, rows, sizeof *p->bias);
+    p->queries = xsmi_hold(&held, (uint64_t)QUERIES * width, sizeof *p->queries);
     for (int i = 0; i < 2; i++) {
-        p->classes[i] = xsmi_allocate(ctx, entries, sizeof **p->classes);
-        p->scores[i] = xsmi_allocate(ctx, entries, sizeof **p->scores);
-        p->lengths[i] = xsmi_allocate(ctx, QUERIES, sizeof **p->lengths);
-        whole = whole && p->classes[i] && p->scores[i] && p->lengths[i];
+        p->classes[i] = xsmi_hold(&held, entries, sizeof **p->classes);
+        p->scores[i] = xsmi_hold(&held, entries, sizeof **p->scores);
+        p->lengths[i] = xsmi_hold(&held, QUERIES, sizeof **p->lengths);
     }
-    xsm_status status = whole ? XSM_OK : xsmi_fail_memory(err, numbers * sizeof *p->x, "the trial of an index");
+    xsm_status status = xsmi_held_check(&held, "the trial of an index", err);
     xsmi_stream stream;
     xsmi_stream_start(&stream, rows, XSMI_STREAM_CHECK, width);
     for (p->kind = 0; p->kind < KINDS && status == XSM_OK; p->kind++) {
         status = try_problem(p, &stream, err);
         xsmi_advance(ctx, 1);
     }
-    xsmi_release(ctx, p->x, numbers, sizeof *p->x);
-    xsmi_release(ctx, p->bias, rows, sizeof *p->bias);
-    xsmi_release(ctx, p->queries, (size_t)QUERIES * width, sizeof *p->queries);
-    for (int i = 0; i < 2; i++) {
-        xsmi_release(ctx, p->classes[i], entries, sizeof **p->classes);
-        xsmi_release(ctx, p->scores[i], entries, sizeof **p->scores);
-        xsmi_release(ctx, p->lengths[i], QUERIES, sizeof **p->lengths);
-    }
+    xsmi_held_release(&held);
     return status;
 }
 

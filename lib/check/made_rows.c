@@ -1,6 +1,7 @@
 /* Synthetic rows for the conformance suites. */
 #include "check/made_rows.h"
 #include "base/activity.h"
+#include "base/held.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -80,15 +81,14 @@ xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_
         !xsmi_add(most, shape->classes, &most)) {
         return xsmi_fail_memory(err, SIZE_MAX, "a trial's rows");
     }
-    float *x = xsmi_allocate(ctx, numbers, sizeof *x);
-    uint32_t *index = xsmi_allocate(ctx, numbers, sizeof *index);
-    uint64_t *starts = xsmi_allocate(ctx, rows + 1, sizeof *starts);
-    uint64_t *offsets = xsmi_allocate(ctx, rows + 1, sizeof *offsets);
-    uint32_t *labels = xsmi_allocate(ctx, most, sizeof *labels);
-    xsm_status status = XSM_OK;
-    if (!x || !index || !starts || !offsets || !labels) {
-        status = xsmi_fail_memory(err, numbers * sizeof *x, "a trial's rows");
-    } else {
+    xsmi_held held = {.context = ctx};
+    float *x = xsmi_hold(&held, numbers, sizeof *x);
+    uint32_t *index = xsmi_hold(&held, numbers, sizeof *index);
+    uint64_t *starts = xsmi_hold(&held, rows + 1, sizeof *starts);
+    uint64_t *offsets = xsmi_hold(&held, rows + 1, sizeof *offsets);
+    uint32_t *labels = xsmi_hold(&held, most, sizeof *labels);
+    xsm_status status = xsmi_held_check(&held, "a trial's rows", err);
+    if (status == XSM_OK) {
         choose_labels(shape, offsets, labels);
         status = fill(ctx, shape, offsets, labels, x, err);
         xsm_labels of = {sizeof of, shape->classes, 0, offsets, labels, NULL};
@@ -113,10 +113,6 @@ xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_
                                             out, err);
         }
     }
-    xsmi_release(ctx, x, numbers, sizeof *x);
-    xsmi_release(ctx, index, numbers, sizeof *index);
-    xsmi_release(ctx, starts, rows + 1, sizeof *starts);
-    xsmi_release(ctx, offsets, rows + 1, sizeof *offsets);
-    xsmi_release(ctx, labels, most, sizeof *labels);
+    xsmi_held_release(&held);
     return status;
 }

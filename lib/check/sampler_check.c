@@ -2,6 +2,7 @@
 #include "check/sampler_check.h"
 
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "check/chi_square.h"
 #include "sampler/arrays.h"
@@ -414,38 +415,27 @@ static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
     size_t classes = t->shape.classes, compared = COMPARED_ROWS * classes,
            entries = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
     size_t some = (XSMI_MAX(classes, TOGETHER)) + GUARD;
+    xsmi_held held = {.context = ctx};
     t->data = NULL;
-    t->all = xsmi_allocate(ctx, compared, sizeof *t->all);
-    t->other = xsmi_allocate(ctx, classes, sizeof *t->other);
-    t->q = xsmi_allocate(ctx, classes, sizeof *t->q);
-    t->seen = xsmi_allocate(ctx, classes, sizeof *t->seen);
-    t->excluded = xsmi_allocate(ctx, classes, sizeof *t->excluded);
-    t->some = xsmi_allocate(ctx, some, sizeof *t->some);
-    t->some_logs = xsmi_allocate(ctx, some, sizeof *t->some_logs);
-    bool whole = t->all && t->other && t->q && t->seen && t->excluded && t->some && t->some_logs;
+    t->all = xsmi_hold(&held, compared, sizeof *t->all);
+    t->other = xsmi_hold(&held, classes, sizeof *t->other);
+    t->q = xsmi_hold(&held, classes, sizeof *t->q);
+    t->seen = xsmi_hold(&held, classes, sizeof *t->seen);
+    t->excluded = xsmi_hold(&held, classes, sizeof *t->excluded);
+    t->some = xsmi_hold(&held, some, sizeof *t->some);
+    t->some_logs = xsmi_hold(&held, some, sizeof *t->some_logs);
     for (int i = 0; i < 2; i++) {
-        t->classes[i] = xsmi_allocate(ctx, entries, sizeof **t->classes);
-        t->logs[i] = xsmi_allocate(ctx, entries, sizeof **t->logs);
-        whole = whole && t->classes[i] && t->logs[i];
+        t->classes[i] = xsmi_hold(&held, entries, sizeof **t->classes);
+        t->logs[i] = xsmi_hold(&held, entries, sizeof **t->logs);
     }
-    xsm_status status = whole ? xsmi_trial_data(ctx, &t->shape, &t->data, err)
-                              : xsmi_fail_memory(err, compared * sizeof *t->all, "the trial of a sampler");
+    xsm_status status = xsmi_held_check(&held, "the trial of a sampler", err);
+    status = status == XSM_OK ? xsmi_trial_data(ctx, &t->shape, &t->data, err) : status;
     t->follows = false;
     status = status == XSM_OK ? try_sampler(t, err) : status;
     t->follows = XSM_HAS(t->ops, follow) && t->ops->follow;
     status = status == XSM_OK && t->follows ? try_sampler(t, err) : status;
     xsm_dataset_free(t->data);
-    for (int i = 0; i < 2; i++) {
-        xsmi_release(ctx, t->classes[i], entries, sizeof **t->classes);
-        xsmi_release(ctx, t->logs[i], entries, sizeof **t->logs);
-    }
-    xsmi_release(ctx, t->all, compared, sizeof *t->all);
-    xsmi_release(ctx, t->other, classes, sizeof *t->other);
-    xsmi_release(ctx, t->q, classes, sizeof *t->q);
-    xsmi_release(ctx, t->seen, classes, sizeof *t->seen);
-    xsmi_release(ctx, t->excluded, classes, sizeof *t->excluded);
-    xsmi_release(ctx, t->some, some, sizeof *t->some);
-    xsmi_release(ctx, t->some_logs, some, sizeof *t->some_logs);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,14 +92,12 @@ static xsm_status drop_classes(xsm_dataset *d, const keep *by, xsm_error *err)
     if (used == d->classes) {
         return XSM_OK;
     }
-    xsm_context *ctx = d->context;
-    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
-    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
-    const char **names = d->map.names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
-    xsm_status status = XSM_OK;
-    if (!class_of || !labels || (d->map.names && !names)) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
-    } else {
+    xsmi_held held = {.context = d->context};
+    uint32_t *class_of = xsmi_hold(&held, all, sizeof *class_of);
+    int64_t *labels = xsmi_hold(&held, used, sizeof *labels);
+    const char **names = d->map.names ? xsmi_hold(&held, used, sizeof *names) : NULL;
+    xsm_status status = xsmi_held_check(&held, "the map of classes", err);
+    if (status == XSM_OK) {
         uint32_t next = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
             class_of[k] = XSMI_CLASS_DROPPED;
@@ -114,9 +113,7 @@ static xsm_status drop_classes(xsm_dataset *d, const keep *by, xsm_error *err)
         const bool words = names && !d->map.labels; /* the labels are words: class numbers mean nothing */
         status = xsmi_dataset_renumber(d, class_of, used, words ? NULL : labels, names, err);
     }
-    xsmi_release(ctx, class_of, all, sizeof *class_of);
-    xsmi_release(ctx, labels, used, sizeof *labels);
-    xsmi_release(ctx, names, used, sizeof *names);
+    xsmi_held_release(&held);
     return status;
 }
 

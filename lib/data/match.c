@@ -6,6 +6,7 @@
  */
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/utf8.h"
 #include "data/dictionary.h"
@@ -179,6 +180,7 @@ xsm_status xsmi_class_check(const xsm_class_map *rows, const char *what, const x
 /* Scratch for the classes of both, and the merged classes. */
 typedef struct together {
     xsm_context *context;
+    xsmi_held held;          /* the arrays */
     uint32_t capacity, own;  /* classes of both at most; of the dataset */
     uint32_t *match;         /* [own] class of the map, or none; then the new class */
     int64_t *labels;         /* [capacity]; NULL: the classes are words */
@@ -186,14 +188,6 @@ typedef struct together {
     char (*numbers)[NUMBER]; /* [capacity] names of classes that have none but a number */
     uint32_t classes;
 } together;
-
-static void release(together *t)
-{
-    xsmi_release(t->context, t->match, t->own, sizeof *t->match);
-    xsmi_release(t->context, t->labels, t->capacity, sizeof *t->labels);
-    xsmi_release(t->context, t->names, t->capacity, sizeof *t->names);
-    xsmi_release(t->context, t->numbers, t->capacity, sizeof *t->numbers);
-}
 
 /* Refuses numbers with names: these names would be lost in a union of words. */
 static xsm_status check_names_kept(const xsm_class_map *own, const xsm_class_map *map, xsm_error *err)
@@ -217,13 +211,12 @@ static xsm_status prepare(together *t, const xsm_class_map *own, const xsm_class
     if (__builtin_add_overflow(own->classes, map->classes, &t->capacity)) {
         t->capacity = UINT32_MAX;
     }
-    t->match = xsmi_allocate(t->context, t->own, sizeof *t->match);
-    t->labels = words ? NULL : xsmi_allocate(t->context, t->capacity, sizeof *t->labels);
-    t->names = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->names) : NULL;
-    t->numbers = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->numbers) : NULL;
-    if (!t->match || (!words && !t->labels) || (named && (!t->names || !t->numbers))) {
-        return xsmi_fail_memory(err, (size_t)t->capacity * sizeof *t->labels, "the classes of both");
-    }
+    t->held.context = t->context;
+    t->match = xsmi_hold(&t->held, t->own, sizeof *t->match);
+    t->labels = words ? NULL : xsmi_hold(&t->held, t->capacity, sizeof *t->labels);
+    t->names = named ? xsmi_hold(&t->held, t->capacity, sizeof *t->names) : NULL;
+    t->numbers = named ? xsmi_hold(&t->held, t->capacity, sizeof *t->numbers) : NULL;
+    XSMI_TRY(xsmi_held_check(&t->held, "the classes of both", err));
     return xsmi_class_match(t->context, own, map, t->match, err);
 }
 
@@ -337,6 +330,6 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "bringing classes together", "rows", 0);
     const xsm_status status = xsmi_end(&activity, extend(d, given, &t, err), err);
-    release(&t);
+    xsmi_held_release(&t.held);
     return status;
 }

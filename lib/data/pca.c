@@ -275,19 +275,18 @@ static void start_basis(pca_work *w, uint64_t seed)
 
 xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t components, xsmi_pca *out, xsm_error *err)
 {
-    size_t count = (size_t)features * components;
-    out->context = ctx;
+    out->context = out->held.context = ctx;
     out->features = features;
     out->components = components;
-    out->direction = xsmi_allocate_zero(ctx, count, sizeof *out->direction);
-    out->mean = xsmi_allocate_zero(ctx, features, sizeof *out->mean);
-    out->offset = xsmi_allocate_zero(ctx, components, sizeof *out->offset);
-    out->variance = xsmi_allocate_zero(ctx, components, sizeof *out->variance);
-    if (!out->direction || !out->mean || !out->offset || !out->variance) {
+    out->direction = xsmi_hold_zeros(&out->held, (uint64_t)features * components, sizeof *out->direction);
+    out->mean = xsmi_hold_zeros(&out->held, features, sizeof *out->mean);
+    out->offset = xsmi_hold_zeros(&out->held, components, sizeof *out->offset);
+    out->variance = xsmi_hold_zeros(&out->held, components, sizeof *out->variance);
+    const xsm_status status = xsmi_held_check(&out->held, "principal components", err);
+    if (status != XSM_OK) {
         xsmi_pca_clear(out);
-        return xsmi_fail_memory(err, count * sizeof *out->direction, "principal components");
     }
-    return XSM_OK;
+    return status;
 }
 
 /* The eigenvectors within the basis become the components. */
@@ -329,13 +328,12 @@ static xsm_status finish(const pca_work *w, const xsmi_pca_options *o, const dou
 static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out, xsm_error *err)
 {
     size_t l = w->l;
-    double *inner = xsmi_allocate(w->context, (uint64_t)l * l, sizeof *inner);
-    double *vectors = xsmi_allocate(w->context, (uint64_t)l * l, sizeof *vectors);
-    double *values = xsmi_allocate(w->context, l, sizeof *values);
-    xsm_status status = XSM_OK;
-    if (!inner || !vectors || !values) {
-        status = xsmi_fail_memory(err, l * l * sizeof *inner, "principal components");
-    } else {
+    xsmi_held held = {.context = w->context};
+    double *inner = xsmi_hold(&held, (uint64_t)l * l, sizeof *inner);
+    double *vectors = xsmi_hold(&held, (uint64_t)l * l, sizeof *vectors);
+    double *values = xsmi_hold(&held, l, sizeof *values);
+    xsm_status status = xsmi_held_check(&held, "principal components", err);
+    if (status == XSM_OK) {
         double before = 0;
         start_basis(w, o->seed);
         for (int i = 0; i < MOST_PASSES; i++) {
@@ -363,9 +361,7 @@ static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out,
     if (status == XSM_OK) {
         status = finish(w, o, values, vectors, out, err);
     }
-    xsmi_release(w->context, inner, l * l, sizeof *inner);
-    xsmi_release(w->context, vectors, l * l, sizeof *vectors);
-    xsmi_release(w->context, values, l, sizeof *values);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -387,34 +383,19 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
     /* dense: a block centred, packed, scored and transposed */
     w.scratch_each = data->sparse ? w.l : BLOCK * (2 * w.d + (w.l + BLOCK) / BLOCK * BLOCK + w.l);
     w.scratch_each = (w.scratch_each + 15) / 16 * 16;
-    struct {
-        void *memory;
-        size_t count, each;
-    } parts[] = {
-        {(w.mean = xsmi_allocate(ctx, w.d, sizeof *w.mean)), w.d, sizeof *w.mean},
-        {(w.scale = xsmi_allocate(ctx, w.d, sizeof *w.scale)), w.d, sizeof *w.scale},
-        {(w.basis = xsmi_allocate(ctx, (uint64_t)w.l * w.d, sizeof *w.basis)), w.l * w.d, sizeof *w.basis},
-        {(w.q = xsmi_allocate(ctx, (uint64_t)w.l * w.d, sizeof *w.q)), w.l * w.d, sizeof *w.q},
-        {(w.q_mean = xsmi_allocate(ctx, w.l, sizeof *w.q_mean)), w.l, sizeof *w.q_mean},
-        {(w.sums = xsmi_allocate(ctx, (uint64_t)w.pieces * w.l * w.d, sizeof *w.sums)), w.pieces * w.l * w.d,
-         sizeof *w.sums},
-        {(w.gram = xsmi_allocate(ctx, (uint64_t)w.pieces * w.l * w.l, sizeof *w.gram)), w.pieces * w.l * w.l,
-         sizeof *w.gram},
-        {(w.ysums = xsmi_allocate(ctx, (uint64_t)w.pieces * w.l, sizeof *w.ysums)), w.pieces * w.l, sizeof *w.ysums},
-        {(w.image = xsmi_allocate(ctx, (uint64_t)w.l * w.d, sizeof *w.image)), w.l * w.d, sizeof *w.image},
-        {(w.moments = xsmi_allocate(ctx, (uint64_t)w.pieces * 2 * w.d, sizeof *w.moments)), w.pieces * 2 * w.d,
-         sizeof *w.moments},
-        {(w.scratch = xsmi_allocate(ctx, (uint64_t)w.threads * w.scratch_each, sizeof *w.scratch)),
-         w.threads * w.scratch_each, sizeof *w.scratch},
-    };
-    enum { PARTS = sizeof parts / sizeof *parts };
-    xsm_status status = XSM_OK;
-    for (size_t i = 0; i < PARTS; i++) {
-        if (!parts[i].memory) {
-            status = xsmi_fail_memory(err, parts[i].count * parts[i].each, "principal components");
-            break;
-        }
-    }
+    xsmi_held held = {.context = ctx};
+    w.mean = xsmi_hold(&held, w.d, sizeof *w.mean);
+    w.scale = xsmi_hold(&held, w.d, sizeof *w.scale);
+    w.basis = xsmi_hold(&held, (uint64_t)w.l * w.d, sizeof *w.basis);
+    w.q = xsmi_hold(&held, (uint64_t)w.l * w.d, sizeof *w.q);
+    w.q_mean = xsmi_hold(&held, w.l, sizeof *w.q_mean);
+    w.sums = xsmi_hold(&held, (uint64_t)w.pieces * w.l * w.d, sizeof *w.sums);
+    w.gram = xsmi_hold(&held, (uint64_t)w.pieces * w.l * w.l, sizeof *w.gram);
+    w.ysums = xsmi_hold(&held, (uint64_t)w.pieces * w.l, sizeof *w.ysums);
+    w.image = xsmi_hold(&held, (uint64_t)w.l * w.d, sizeof *w.image);
+    w.moments = xsmi_hold(&held, (uint64_t)w.pieces * 2 * w.d, sizeof *w.moments);
+    w.scratch = xsmi_hold(&held, (uint64_t)w.threads * w.scratch_each, sizeof *w.scratch);
+    xsm_status status = xsmi_held_check(&held, "principal components", err);
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "finding principal components", "rows", 0);
     if (status == XSM_OK) {
@@ -424,21 +405,14 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
         status = iterate(&w, options, out, err);
     }
     status = xsmi_end(&activity, status, err);
-    for (size_t i = 0; i < PARTS; i++) {
-        xsmi_release(ctx, parts[i].memory, parts[i].count, parts[i].each);
-    }
+    xsmi_held_release(&held);
     return status;
 }
 
 void xsmi_pca_clear(xsmi_pca *p)
 {
-    if (p->context) {
-        xsmi_release(p->context, p->direction, (size_t)p->features * p->components, sizeof *p->direction);
-        xsmi_release(p->context, p->mean, p->features, sizeof *p->mean);
-        xsmi_release(p->context, p->offset, p->components, sizeof *p->offset);
-        xsmi_release(p->context, p->variance, p->components, sizeof *p->variance);
-        memset(p, 0, sizeof *p);
-    }
+    xsmi_held_release(&p->held);
+    memset(p, 0, sizeof *p);
 }
 
 void xsmi_pca_set_offset(xsmi_pca *p)

@@ -7,6 +7,8 @@
 
 #include "data/dataset.h"
 
+#include "base/held.h"
+
 typedef struct xsmi_pca_options {
     uint32_t components; /* k, at most D */
     bool correlation;    /* features are divided by their standard deviation first; constant ones are omitted */
@@ -17,6 +19,7 @@ typedef struct xsmi_pca_options {
 /* code_c = sum_j (x_j - mean_j) direction[j][c]. */
 typedef struct xsmi_pca {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     uint32_t features, components;
     float *direction; /* [features][components], standard deviations divided in */
     float *mean;      /* [features] */

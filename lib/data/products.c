@@ -8,6 +8,7 @@
 #include "data/products.h"
 #include "base/activity.h"
 #include "base/grow.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "data/sort.h"
 
@@ -29,6 +30,7 @@ static uint64_t key_at(const xsmi_products *p, uint64_t k)
 
 typedef struct counting {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     const xsm_dataset *rows;
     uint32_t features, least;
     uint64_t *place;         /* [rows] of each row the position of its next feature */
@@ -39,32 +41,16 @@ typedef struct counting {
     uint64_t visits, values;
 } counting;
 
-static void free_counting(counting *c)
-{
-    xsm_context *ctx = c->context;
-    xsmi_release(ctx, c->place, (size_t)c->rows->rows, sizeof *c->place);
-    xsmi_release(ctx, c->next, (size_t)c->rows->rows, sizeof *c->next);
-    xsmi_release(ctx, c->list, c->features, sizeof *c->list);
-    xsmi_release(ctx, c->counts, c->features, sizeof *c->counts);
-    xsmi_release(ctx, c->found, c->features, sizeof *c->found);
-    xsmi_release(ctx, c->other, c->features, sizeof *c->other);
-}
-
 static xsm_status allocate(counting *c, xsm_error *err)
 {
-    xsm_context *ctx = c->context;
-    c->place = xsmi_allocate_zero(ctx, c->rows->rows, sizeof *c->place);
-    c->next = xsmi_allocate(ctx, c->rows->rows, sizeof *c->next);
-    c->list = xsmi_allocate_zero(ctx, c->features, sizeof *c->list);
-    c->counts = xsmi_allocate_zero(ctx, c->features, sizeof *c->counts);
-    c->found = xsmi_allocate(ctx, c->features, sizeof *c->found);
-    c->other = xsmi_allocate(ctx, c->features, sizeof *c->other);
-    return c->place && c->next && c->list && c->counts && c->found && c->other
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_MEMORY,
-                           "out of memory for the counts of pairs of features: 16 bytes for each of %" PRIu64
-                           " rows and 28 for each of %" PRIu32 " features",
-                           c->rows->rows, c->features);
+    c->held.context = c->context;
+    c->place = xsmi_hold_zeros(&c->held, c->rows->rows, sizeof *c->place);
+    c->next = xsmi_hold(&c->held, c->rows->rows, sizeof *c->next);
+    c->list = xsmi_hold_zeros(&c->held, c->features, sizeof *c->list);
+    c->counts = xsmi_hold_zeros(&c->held, c->features, sizeof *c->counts);
+    c->found = xsmi_hold(&c->held, c->features, sizeof *c->found);
+    c->other = xsmi_hold(&c->held, c->features, sizeof *c->other);
+    return xsmi_held_check(&c->held, "the counts of pairs of features", err);
 }
 
 /* Rows and features between two polls. */
@@ -188,7 +174,7 @@ xsm_status xsmi_products_learn(xsm_context *ctx, const xsm_dataset *d, uint32_t 
     out->features = features;
     xsmi_begin(&activity, ctx, "fitting a transform", "values", d->offsets[d->rows]);
     const xsm_status status = count_all(&c, out, &activity, err);
-    free_counting(&c);
+    xsmi_held_release(&c.held);
     if (status == XSM_OK) {
         xsmi_shrink(ctx, &out->pairs, &out->capacity, out->count, sizeof *out->pairs);
     }

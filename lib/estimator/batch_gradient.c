@@ -2,6 +2,7 @@
 #include "estimator/divided_lists.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "estimator/gathered.h"
 #include "estimator/recomputed.h"
@@ -523,11 +524,11 @@ xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
     const size_t n = (size_t)p->batch->count;
     XSMI_TRY(check(p, err));
     XSMI_TRY(xsmi_estimator_reserve(p->estimator, p->gradient, n, xsmi_context_threads(ctx), true, err));
-    uint64_t *rows = xsmi_allocate(ctx, n, sizeof *rows);
-    bool *flags = xsmi_allocate(ctx, n, sizeof *flags);
-    xsm_status status =
-        rows && flags ? run_joint(p, rows, flags, outcome, err) : xsmi_fail_memory(err, n * sizeof *rows, "a batch");
-    xsmi_release(ctx, rows, n, sizeof *rows);
-    xsmi_release(ctx, flags, n, sizeof *flags);
+    xsmi_held held = {.context = ctx};
+    uint64_t *rows = xsmi_hold(&held, n, sizeof *rows);
+    bool *flags = xsmi_hold(&held, n, sizeof *flags);
+    xsm_status status = xsmi_held_check(&held, "a batch", err);
+    status = status == XSM_OK ? run_joint(p, rows, flags, outcome, err) : status;
+    xsmi_held_release(&held);
     return status;
 }

@@ -5,6 +5,7 @@
  */
 #include "estimator/divided_lists.h"
 
+#include "base/held.h"
 #include "base/order.h"
 #include "gradient/shards.h"
 
@@ -137,10 +138,11 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
     xsm_context *ctx = m->context;
     const uint32_t ranks = xsmi_processes(m);
     const size_t width = xsmi_model_weights(m)->classes, n = (size_t)p->batch->count, count = n * width;
-    float *mine = xsmi_allocate(ctx, count, sizeof *mine);
-    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
-    xsm_status status = mine && sizes ? score_mine(p, mine, width, err)
-                                      : xsmi_fail_memory(err, count * sizeof *mine, "the scores of this process");
+    xsmi_held held = {.context = ctx};
+    float *mine = xsmi_hold(&held, count, sizeof *mine);
+    size_t *sizes = xsmi_hold(&held, ranks, sizeof *sizes);
+    xsm_status status = xsmi_held_check(&held, "the scores of this process", err);
+    status = status == XSM_OK ? score_mine(p, mine, width, err) : status;
     status = xsmi_together(m, status, err);
     for (uint32_t r = 0; status == XSM_OK && r < ranks; r++) {
         sizes[r] = xsmi_part_size(m->classes, ranks, r) * sizeof *mine;
@@ -148,8 +150,7 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
     for (size_t i = 0; status == XSM_OK && i < n; i++) {
         status = xsmi_together_blocks(m, mine + i * width, g->coefficients + i * g->width, sizes, err);
     }
-    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
-    xsmi_release(ctx, mine, count, sizeof *mine);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -163,6 +164,7 @@ typedef struct verdict {
 } verdict;
 
 typedef struct sum_pass {
+    xsmi_held held; /* the arrays */
     const xsmi_pass *pass;
     const xsm_class_sums *table;
     size_t rows, labels, runs;  /* of the batch; class runs of this process */
@@ -182,41 +184,23 @@ static size_t number_size(const sum_pass *s)
     return s->table->single ? sizeof(float) : sizeof(double);
 }
 
-static void release_sums(sum_pass *s)
-{
-    const xsm_model *m = s->pass->estimator->model;
-    xsm_context *ctx = m->context;
-    const size_t count = s->table->count, numbers = s->rows * count;
-    xsmi_release(ctx, s->values, s->limits + s->labels, sizeof *s->values);
-    xsmi_release(ctx, s->label_scores, s->rows, sizeof *s->label_scores);
-    xsmi_release(ctx, s->mine, numbers * s->runs, sizeof *s->mine);
-    xsmi_release(ctx, s->totals, numbers, sizeof *s->totals);
-    xsmi_release(ctx, s->sent, numbers * s->runs, number_size(s));
-    xsmi_release(ctx, s->all, numbers * s->total_runs, number_size(s));
-    xsmi_release(ctx, s->verdicts, xsmi_processes(m) + 1, sizeof *s->verdicts);
-    xsmi_release(ctx, s->sizes, xsmi_processes(m), sizeof *s->sizes);
-}
-
 static xsm_status reserve_sums(sum_pass *s, xsm_error *err)
 {
     const xsm_model *m = s->pass->estimator->model;
-    xsm_context *ctx = m->context;
     const uint32_t ranks = xsmi_processes(m);
     const size_t count = s->table->count, numbers = s->rows * count;
     for (uint32_t r = 0; r < ranks; r++) {
         s->total_runs += xsmi_runs_of_rank(m, r);
     }
-    s->values = xsmi_allocate(ctx, s->limits + s->labels, sizeof *s->values);
-    s->label_scores = xsmi_allocate(ctx, s->rows, sizeof *s->label_scores);
-    s->mine = xsmi_allocate(ctx, (uint64_t)numbers * s->runs, sizeof *s->mine);
-    s->totals = xsmi_allocate(ctx, numbers, sizeof *s->totals);
-    s->sent = xsmi_allocate(ctx, (uint64_t)numbers * s->runs, number_size(s));
-    s->all = xsmi_allocate(ctx, (uint64_t)numbers * s->total_runs, number_size(s));
-    s->verdicts = xsmi_allocate(ctx, ranks + 1, sizeof *s->verdicts);
-    s->sizes = xsmi_allocate(ctx, ranks, sizeof *s->sizes);
-    if (!s->values || !s->label_scores || !s->mine || !s->totals || !s->sent || !s->all || !s->verdicts || !s->sizes) {
-        return xsmi_fail_memory(err, numbers * s->total_runs * number_size(s), "the sums of all processes");
-    }
+    s->values = xsmi_hold(&s->held, s->limits + s->labels, sizeof *s->values);
+    s->label_scores = xsmi_hold(&s->held, s->rows, sizeof *s->label_scores);
+    s->mine = xsmi_hold(&s->held, (uint64_t)numbers * s->runs, sizeof *s->mine);
+    s->totals = xsmi_hold(&s->held, numbers, sizeof *s->totals);
+    s->sent = xsmi_hold(&s->held, (uint64_t)numbers * s->runs, number_size(s));
+    s->all = xsmi_hold(&s->held, (uint64_t)numbers * s->total_runs, number_size(s));
+    s->verdicts = xsmi_hold(&s->held, ranks + 1, sizeof *s->verdicts);
+    s->sizes = xsmi_hold(&s->held, ranks, sizeof *s->sizes);
+    XSMI_TRY(xsmi_held_check(&s->held, "the sums of all processes", err));
     const float *at = s->values + s->limits;
     for (size_t i = 0; i < s->rows; i++) {
         s->label_scores[i] = at;
@@ -380,7 +364,8 @@ xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_erro
 {
     const xsm_estimator *e = p->estimator;
     xsm_gradient *g = p->gradient;
-    sum_pass s = {.pass = p, .table = e->ops.class_sums, .rows = (size_t)p->batch->count};
+    sum_pass s = {
+        .held = {.context = e->model->context}, .pass = p, .table = e->ops.class_sums, .rows = (size_t)p->batch->count};
     xsmi_pass_list_examples(p, 0, p->batch->count);
     for (size_t i = 0; i < s.rows; i++) {
         s.labels += (size_t)g->example[i].label_count;
@@ -388,7 +373,7 @@ xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_erro
     s.runs = xsmi_runs_of(xsmi_model_weights(e->model)->classes);
     s.limits = s.table->most ? s.rows : 0;
     const xsm_status status = run_stages(&s, outcome, err);
-    release_sums(&s);
+    xsmi_held_release(&s.held);
     g->decay = xsmi_estimator_decay(e, p->eta);
     g->model_classes = xsmi_model_weights(e->model)->classes;
     return status;
@@ -484,6 +469,7 @@ static bool no_sum(void *state, uint32_t first, uint32_t end, float *out, size_t
 /* -- sums ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct back_pass {
+    xsmi_held held; /* the arrays */
     const xsmi_pass *pass;
     size_t rows, line; /* examples; floats of a sum, for sifted gradients with one more that says whether there is a
                           sum */
@@ -497,30 +483,22 @@ typedef struct back_pass {
 static xsm_status reserve_back(back_pass *b, xsm_error *err)
 {
     const xsm_model *m = b->pass->estimator->model;
-    xsm_context *ctx = m->context;
+    b->held.context = m->context;
     XSMI_TRY(list_new(m, &b->nodes, err));
-    b->sizes = xsmi_allocate_zero(ctx, xsmi_processes(m), sizeof *b->sizes);
+    b->sizes = xsmi_hold_zeros(&b->held, xsmi_processes(m), sizeof *b->sizes);
     size_t each;
-    const bool fits = xsmi_multiply(b->rows, b->line * sizeof *b->mine, &each);
-    b->mine = fits ? xsmi_allocate(ctx, b->nodes.own, each) : NULL;
-    b->all = fits ? xsmi_allocate(ctx, b->nodes.count, each) : NULL;
-    if (!b->sizes || !b->mine || !b->all) {
-        return xsmi_fail_memory(err, fits ? b->nodes.count * each : SIZE_MAX,
-                                "the gradient of the rows, of all processes");
-    }
+    each = xsmi_multiply(b->rows, b->line * sizeof *b->mine, &each) ? each : SIZE_MAX;
+    b->mine = xsmi_hold(&b->held, b->nodes.own, each);
+    b->all = xsmi_hold(&b->held, b->nodes.count, each);
+    XSMI_TRY(xsmi_held_check(&b->held, "the gradient of the rows, of all processes", err));
     list_sizes(&b->nodes, each, b->sizes);
     return XSM_OK;
 }
 
 static void release_back(back_pass *b)
 {
-    const xsm_model *m = b->pass->estimator->model;
-    xsm_context *ctx = m->context;
-    const size_t each = b->rows * b->line * sizeof *b->mine;
-    xsmi_release(ctx, b->mine, b->nodes.own, each);
-    xsmi_release(ctx, b->all, b->nodes.count, each);
-    list_clear(ctx, &b->nodes);
-    xsmi_release(ctx, b->sizes, xsmi_processes(m), sizeof *b->sizes);
+    list_clear(b->held.context, &b->nodes);
+    xsmi_held_release(&b->held);
 }
 
 static bool is_sifted(const back_pass *b)

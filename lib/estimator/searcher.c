@@ -14,15 +14,7 @@
 
 static void clear_lists(xsmi_searcher *s)
 {
-    size_t lists = s->results.capacity * s->blocks, entries = lists * s->candidates;
-    xsmi_release(s->context, s->results.queries, lists, s->query_stride * sizeof *s->results.queries);
-    xsmi_release(s->context, s->results.found, entries, sizeof *s->results.found);
-    xsmi_release(s->context, s->results.score, entries, sizeof *s->results.score);
-    xsmi_release(s->context, s->results.length, lists, sizeof *s->results.length);
-    s->results.queries = NULL;
-    s->results.found = NULL;
-    s->results.score = NULL;
-    s->results.length = NULL;
+    xsmi_held_release(&s->results.held);
     s->results.capacity = 0;
 }
 
@@ -36,9 +28,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         clear_lists(s);
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
-        xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
-        xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
-        xsmi_release(ctx, s->update.changed, s->classes, sizeof *s->update.changed);
+        xsmi_held_release(&s->held);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
     }
@@ -59,7 +49,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     }
     xsmi_searcher *s;
     XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "what searches", err));
-    s->context = xsmi_context_retain(ctx);
+    s->context = s->held.context = xsmi_context_retain(ctx);
     s->model = model;
     s->classes = model->classes;
     s->blocks = plan->blocks;
@@ -69,14 +59,11 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     if (plan->startup == XSM_SEARCH_STARTUP_AUTO) {
         s->startup = xsmi_model_is_zero(model) ? rows : 0;
     }
-    s->indexes = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->indexes);
+    s->indexes = xsmi_hold_zeros(&s->held, s->blocks, sizeof *s->indexes);
     s->update.mark_words = ((size_t)model->classes + 63) / 64;
-    s->update.marks = xsmi_allocate_zero(ctx, s->update.mark_words, sizeof *s->update.marks);
-    s->update.changed = xsmi_allocate(ctx, s->classes, sizeof *s->update.changed);
-    xsm_status status =
-        s->indexes && s->update.marks && s->update.changed
-            ? XSM_OK
-            : xsmi_fail_memory(err, s->update.mark_words * 8 + s->classes * sizeof *s->update.changed, "what searches");
+    s->update.marks = xsmi_hold_zeros(&s->held, s->update.mark_words, sizeof *s->update.marks);
+    s->update.changed = xsmi_hold(&s->held, s->classes, sizeof *s->update.changed);
+    xsm_status status = xsmi_held_check(&s->held, "what searches", err);
     for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
         xsmi_block_index *p = &s->indexes[j];
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
@@ -211,30 +198,26 @@ static size_t block_bytes(const xsmi_searcher *s)
     return each;
 }
 
-/* Reserves lists that do not grow. */
-static bool reserve_lists(xsmi_searcher *s, size_t lists)
-{
-    const size_t entries = lists * s->candidates;
-    s->results.found = xsmi_allocate(s->context, entries, sizeof *s->results.found);
-    s->results.score = s->results.found ? xsmi_allocate(s->context, entries, sizeof *s->results.score) : NULL;
-    s->results.length = s->results.score ? xsmi_allocate(s->context, lists, sizeof *s->results.length) : NULL;
-    return s->results.length != NULL;
-}
-
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
 {
     size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, entries = 0;
     if (want > s->results.capacity) {
         clear_lists(s);
         size_t lists = want * s->blocks;
-        bool fits = xsmi_multiply(lists, s->candidates, &entries);
-        s->results.capacity = want;
-        s->results.queries =
-            fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->results.queries) : NULL;
-        if (!s->results.queries || (s->most == 0 && !reserve_lists(s, lists))) {
-            clear_lists(s);
-            return xsmi_fail_memory(err, entries * 2 * sizeof *s->results.score, "what a search finds");
+        entries = xsmi_multiply(lists, s->candidates, &entries) ? entries : SIZE_MAX;
+        s->results.held.context = s->context;
+        s->results.queries = xsmi_hold(&s->results.held, lists, s->query_stride * sizeof *s->results.queries);
+        if (s->most == 0) { /* lists that do not grow */
+            s->results.found = xsmi_hold(&s->results.held, entries, sizeof *s->results.found);
+            s->results.score = xsmi_hold(&s->results.held, entries, sizeof *s->results.score);
+            s->results.length = xsmi_hold(&s->results.held, lists, sizeof *s->results.length);
         }
+        const xsm_status status = xsmi_held_check(&s->results.held, "what a search finds", err);
+        if (status != XSM_OK) {
+            clear_lists(s);
+            return status;
+        }
+        s->results.capacity = want;
     }
     size_t each = block_bytes(s), bytes;
     if (!xsmi_multiply(each, xsmi_context_threads(s->context), &bytes)) {
@@ -269,29 +252,20 @@ enum { FIXED = 3 }; /* tensors before those of the blocks */
 
 void xsmi_searcher_forget(xsmi_searcher *s)
 {
-    for (uint32_t j = 0; s->copy.indexes && s->copy.counts && j < s->blocks; j++) {
+    for (uint32_t j = 0; s->copy.held.count > 0 && !s->copy.held.failed && j < s->blocks; j++) {
         xsmi_release(s->context, s->copy.indexes[j], (size_t)s->copy.counts[j] + 1, sizeof **s->copy.indexes);
     }
-    xsmi_release(s->context, s->copy.indexes, s->blocks, sizeof *s->copy.indexes);
-    xsmi_release(s->context, s->copy.counts, s->blocks, sizeof *s->copy.counts);
-    xsmi_release(s->context, s->copy.names, s->blocks, sizeof *s->copy.names);
-    xsmi_release(s->context, s->copy.changed, s->update.mark_words * 64, sizeof *s->copy.changed);
-    s->copy.indexes = NULL;
-    s->copy.counts = NULL;
-    s->copy.names = NULL;
-    s->copy.changed = NULL;
+    xsmi_held_release(&s->copy.held);
 }
 
 static xsm_status copy(xsmi_searcher *s, xsm_error *err)
 {
-    s->copy.indexes = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->copy.indexes);
-    s->copy.counts = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->copy.counts);
-    s->copy.names = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->copy.names);
-    s->copy.changed = xsmi_allocate_zero(s->context, s->update.mark_words * 64, sizeof *s->copy.changed);
-    if (!s->copy.indexes || !s->copy.counts || !s->copy.names || !s->copy.changed) {
-        return xsmi_fail_memory(err, s->update.mark_words * 64 * sizeof *s->copy.changed,
-                                "what a checkpoint keeps of a search");
-    }
+    s->copy.held.context = s->context;
+    s->copy.indexes = xsmi_hold_zeros(&s->copy.held, s->blocks, sizeof *s->copy.indexes);
+    s->copy.counts = xsmi_hold_zeros(&s->copy.held, s->blocks, sizeof *s->copy.counts);
+    s->copy.names = xsmi_hold_zeros(&s->copy.held, s->blocks, sizeof *s->copy.names);
+    s->copy.changed = xsmi_hold_zeros(&s->copy.held, s->update.mark_words * 64, sizeof *s->copy.changed);
+    XSMI_TRY(xsmi_held_check(&s->copy.held, "what a checkpoint keeps of a search", err));
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_block_index *p = &s->indexes[j];
         const xsmi_index_slice slice = {s->model, p->first, p->width, s->candidates};
@@ -723,12 +697,12 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
     search_job job = {.pass = p, .searcher = s};
     const size_t searches = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
     const size_t jobs = s->most > 0 ? s->results.capacity : searches;
-    job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
-    job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
-    xsm_status status = job.status && job.errors ? search_all(&job, outcome, err)
-                                                 : xsmi_fail_memory(err, jobs * sizeof *job.errors, "a search");
-    xsmi_release(s->context, job.status, jobs, sizeof *job.status);
-    xsmi_release(s->context, job.errors, jobs, sizeof *job.errors);
+    xsmi_held held = {.context = s->context};
+    job.status = xsmi_hold(&held, jobs, sizeof *job.status);
+    job.errors = xsmi_hold(&held, jobs, sizeof *job.errors);
+    xsm_status status = xsmi_held_check(&held, "a search", err);
+    status = status == XSM_OK ? search_all(&job, outcome, err) : status;
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #define XSMI_SEARCHER_H
 
 #include "base/arena.h"
+#include "base/held.h"
 #include "index/index.h"
 
 #include <xsoftmax/ext/estimator.h>
@@ -23,6 +24,7 @@ typedef struct xsmi_block_index {
 
 struct xsmi_searcher {
     xsm_context *context;
+    xsmi_held held;         /* the indexes, and the arrays of `update` */
     const xsm_model *model; /* the estimator's reference */
     uint32_t classes;
     uint32_t blocks, candidates, most; /* `most` above 0: lists grow on demand */
@@ -43,6 +45,7 @@ struct xsmi_searcher {
 
     /* Memory for the classes found for up to `capacity` examples. */
     struct {
+        xsmi_held held; /* the arrays, without `block` */
         size_t capacity;
         float *queries;       /* [blocks][capacity][query_stride] */
         uint32_t *found;      /* [capacity][blocks][candidates] */
@@ -54,6 +57,7 @@ struct xsmi_searcher {
 
     /* The state that a checkpoint stores, NULL until a copy is made. */
     struct {
+        xsmi_held held;       /* the arrays */
         uint64_t progress[3]; /* 1 if the indexes are built, `startup`, `update.changes` */
         double alpha;
         uint32_t **indexes; /* [blocks] numbers of each index */

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "data/batch.h"
 #include "base/arena.h"
+#include "base/held.h"
 #include "base/overlap.h"
 
 #include <float.h>
@@ -297,17 +298,17 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
     size_t jobs = ((size_t)count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsmi_context_threads(x->context);
     check_job job = {&source, xsmi_context_kernels(x->context), rows, NULL, xsmi_index_query_stride(x), NULL};
     size_t each = CHECK_ROWS * job.stride * sizeof(float);
-    job.scratch = xsmi_allocate(x->context, threads, each);
-    job.bad = xsmi_allocate(x->context, jobs, sizeof *job.bad);
-    xsm_status status = job.scratch && job.bad ? xsmi_run_ranges(x->context, run_check, &job, count, CHECK_ROWS, err)
-                                               : xsmi_fail_memory(err, threads * each, "rows to be indexed");
+    xsmi_held held = {.context = x->context};
+    job.scratch = xsmi_hold(&held, threads, each);
+    job.bad = xsmi_hold(&held, jobs, sizeof *job.bad);
+    xsm_status status = xsmi_held_check(&held, "rows to be indexed", err);
+    status = status == XSM_OK ? xsmi_run_ranges(x->context, run_check, &job, count, CHECK_ROWS, err) : status;
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.bad[i] != UINT32_MAX) {
             status = xsmi_fail(err, XSM_ERROR_DIVERGED, "row %u has a number that is not finite", job.bad[i]);
         }
     }
-    xsmi_release(x->context, job.scratch, threads, each);
-    xsmi_release(x->context, job.bad, jobs, sizeof *job.bad);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -340,16 +341,15 @@ xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *
     const size_t threads = xsmi_context_threads(x->context);
     hash_job job = {&source, NULL, xsmi_index_query_stride(x), NULL};
     const size_t each = CHECK_ROWS * job.stride * sizeof(float);
-    job.scratch = xsmi_allocate(x->context, threads, each);
-    job.hashes = xsmi_allocate(x->context, jobs, sizeof *job.hashes);
-    xsm_status status = job.scratch && job.hashes
-                            ? xsmi_run_ranges(x->context, run_hash, &job, source.count, CHECK_ROWS, err)
-                            : xsmi_fail_memory(err, threads * each, "the hash of rows");
+    xsmi_held held = {.context = x->context};
+    job.scratch = xsmi_hold(&held, threads, each);
+    job.hashes = xsmi_hold(&held, jobs, sizeof *job.hashes);
+    xsm_status status = xsmi_held_check(&held, "the hash of rows", err);
+    status = status == XSM_OK ? xsmi_run_ranges(x->context, run_hash, &job, source.count, CHECK_ROWS, err) : status;
     if (status == XSM_OK) {
         *out = xsmi_hash(job.hashes, jobs * sizeof *job.hashes, 0);
     }
-    xsmi_release(x->context, job.scratch, threads, each);
-    xsmi_release(x->context, job.hashes, jobs, sizeof *job.hashes);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -726,19 +726,17 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     (void)xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof(float));
     (void)xsmi_arena_take(&arena, xsmi_index_scratch(x, s.top), 1);
     query_job job = {.index = x, .search = &s, .scratch_each = arena.used};
-    job.scratch = xsmi_allocate(x->context, threads, job.scratch_each);
-    job.probed = xsmi_allocate(x->context, (size_t)s.count, sizeof *job.probed);
-    job.status = xsmi_allocate(x->context, jobs, sizeof *job.status);
-    job.errors = xsmi_allocate(x->context, jobs, sizeof *job.errors);
-    xsm_status status = XSM_OK;
-    if (arena.used == SIZE_MAX || !job.scratch || !job.probed || !job.status || !job.errors) {
-        status = xsmi_fail_memory(err, job.scratch_each, "a search");
-    } else {
-        xsmi_activity activity;
-        xsmi_begin(&activity, x->context, "searching", "queries", s.count);
-        status = xsmi_run_ranges(x->context, run_queries, &job, s.count, XSM_INDEX_QUERIES, err);
-        status = xsmi_end(&activity, status, err);
-    }
+    xsmi_held held = {.context = x->context};
+    job.scratch = xsmi_hold(&held, threads, job.scratch_each);
+    job.probed = xsmi_hold(&held, (size_t)s.count, sizeof *job.probed);
+    job.status = xsmi_hold(&held, jobs, sizeof *job.status);
+    job.errors = xsmi_hold(&held, jobs, sizeof *job.errors);
+    xsm_status status = xsmi_held_check(&held, "a search", err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, x->context, "searching", "queries", s.count);
+    status =
+        status == XSM_OK ? xsmi_run_ranges(x->context, run_queries, &job, s.count, XSM_INDEX_QUERIES, err) : status;
+    status = xsmi_end(&activity, status, err);
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.status[i] != XSM_OK) {
             status = xsmi_fail_copy(err, &job.errors[i]);
@@ -751,10 +749,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
         }
         given->probed = s.probed;
     }
-    xsmi_release(x->context, job.scratch, threads, job.scratch_each);
-    xsmi_release(x->context, job.probed, (size_t)s.count, sizeof *job.probed);
-    xsmi_release(x->context, job.status, jobs, sizeof *job.status);
-    xsmi_release(x->context, job.errors, jobs, sizeof *job.errors);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -799,21 +794,19 @@ xsm_status xsmi_index_recall(const xsm_index *x, const xsm_index_search *search,
     xsm_index_search want = have;
     xsm_index *truth = NULL;
     xsm_status status = xsm_index_new(x->context, "exact", &truth, err);
-    size_t entries = 0;
-    bool fits = xsmi_multiply((size_t)count, top, &entries);
-    have.classes = xsmi_allocate(x->context, entries, sizeof *have.classes);
-    want.classes = xsmi_allocate(x->context, entries, sizeof *want.classes);
-    have.scores = xsmi_allocate(x->context, entries, sizeof *have.scores);
-    want.scores = xsmi_allocate(x->context, entries, sizeof *want.scores);
-    have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
-    want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
-    float *row = xsmi_allocate(x->context, x->own_width, sizeof *row);
+    xsmi_held held = {.context = x->context};
+    size_t entries;
+    entries = xsmi_multiply(count, top, &entries) ? entries : SIZE_MAX;
+    have.classes = xsmi_hold(&held, entries, sizeof *have.classes);
+    want.classes = xsmi_hold(&held, entries, sizeof *want.classes);
+    have.scores = xsmi_hold(&held, entries, sizeof *have.scores);
+    want.scores = xsmi_hold(&held, entries, sizeof *want.scores);
+    have.lengths = xsmi_hold(&held, count, sizeof *have.lengths);
+    want.lengths = xsmi_hold(&held, count, sizeof *want.lengths);
+    float *row = xsmi_hold(&held, x->own_width, sizeof *row);
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "measuring recall", "queries", count);
-    if (status == XSM_OK && (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths ||
-                             !want.lengths || !row)) {
-        status = xsmi_fail_memory(err, entries * 4 * sizeof(float), "a comparison of searches");
-    }
+    status = status == XSM_OK ? xsmi_held_check(&held, "a comparison of searches", err) : status;
     if (status == XSM_OK) {
         status = xsm_index_query(x, &have, err);
     }
@@ -827,13 +820,7 @@ xsm_status xsmi_index_recall(const xsm_index *x, const xsm_index_search *search,
     if (status == XSM_OK) {
         *recall = share_found(x, &have, &want, row);
     }
-    xsmi_release(x->context, have.classes, entries, sizeof *have.classes);
-    xsmi_release(x->context, want.classes, entries, sizeof *want.classes);
-    xsmi_release(x->context, have.scores, entries, sizeof *have.scores);
-    xsmi_release(x->context, want.scores, entries, sizeof *want.scores);
-    xsmi_release(x->context, have.lengths, (size_t)count, sizeof *have.lengths);
-    xsmi_release(x->context, want.lengths, (size_t)count, sizeof *want.lengths);
-    xsmi_release(x->context, row, x->own_width, sizeof *row);
+    xsmi_held_release(&held);
     xsm_index_free(truth);
     return status;
 }

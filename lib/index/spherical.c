@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "base/arena.h"
+#include "base/held.h"
 
 #include <math.h>
 #include <string.h>
@@ -569,17 +570,16 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err)
 {
-    bool allocated = begin(s, settings, source);
-    uint32_t *counts = xsmi_allocate(s->context, s->clusters, sizeof *counts);
-    uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
-    uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
-    uint32_t *cluster = xsmi_allocate(s->context, s->count, sizeof *cluster);
-    float *gap = xsmi_allocate(s->context, s->count, sizeof *gap);
-    float *rest = xsmi_allocate(s->context, s->count, sizeof *rest);
-    xsm_status status = XSM_OK;
-    if (!allocated || !counts || !starts || !order || !cluster || !gap || !rest) {
-        status = xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
-    }
+    const bool allocated = begin(s, settings, source);
+    xsmi_held held = {.context = s->context};
+    uint32_t *counts = xsmi_hold(&held, s->clusters, sizeof *counts);
+    uint32_t *starts = xsmi_hold(&held, (size_t)s->clusters + 1, sizeof *starts);
+    uint32_t *order = xsmi_hold(&held, s->count, sizeof *order);
+    uint32_t *cluster = xsmi_hold(&held, s->count, sizeof *cluster);
+    float *gap = xsmi_hold(&held, s->count, sizeof *gap);
+    float *rest = xsmi_hold(&held, s->count, sizeof *rest);
+    xsm_status status = allocated ? xsmi_held_check(&held, "clusters", err)
+                                  : xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
     if (status == XSM_OK) {
         status = xsmi_sphere_find_mean(s, source, err);
     }
@@ -600,12 +600,7 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
         status = make_clusters(s, err);
         status = status == XSM_OK ? fill_clusters(s, NULL, source, err) : status;
     }
-    xsmi_release(s->context, counts, s->clusters, sizeof *counts);
-    xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
-    xsmi_release(s->context, order, s->count, sizeof *order);
-    xsmi_release(s->context, cluster, s->count, sizeof *cluster);
-    xsmi_release(s->context, gap, s->count, sizeof *gap);
-    xsmi_release(s->context, rest, s->count, sizeof *rest);
+    xsmi_held_release(&held);
     if (status != XSM_OK) {
         xsmi_sphere_clear(s);
     }

@@ -9,6 +9,7 @@
 #include "base/activity.h"
 #include "base/random.h"
 #include "base/arena.h"
+#include "base/held.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -211,15 +212,12 @@ static void run_sums(void *state, const xsmi_range *r)
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
 {
     size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsmi_context_threads(s->context);
-    mean_of_all job = {s, source, xsmi_allocate(s->context, threads, s->stride * sizeof *job.rows),
-                       xsmi_allocate(s->context, jobs, s->width * sizeof *job.sums)};
-    double *sum = xsmi_allocate_zero(s->context, s->width, sizeof *sum);
-    xsm_status status = XSM_OK;
-    if (!job.rows || !job.sums || !sum) {
-        status = xsmi_fail_memory(err, jobs * s->width * sizeof *job.sums, "the mean of the rows");
-    } else {
-        status = xsmi_run_ranges(s->context, run_sums, &job, s->count, PIECE, err);
-    }
+    xsmi_held held = {.context = s->context};
+    mean_of_all job = {s, source, xsmi_hold(&held, threads, s->stride * sizeof *job.rows),
+                       xsmi_hold(&held, jobs, s->width * sizeof *job.sums)};
+    double *sum = xsmi_hold_zeros(&held, s->width, sizeof *sum);
+    xsm_status status = xsmi_held_check(&held, "the mean of the rows", err);
+    status = status == XSM_OK ? xsmi_run_ranges(s->context, run_sums, &job, s->count, PIECE, err) : status;
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         for (uint32_t j = 0; j < s->width; j++) {
             sum[j] += job.sums[i * s->width + j];
@@ -228,9 +226,7 @@ xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source,
     for (uint32_t j = 0; status == XSM_OK && j < s->width; j++) {
         s->mean[j] = (float)(sum[j] / s->count);
     }
-    xsmi_release(s->context, sum, s->width, sizeof *sum);
-    xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
-    xsmi_release(s->context, job.sums, jobs, s->width * sizeof *job.sums);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -238,20 +234,16 @@ xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *sour
 {
     size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsmi_context_threads(s->context);
     read_job job = {.sphere = s, .source = source};
-    job.rows = xsmi_allocate(s->context, threads, s->stride * sizeof *job.rows);
-    job.longest = xsmi_allocate(s->context, jobs, sizeof *job.longest);
-    xsm_status status = XSM_OK;
+    xsmi_held held = {.context = s->context};
+    job.rows = xsmi_hold(&held, threads, s->stride * sizeof *job.rows);
+    job.longest = xsmi_hold(&held, jobs, sizeof *job.longest);
     s->longest = 0;
-    if (!job.rows || !job.longest) {
-        status = xsmi_fail_memory(err, jobs * sizeof *job.longest, "the lengths of rows");
-    } else {
-        status = xsmi_run_ranges(s->context, run_lengths, &job, s->count, PIECE, err);
-    }
+    xsm_status status = xsmi_held_check(&held, "the lengths of rows", err);
+    status = status == XSM_OK ? xsmi_run_ranges(s->context, run_lengths, &job, s->count, PIECE, err) : status;
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         s->longest = XSMI_MAX(job.longest[i], s->longest);
     }
-    xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
-    xsmi_release(s->context, job.longest, jobs, sizeof *job.longest);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -383,13 +375,11 @@ static void run_means(void *state, size_t index, uint32_t thread)
 static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iterations, xsm_error *err)
 {
     size_t threads = xsmi_context_threads(s->context), width = (size_t)s->width + 1;
-    uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
-    uint32_t *order = xsmi_allocate(s->context, of->count, sizeof *order);
-    mean_job job = {s, of, starts, order, xsmi_allocate(s->context, threads, width * sizeof *job.sums)};
-    xsm_status status = XSM_OK;
-    if (!starts || !order || !job.sums) {
-        status = xsmi_fail_memory(err, of->count * sizeof *order, "the members of clusters");
-    }
+    xsmi_held held = {.context = s->context};
+    uint32_t *starts = xsmi_hold(&held, (size_t)s->clusters + 1, sizeof *starts);
+    uint32_t *order = xsmi_hold(&held, of->count, sizeof *order);
+    mean_job job = {s, of, starts, order, xsmi_hold(&held, threads, width * sizeof *job.sums)};
+    xsm_status status = xsmi_held_check(&held, "the members of clusters", err);
     for (int64_t i = 0; i < iterations && status == XSM_OK; i++) {
         xsmi_sphere_pack_centres(s);
         xsmi_advance(s->context, s->clusters);
@@ -399,9 +389,7 @@ static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iteration
             status = xsmi_run(s->context, run_means, &job, s->clusters, err);
         }
     }
-    xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
-    xsmi_release(s->context, order, of->count, sizeof *order);
-    xsmi_release(s->context, job.sums, threads, width * sizeof *job.sums);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -410,15 +398,13 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
 {
     uint64_t wanted = (uint64_t)s->clusters * (uint64_t)settings->samples;
     row_sample sample = {.count = wanted < s->count ? (uint32_t)wanted : s->count};
-    sample.rows = xsmi_allocate_zero(s->context, sample.count, s->stride * sizeof *sample.rows);
-    sample.cluster = xsmi_allocate(s->context, sample.count, sizeof *sample.cluster);
-    xsm_status status = XSM_OK;
+    xsmi_held held = {.context = s->context};
+    sample.rows = xsmi_hold_zeros(&held, sample.count, s->stride * sizeof *sample.rows);
+    sample.cluster = xsmi_hold(&held, sample.count, sizeof *sample.cluster);
+    xsm_status status = xsmi_held_check(&held, "a sample of rows", err);
     xsmi_activity activity;
     xsmi_begin(&activity, s->context, "finding clusters", "centres",
                (uint64_t)s->clusters * (1 + (uint64_t)settings->iterations));
-    if (!sample.rows || !sample.cluster) {
-        status = xsmi_fail_memory(err, sample.count * s->stride * sizeof *sample.rows, "a sample of rows");
-    }
     if (status == XSM_OK) {
         read_job job = {s, source, sample.rows, sample.count, NULL};
         status = xsmi_run_ranges(s->context, run_read, &job, sample.count, PIECE, err);
@@ -430,7 +416,6 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
         status = move_centres(s, &sample, settings->iterations, err);
     }
     status = xsmi_end(&activity, status, err);
-    xsmi_release(s->context, sample.rows, sample.count, s->stride * sizeof *sample.rows);
-    xsmi_release(s->context, sample.cluster, sample.count, sizeof *sample.cluster);
+    xsmi_held_release(&held);
     return status;
 }

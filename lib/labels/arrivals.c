@@ -74,7 +74,8 @@ typedef struct placing {
     const uint8_t *unseen; /* [classes] in some tree */
     const uint32_t *arrive;
     uint32_t *beside;
-    unsigned char **scratch; /* [threads] */
+    unsigned char *scratch; /* [threads][scratch_each] */
+    size_t scratch_each;
     uint32_t width;
     atomic_bool lost; /* a class for which there is none */
 } placing;
@@ -111,7 +112,7 @@ static bool is_in_leaves(const xsmi_label_trees *l, uint32_t class)
 static void place_classes(void *state, const xsmi_range *r)
 {
     placing *p = state;
-    xsmi_arena arena = {p->scratch[r->thread], 0};
+    xsmi_arena arena = {p->scratch + r->thread * p->scratch_each, 0};
     const place_scratch s = divide(p, &arena);
     xsmi_label_beam_start(&s.beam, p->model->classes);
     for (size_t i = r->first; i < r->end && !xsmi_poll(p->v->context); i++) {
@@ -141,18 +142,10 @@ static xsm_status search(placing *p, uint32_t count, xsm_error *err)
     const uint32_t threads = xsmi_context_threads(ctx);
     p->width = XSMI_MIN(XSMI_MAX(WIDTH, CANDIDATES), p->model->classes);
     (void)divide(p, &counts);
-    XSMI_TRY(xsmi_zeros_new(ctx, &p->scratch, threads, sizeof *p->scratch, "the searches for places", err));
-    bool enough = true;
-    for (uint32_t t = 0; t < threads && enough; t++) {
-        p->scratch[t] = xsmi_allocate(ctx, counts.used, 1);
-        enough = p->scratch[t] != NULL;
-    }
-    xsm_status status = enough ? xsmi_run_ranges(ctx, place_classes, p, count, TOGETHER, err)
-                               : xsmi_fail_memory(err, counts.used, "the searches for places");
-    for (uint32_t t = 0; t < threads; t++) {
-        xsmi_release(ctx, p->scratch[t], counts.used, 1);
-    }
-    xsmi_release(ctx, p->scratch, threads, sizeof *p->scratch);
+    p->scratch_each = counts.used;
+    XSMI_TRY(xsmi_array_new(ctx, &p->scratch, threads, p->scratch_each, "the searches for places", err));
+    const xsm_status status = xsmi_run_ranges(ctx, place_classes, p, count, TOGETHER, err);
+    xsmi_release(ctx, p->scratch, threads, p->scratch_each);
     return status == XSM_OK && atomic_load(&p->lost)
                ? xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                            "the label tree has no trained class beside which a new one could go; fit it anew")
@@ -162,13 +155,12 @@ static xsm_status search(placing *p, uint32_t count, xsm_error *err)
 xsm_status xsmi_arrivals_place(const xsm_model *m, const xsmi_label_vectors *v, uint32_t *beside, xsm_error *err)
 {
     const xsmi_label_trees *l = xsmi_model_trees(m);
-    xsm_context *ctx = v->context;
     const uint32_t classes = m->classes;
-    uint8_t *unseen = xsmi_allocate_zero(ctx, classes, sizeof *unseen), *of = xsmi_allocate(ctx, classes, sizeof *of);
-    uint32_t *arrive = xsmi_allocate(ctx, v->count, sizeof *arrive), count = 0;
+    xsmi_held held = {.context = v->context};
+    uint8_t *unseen = xsmi_hold_zeros(&held, classes, sizeof *unseen), *of = xsmi_hold(&held, classes, sizeof *of);
+    uint32_t *arrive = xsmi_hold(&held, v->count, sizeof *arrive), count = 0;
     placing p = {.model = m, .v = v, .unseen = unseen, .arrive = arrive, .beside = beside};
-    xsm_status status =
-        unseen && of && arrive ? XSM_OK : xsmi_fail_memory(err, 2 * (uint64_t)classes + v->count * 4ull, "new classes");
+    xsm_status status = xsmi_held_check(&held, "new classes", err);
     for (uint32_t t = 0; t < l->count && status == XSM_OK; t++) {
         mark_unseen(&l->tree[t], of);
         for (uint32_t k = 0; k < classes; k++) {
@@ -184,9 +176,7 @@ xsm_status xsmi_arrivals_place(const xsm_model *m, const xsmi_label_vectors *v, 
         }
     }
     status = status == XSM_OK && count > 0 ? search(&p, count, err) : status;
-    xsmi_release(ctx, unseen, classes, sizeof *unseen);
-    xsmi_release(ctx, of, classes, sizeof *of);
-    xsmi_release(ctx, arrive, v->count, sizeof *arrive);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -271,7 +261,8 @@ static xsm_status take_vectors(xsmi_arrivals *a, const xsmi_label_vectors *v, ui
     const xsmi_class_tree *tree = a->old->tree;
     xsmi_label_vectors *rows = &a->rows;
     const uint32_t classes = tree->classes;
-    *rows = (xsmi_label_vectors){.context = a->context, .features = v->features, .classes = classes};
+    *rows = (xsmi_label_vectors){
+        .context = a->context, .held = {.context = a->context}, .features = v->features, .classes = classes};
     for (uint32_t k = 0; k < classes; k++) {
         number[k] = XSMI_NO_CLASS;
         rows->count += !a->unseen[k];
@@ -280,13 +271,11 @@ static xsm_status take_vectors(xsmi_arrivals *a, const xsmi_label_vectors *v, ui
         number[v->label[i]] = i;
     }
     rows->blocks = (rows->count + XSMI_VECTOR_BLOCK - 1) / XSMI_VECTOR_BLOCK;
-    rows->label = xsmi_allocate(a->context, classes, sizeof *rows->label);
-    rows->length = xsmi_allocate_zero(a->context, rows->count, sizeof *rows->length);
-    rows->start = xsmi_allocate_zero(a->context, rows->count, sizeof *rows->start);
-    rows->block = xsmi_allocate_zero(a->context, rows->blocks, sizeof *rows->block);
-    if (!rows->label || !rows->length || !rows->start || !rows->block) {
-        return xsmi_fail_memory(err, classes * 16ull, "label vectors");
-    }
+    rows->label = xsmi_hold(&rows->held, classes, sizeof *rows->label);
+    rows->length = xsmi_hold_zeros(&rows->held, rows->count, sizeof *rows->length);
+    rows->start = xsmi_hold_zeros(&rows->held, rows->count, sizeof *rows->start);
+    rows->block = xsmi_hold_zeros(&rows->held, rows->blocks, sizeof *rows->block);
+    XSMI_TRY(xsmi_held_check(&rows->held, "label vectors", err));
     uint32_t seen = 0, others = rows->count;
     for (uint32_t k = 0; k < classes; k++) {
         rows->label[a->unseen[k] ? others++ : seen++] = k;
@@ -309,15 +298,14 @@ xsm_status xsmi_arrivals_plan(xsmi_arrivals *a, const xsm_model *m, uint32_t tre
 {
     const xsmi_label_tree *old = &xsmi_model_trees(m)->tree[tree];
     const xsmi_class_tree *t = old->tree;
-    *a = (xsmi_arrivals){.context = v->context, .old = old, .unseen_child = XSMI_NO_CLASS};
-    a->unseen = xsmi_allocate(a->context, t->classes, sizeof *a->unseen);
-    a->parent = xsmi_allocate(a->context, t->classes, sizeof *a->parent);
-    a->under = xsmi_allocate(a->context, t->nodes, sizeof *a->under);
-    a->divided = xsmi_allocate(a->context, t->nodes, sizeof *a->divided);
-    uint32_t *number = xsmi_allocate(a->context, t->classes, sizeof *number);
-    xsm_status status = a->unseen && a->parent && a->under && a->divided && number
-                            ? XSM_OK
-                            : xsmi_fail_memory(err, t->nodes * 5ull + t->classes * 9ull, "a label tree");
+    *a = (xsmi_arrivals){
+        .context = v->context, .held = {.context = v->context}, .old = old, .unseen_child = XSMI_NO_CLASS};
+    a->unseen = xsmi_hold(&a->held, t->classes, sizeof *a->unseen);
+    a->parent = xsmi_hold(&a->held, t->classes, sizeof *a->parent);
+    a->under = xsmi_hold(&a->held, t->nodes, sizeof *a->under);
+    a->divided = xsmi_hold(&a->held, t->nodes, sizeof *a->divided);
+    uint32_t *number = xsmi_hold(&a->held, t->classes, sizeof *number);
+    xsm_status status = xsmi_held_check(&a->held, "a label tree", err);
     if (status == XSM_OK) {
         bool some = false;
         mark_unseen(old, a->unseen);
@@ -335,19 +323,12 @@ xsm_status xsmi_arrivals_plan(xsmi_arrivals *a, const xsm_model *m, uint32_t tre
         }
         status = take_vectors(a, v, number, err);
     }
-    xsmi_release(v->context, number, t->classes, sizeof *number);
     return status;
 }
 
 void xsmi_arrivals_free(xsmi_arrivals *a)
 {
-    if (a->context) {
-        const xsmi_class_tree *t = a->old->tree;
-        xsmi_release(a->context, a->unseen, t->classes, sizeof *a->unseen);
-        xsmi_release(a->context, a->parent, t->classes, sizeof *a->parent);
-        xsmi_release(a->context, a->under, t->nodes, sizeof *a->under);
-        xsmi_release(a->context, a->divided, t->nodes, sizeof *a->divided);
-        xsmi_label_vectors_free(&a->rows);
-    }
+    xsmi_held_release(&a->held);
+    xsmi_label_vectors_free(&a->rows);
     *a = (xsmi_arrivals){0};
 }

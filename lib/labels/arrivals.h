@@ -13,6 +13,7 @@
 /* How one tree grows. Nodes are those of the old tree. */
 typedef struct xsmi_arrivals {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     const xsmi_label_tree *old;
     uint8_t *unseen;           /* [classes] 1: it had no rows, and has none now */
     uint32_t *parent;          /* [classes] the node that gets the class as a child; XSMI_NO_CLASS: it has its place */

@@ -15,14 +15,14 @@ typedef struct segment {
 } segment;
 
 typedef struct layout_work {
+    xsmi_held held; /* the arrays */
     xsmi_layout *t;
     const xsmi_label_vectors *v;
     const xsmi_layout_settings *settings;
     segment *segments, *divided; /* [labels] */
     xsmi_split *splits;          /* [labels] */
     uint32_t *borders;           /* of the splits' parts */
-    size_t border_count;
-    uint64_t position; /* of the next split's stream */
+    uint64_t position;           /* of the next split's stream */
 } layout_work;
 
 /* Returns the smallest number whose `power`-th power is at least n. */
@@ -265,28 +265,26 @@ static xsm_status allocate(xsmi_layout *t, layout_work *w, xsm_error *err)
     const uint64_t labels = t->labels;
     const xsmi_arrivals *a = w->settings->arrivals;
     t->capacity = (uint32_t)XSMI_MIN(2 * labels + 2 + (a ? a->old->tree->nodes : 0), UINT32_MAX);
-    t->from = a ? xsmi_allocate(t->context, t->capacity, sizeof *t->from) : NULL;
-    t->order = xsmi_allocate(t->context, labels, sizeof *t->order);
-    t->first_child = xsmi_allocate(t->context, (uint64_t)t->capacity + 1, sizeof *t->first_child);
-    t->start = xsmi_allocate(t->context, t->capacity, sizeof *t->start);
-    t->end = xsmi_allocate(t->context, t->capacity, sizeof *t->end);
-    t->pieces = xsmi_allocate(t->context, t->capacity, sizeof *t->pieces);
-    w->border_count = 2 * labels + 2;
-    w->segments = xsmi_allocate(t->context, labels, sizeof *w->segments);
-    w->divided = xsmi_allocate(t->context, labels, sizeof *w->divided);
-    w->splits = xsmi_allocate(t->context, labels, sizeof *w->splits);
-    w->borders = xsmi_allocate(t->context, w->border_count, sizeof *w->borders);
-    return t->order && (t->from || !a) && t->first_child && t->start && t->end && t->pieces && w->segments &&
-                   w->divided && w->splits && w->borders
-               ? XSM_OK
-               : xsmi_fail_memory(err, labels * 128, "a label tree");
+    t->from = a ? xsmi_hold(&t->held, t->capacity, sizeof *t->from) : NULL;
+    t->order = xsmi_hold(&t->held, labels, sizeof *t->order);
+    t->first_child = xsmi_hold(&t->held, (uint64_t)t->capacity + 1, sizeof *t->first_child);
+    t->start = xsmi_hold(&t->held, t->capacity, sizeof *t->start);
+    t->end = xsmi_hold(&t->held, t->capacity, sizeof *t->end);
+    t->pieces = xsmi_hold(&t->held, t->capacity, sizeof *t->pieces);
+    w->segments = xsmi_hold(&w->held, labels, sizeof *w->segments);
+    w->divided = xsmi_hold(&w->held, labels, sizeof *w->divided);
+    w->splits = xsmi_hold(&w->held, labels, sizeof *w->splits);
+    w->borders = xsmi_hold(&w->held, 2 * labels + 2, sizeof *w->borders);
+    XSMI_TRY(xsmi_held_check(&t->held, "a label tree", err));
+    return xsmi_held_check(&w->held, "a label tree", err);
 }
 
 xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const xsmi_layout_settings *settings,
                             xsm_error *err)
 {
-    *t = (xsmi_layout){.context = v->context, .labels = v->classes, .seen = v->count};
-    layout_work w = {.t = t, .v = v, .settings = settings, .position = settings->position};
+    *t = (xsmi_layout){.context = v->context, .held = {.context = v->context}, .labels = v->classes, .seen = v->count};
+    layout_work w = {
+        .held = {.context = v->context}, .t = t, .v = v, .settings = settings, .position = settings->position};
     xsm_status status = allocate(t, &w, err);
     if (status == XSM_OK) {
         for (uint32_t l = 0; l < t->labels; l++) {
@@ -315,10 +313,7 @@ xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const x
             find_origins(t, settings->arrivals);
         }
     }
-    xsmi_release(t->context, w.segments, t->labels, sizeof *w.segments);
-    xsmi_release(t->context, w.divided, t->labels, sizeof *w.divided);
-    xsmi_release(t->context, w.splits, t->labels, sizeof *w.splits);
-    xsmi_release(t->context, w.borders, w.border_count, sizeof *w.borders);
+    xsmi_held_release(&w.held);
     if (status != XSM_OK) {
         xsmi_layout_free(t);
     }
@@ -327,11 +322,6 @@ xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const x
 
 void xsmi_layout_free(xsmi_layout *t)
 {
-    xsmi_release(t->context, t->order, t->labels, sizeof *t->order);
-    xsmi_release(t->context, t->first_child, (size_t)t->capacity + 1, sizeof *t->first_child);
-    xsmi_release(t->context, t->start, t->capacity, sizeof *t->start);
-    xsmi_release(t->context, t->end, t->capacity, sizeof *t->end);
-    xsmi_release(t->context, t->pieces, t->capacity, sizeof *t->pieces);
-    xsmi_release(t->context, t->from, t->from ? t->capacity : 0, sizeof *t->from);
+    xsmi_held_release(&t->held);
     *t = (xsmi_layout){0};
 }

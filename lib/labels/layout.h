@@ -8,6 +8,7 @@
 #define XSMI_LABEL_LAYOUT_H
 
 #include "labels/arrivals.h"
+#include "base/held.h"
 #include "labels/split.h"
 
 typedef struct xsmi_layout_settings {
@@ -23,6 +24,7 @@ typedef struct xsmi_layout_settings {
 
 typedef struct xsmi_layout {
     xsm_context *context;
+    xsmi_held held;        /* the arrays */
     uint32_t labels;       /* L, all classes */
     uint32_t seen;         /* those with rows */
     uint32_t *order;       /* [L] positions in xsmi_label_vectors.label; the first `seen` have vectors */

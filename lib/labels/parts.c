@@ -1,5 +1,6 @@
 #include "labels/parts.h"
 
+#include "base/held.h"
 #include "ranks/share.h"
 
 #include <string.h>
@@ -81,14 +82,12 @@ static xsm_status share(xsm_context *ctx, xsmi_node_part *parts, const uint32_t 
 xsm_status xsmi_node_parts_share(xsm_context *ctx, xsm_status status, xsmi_node_part *parts, const uint32_t *owner,
                                  size_t count, xsm_error *err)
 {
-    part_head *heads = xsmi_allocate(ctx, count, sizeof *heads);
-    xsmi_shared *arrays = xsmi_allocate(ctx, (uint64_t)count * ARRAYS, sizeof *arrays);
-    if (status == XSM_OK && (!heads || !arrays)) {
-        status = xsmi_fail_memory(err, count * (sizeof *heads + ARRAYS * sizeof *arrays), "the nodes of a label tree");
-    }
+    xsmi_held held = {.context = ctx};
+    part_head *heads = xsmi_hold(&held, count, sizeof *heads);
+    xsmi_shared *arrays = xsmi_hold(&held, (uint64_t)count * ARRAYS, sizeof *arrays);
+    status = status == XSM_OK ? xsmi_held_check(&held, "the nodes of a label tree", err) : status;
     status = xsmi_agree(ctx, status, err);
     status = status == XSM_OK ? share(ctx, parts, owner, count, heads, arrays, err) : status;
-    xsmi_release(ctx, heads, count, sizeof *heads);
-    xsmi_release(ctx, arrays, count * ARRAYS, sizeof *arrays);
+    xsmi_held_release(&held);
     return status;
 }

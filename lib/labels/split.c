@@ -1,6 +1,7 @@
 #include "labels/split.h"
 
 #include "base/activity.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/random.h"
 #include "ranks/share.h"
@@ -621,9 +622,10 @@ static xsm_status split_divided(const xsmi_label_vectors *v, const xsmi_split_se
                                 size_t count, xsm_error *err)
 {
     xsm_context *ctx = v->context;
-    uint64_t *work = xsmi_allocate(ctx, count, sizeof *work);
-    uint32_t *owner = xsmi_allocate(ctx, count, sizeof *owner);
-    xsmi_shared *arrays = xsmi_allocate(ctx, 3 * (uint64_t)count, sizeof *arrays);
+    xsmi_held held = {.context = ctx};
+    uint64_t *work = xsmi_hold(&held, count, sizeof *work);
+    uint32_t *owner = xsmi_hold(&held, count, sizeof *owner);
+    xsmi_shared *arrays = xsmi_hold(&held, 3 * (uint64_t)count, sizeof *arrays);
     const size_t listed = work && owner && arrays ? divide_splits(v, splits, count, work, owner, arrays) : 0;
     xsm_status status = listed > 0 ? split_own(v, settings, splits, count, owner, err)
                                    : xsmi_fail_memory(err, count * 3 * sizeof *arrays, "the clustering of labels");
@@ -631,9 +633,7 @@ static xsm_status split_divided(const xsmi_label_vectors *v, const xsmi_split_se
     for (size_t s = 0; s < count && status == XSM_OK; s++) {
         xsmi_advance(ctx, owner[s] != xsmi_rank(ctx) ? splits[s].count : 0);
     }
-    xsmi_release(ctx, work, count, sizeof *work);
-    xsmi_release(ctx, owner, count, sizeof *owner);
-    xsmi_release(ctx, arrays, 3 * count, sizeof *arrays);
+    xsmi_held_release(&held);
     return status;
 }
 

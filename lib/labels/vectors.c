@@ -157,16 +157,14 @@ static xsm_status number_labels(xsmi_label_vectors *v, uint32_t *number, uint64_
         v->terms += first[k];
     }
     v->blocks = (v->count + XSMI_VECTOR_BLOCK - 1) / XSMI_VECTOR_BLOCK;
-    v->label = xsmi_allocate(v->context, v->classes, sizeof *v->label);
-    v->first = xsmi_allocate(v->context, (uint64_t)v->count + 1, sizeof *v->first);
-    v->row = xsmi_allocate(v->context, v->terms, sizeof *v->row);
-    v->weight = xsmi_allocate(v->context, v->terms, sizeof *v->weight);
-    v->length = xsmi_allocate(v->context, v->count, sizeof *v->length);
-    v->start = xsmi_allocate(v->context, v->count, sizeof *v->start);
-    v->block = xsmi_allocate_zero(v->context, v->blocks, sizeof *v->block);
-    if (!v->label || !v->first || !v->row || !v->weight || !v->length || !v->start || !v->block) {
-        return xsmi_fail_memory(err, v->count * 24u + v->terms * 8, "label vectors");
-    }
+    v->label = xsmi_hold(&v->held, v->classes, sizeof *v->label);
+    v->first = xsmi_hold(&v->held, (uint64_t)v->count + 1, sizeof *v->first);
+    v->row = xsmi_hold(&v->held, v->terms, sizeof *v->row);
+    v->weight = xsmi_hold(&v->held, v->terms, sizeof *v->weight);
+    v->length = xsmi_hold(&v->held, v->count, sizeof *v->length);
+    v->start = xsmi_hold(&v->held, v->count, sizeof *v->start);
+    v->block = xsmi_hold_zeros(&v->held, v->blocks, sizeof *v->block);
+    XSMI_TRY(xsmi_held_check(&v->held, "label vectors", err));
     uint32_t l = 0;
     uint64_t at = 0;
     for (uint32_t k = 0; k < data->classes; k++) {
@@ -204,18 +202,19 @@ static xsm_status sum_up(xsmi_label_vectors *v, xsm_error *err)
 xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, const xsm_dataset *data, bool own,
                                    xsm_error *err)
 {
-    *v = (xsmi_label_vectors){.context = ctx, .features = data->features, .classes = data->classes, .data = data};
-    uint32_t *number = xsmi_allocate(ctx, data->classes, sizeof *number);
-    uint64_t *first = xsmi_allocate_zero(ctx, (uint64_t)data->classes + 1, sizeof *first);
-    xsm_status status = number && first ? number_labels(v, number, first, err)
-                                        : xsmi_fail_memory(err, data->classes * 12ull, "the rows of each label");
+    *v = (xsmi_label_vectors){
+        .context = ctx, .held = {.context = ctx}, .features = data->features, .classes = data->classes, .data = data};
+    xsmi_held held = {.context = ctx};
+    uint32_t *number = xsmi_hold(&held, data->classes, sizeof *number);
+    uint64_t *first = xsmi_hold_zeros(&held, (uint64_t)data->classes + 1, sizeof *first);
+    xsm_status status = xsmi_held_check(&held, "the rows of each label", err);
+    status = status == XSM_OK ? number_labels(v, number, first, err) : status;
     if (status == XSM_OK) {
         v->shared = !own && data->sparse && data->rows + v->count <= UINT32_MAX;
         list_rows(v, number);
         status = sum_up(v, err);
     }
-    xsmi_release(ctx, number, data->classes, sizeof *number);
-    xsmi_release(ctx, first, (size_t)data->classes + 1, sizeof *first);
+    xsmi_held_release(&held);
     if (status != XSM_OK) {
         xsmi_label_vectors_free(v);
     }
@@ -228,12 +227,6 @@ void xsmi_label_vectors_free(xsmi_label_vectors *v)
         xsmi_release(v->context, v->block[b].index, v->block[b].capacity, sizeof *v->block[b].index);
         xsmi_release(v->context, v->block[b].value, v->block[b].capacity, sizeof *v->block[b].value);
     }
-    xsmi_release(v->context, v->block, v->blocks, sizeof *v->block);
-    xsmi_release(v->context, v->label, v->classes, sizeof *v->label);
-    xsmi_release(v->context, v->first, v->first ? (size_t)v->count + 1 : 0, sizeof *v->first);
-    xsmi_release(v->context, v->row, v->terms, sizeof *v->row);
-    xsmi_release(v->context, v->weight, v->terms, sizeof *v->weight);
-    xsmi_release(v->context, v->length, v->count, sizeof *v->length);
-    xsmi_release(v->context, v->start, v->count, sizeof *v->start);
+    xsmi_held_release(&v->held);
     *v = (xsmi_label_vectors){0};
 }

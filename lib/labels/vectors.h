@@ -10,6 +10,8 @@
 
 #include "data/dataset.h"
 
+#include "base/held.h"
+
 /* Vectors of a block of neighbouring labels. */
 typedef struct xsmi_vector_block {
     uint32_t *index;
@@ -21,6 +23,7 @@ typedef struct xsmi_vector_block {
 
 typedef struct xsmi_label_vectors {
     xsm_context *context;
+    xsmi_held held; /* the arrays, without those of blocks */
     uint32_t features;
     uint32_t classes;
     uint32_t count;          /* classes that have rows */

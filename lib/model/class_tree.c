@@ -17,12 +17,7 @@ void xsmi_class_tree_release(xsmi_class_tree *t)
 {
     if (t && xsmi_holders_drop(&t->holders)) {
         xsm_context *ctx = t->context;
-        xsmi_release(ctx, t->made, t->nodes, sizeof *t->made);
-        xsmi_release(ctx, t->first_child, (size_t)t->nodes + 1, sizeof *t->first_child);
-        xsmi_release(ctx, t->parent, t->nodes, sizeof *t->parent);
-        xsmi_release(ctx, t->number, t->nodes, sizeof *t->number);
-        xsmi_release(ctx, t->inner_node, t->nodes, sizeof *t->inner_node);
-        xsmi_release(ctx, t->class_leaf, t->classes, sizeof *t->class_leaf);
+        xsmi_held_release(&t->held);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
     }
@@ -100,19 +95,20 @@ xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t c
     }
     xsmi_class_tree *t;
     XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "a tree over the classes", err));
-    t->context = xsmi_context_retain(ctx);
+    t->context = t->held.context = xsmi_context_retain(ctx);
     xsmi_holders_start(&t->holders);
     t->nodes = (uint32_t)count;
     t->classes = classes;
-    t->made = xsmi_allocate(ctx, count, sizeof *t->made);
-    t->first_child = xsmi_allocate(ctx, count + 1, sizeof *t->first_child);
-    t->parent = xsmi_allocate(ctx, count, sizeof *t->parent);
-    t->number = xsmi_allocate(ctx, count, sizeof *t->number);
-    t->inner_node = xsmi_allocate(ctx, count, sizeof *t->inner_node);
-    t->class_leaf = xsmi_allocate_zero(ctx, classes, sizeof *t->class_leaf);
-    if (!t->made || !t->first_child || !t->parent || !t->number || !t->inner_node || !t->class_leaf) {
+    t->made = xsmi_hold(&t->held, count, sizeof *t->made);
+    t->first_child = xsmi_hold(&t->held, count + 1, sizeof *t->first_child);
+    t->parent = xsmi_hold(&t->held, count, sizeof *t->parent);
+    t->number = xsmi_hold(&t->held, count, sizeof *t->number);
+    t->inner_node = xsmi_hold(&t->held, count, sizeof *t->inner_node);
+    t->class_leaf = xsmi_hold_zeros(&t->held, classes, sizeof *t->class_leaf);
+    const xsm_status status = xsmi_held_check(&t->held, "a tree over the classes", err);
+    if (status != XSM_OK) {
         xsmi_class_tree_release(t);
-        return xsmi_fail_memory(err, (5 * (uint64_t)count + classes) * sizeof *nodes, "a tree over the classes");
+        return status;
     }
     memcpy(t->made, nodes, count * sizeof *nodes);
     if (link_nodes(t)) {

@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "base/counted.h"
+#include "base/held.h"
 #include "base/safetensors.h"
 
 /* Marks a node that is a class. */
@@ -36,6 +37,7 @@ typedef enum xsmi_tree_order {
 
 typedef struct xsmi_class_tree {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     xsmi_holders holders;
     uint32_t classes, nodes, inner;
     uint32_t depth;        /* steps from the root to the lowest leaf, at least 1 */

@@ -10,6 +10,7 @@
 #include "ranks/comm.h"
 #include "base/grow.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/top.h"
 
 #include <math.h>
@@ -314,6 +315,7 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
 #define CHUNK_ENTRIES ((size_t)1 << 30)
 
 typedef struct pruning {
+    xsmi_held held; /* the arrays whose sizes are known */
     const xsm_model *model;
     xsm_prune_options options;
     xsmi_prune_chunks chunks;
@@ -452,29 +454,22 @@ static xsm_status start(pruning *p, xsm_error *err)
     xsm_context *ctx = p->model->context;
     const size_t d = p->model->features;
     XSMI_TRY(xsmi_sparse_builder_new(ctx, p->model->features, false, &p->builder, err));
+    p->held.context = ctx;
     p->keep = p->options.keep < d ? p->options.keep : 0;
-    p->row = xsmi_allocate(ctx, d, sizeof *p->row);
-    p->best = xsmi_allocate(ctx, p->keep, sizeof *p->best);
-    p->best_feature = xsmi_allocate(ctx, p->keep, sizeof *p->best_feature);
-    p->row_end = xsmi_allocate(ctx, p->chunks.classes, sizeof *p->row_end);
-    p->starts = xsmi_allocate(ctx, d + 1, sizeof *p->starts);
-    p->used = xsmi_allocate(ctx, d, sizeof *p->used);
-    return p->row && p->best && p->best_feature && p->row_end && p->starts && p->used
-               ? XSM_OK
-               : xsmi_fail_memory(err, 4 * d * sizeof *p->row, "pruning");
+    p->row = xsmi_hold(&p->held, d, sizeof *p->row);
+    p->best = xsmi_hold(&p->held, p->keep, sizeof *p->best);
+    p->best_feature = xsmi_hold(&p->held, p->keep, sizeof *p->best_feature);
+    p->row_end = xsmi_hold(&p->held, p->chunks.classes, sizeof *p->row_end);
+    p->starts = xsmi_hold(&p->held, d + 1, sizeof *p->starts);
+    p->used = xsmi_hold(&p->held, d, sizeof *p->used);
+    return xsmi_held_check(&p->held, "pruning", err);
 }
 
 static void end(pruning *p)
 {
     xsm_context *ctx = p->model->context;
-    const size_t d = p->model->features;
     xsmi_sparse_builder_free(p->builder);
-    xsmi_release(ctx, p->row, d, sizeof *p->row);
-    xsmi_release(ctx, p->best, p->keep, sizeof *p->best);
-    xsmi_release(ctx, p->best_feature, p->keep, sizeof *p->best_feature);
-    xsmi_release(ctx, p->row_end, p->chunks.classes, sizeof *p->row_end);
-    xsmi_release(ctx, p->starts, d + 1, sizeof *p->starts);
-    xsmi_release(ctx, p->used, d, sizeof *p->used);
+    xsmi_held_release(&p->held);
     xsmi_release(ctx, p->features, p->feature_capacity, sizeof *p->features);
     xsmi_release(ctx, p->values, p->value_capacity, sizeof *p->values);
     xsmi_release(ctx, p->entry_rows, p->row_capacity, sizeof *p->entry_rows);

@@ -12,7 +12,7 @@
 
 xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm_error *err)
 {
-    t->context = ctx;
+    t->context = t->held.context = ctx;
     t->classes = classes;
     t->height = 0;
     while (((uint64_t)1 << t->height) < classes) {
@@ -20,16 +20,13 @@ xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm
     }
     t->dims = (t->pca.components + 1 + 3) / 4 * 4;
     size_t leaves = xsmi_tree_leaves(t);
-    t->nodes = xsmi_allocate_zero(ctx, (uint64_t)leaves * t->dims, sizeof *t->nodes);
-    t->leaf_class = xsmi_allocate(ctx, leaves, sizeof *t->leaf_class);
-    t->class_leaf = xsmi_allocate_zero(ctx, classes, sizeof *t->class_leaf);
-    if (!t->nodes || !t->leaf_class || !t->class_leaf) {
-        xsmi_release(ctx, t->nodes, leaves * t->dims, sizeof *t->nodes);
-        xsmi_release(ctx, t->leaf_class, leaves, sizeof *t->leaf_class);
-        xsmi_release(ctx, t->class_leaf, classes, sizeof *t->class_leaf);
-        t->nodes = NULL;
-        t->leaf_class = t->class_leaf = NULL;
-        return xsmi_fail_memory(err, leaves * t->dims * sizeof *t->nodes, "a tree over the classes");
+    t->nodes = xsmi_hold_zeros(&t->held, (uint64_t)leaves * t->dims, sizeof *t->nodes);
+    t->leaf_class = xsmi_hold(&t->held, leaves, sizeof *t->leaf_class);
+    t->class_leaf = xsmi_hold_zeros(&t->held, classes, sizeof *t->class_leaf);
+    const xsm_status status = xsmi_held_check(&t->held, "a tree over the classes", err);
+    if (status != XSM_OK) {
+        xsmi_held_release(&t->held);
+        return status;
     }
     for (size_t i = 0; i < leaves; i++) {
         t->leaf_class[i] = XSMI_NO_CLASS;
@@ -39,12 +36,7 @@ xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm
 
 void xsmi_tree_clear(xsmi_tree *t)
 {
-    if (t->nodes) {
-        size_t leaves = xsmi_tree_leaves(t);
-        xsmi_release(t->context, t->nodes, leaves * t->dims, sizeof *t->nodes);
-        xsmi_release(t->context, t->leaf_class, leaves, sizeof *t->leaf_class);
-        xsmi_release(t->context, t->class_leaf, t->classes, sizeof *t->class_leaf);
-    }
+    xsmi_held_release(&t->held);
     xsmi_pca_clear(&t->pca);
     memset(t, 0, sizeof *t);
 }

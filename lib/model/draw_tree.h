@@ -13,6 +13,7 @@
 #define XSMI_TREE_H
 
 #include "base/random.h"
+#include "base/held.h"
 #include "data/pca.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@
 
 typedef struct xsmi_tree {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     xsmi_pca pca;
     uint32_t classes, height; /* 2^height leaves, the smallest such number >= classes */
     uint32_t dims;            /* floats of a code: components, a 1, zeros to a multiple of 4 */

@@ -4,6 +4,7 @@
 
 #include "base/activity.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "math/omega.h"
 #include "model/tiles.h"
 
@@ -137,13 +138,12 @@ xsm_status xsmi_hierarchy_of_merges(xsm_context *ctx, const uint32_t *merged, ui
 xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_class_tree **out,
                                   xsm_error *err)
 {
-    weighted *leaves = xsmi_allocate(ctx, classes, sizeof *leaves);
-    uint64_t *sums = xsmi_allocate(ctx, classes, sizeof *sums);
-    uint32_t *merged = xsmi_allocate(ctx, classes, 2 * sizeof *merged);
-    xsm_status status = XSM_OK;
-    if (!leaves || !sums || !merged) {
-        status = xsmi_fail_memory(err, classes * (sizeof *leaves + 24), "a Huffman tree");
-    } else {
+    xsmi_held held = {.context = ctx};
+    weighted *leaves = xsmi_hold(&held, classes, sizeof *leaves);
+    uint64_t *sums = xsmi_hold(&held, classes, sizeof *sums);
+    uint32_t *merged = xsmi_hold(&held, classes, 2 * sizeof *merged);
+    xsm_status status = xsmi_held_check(&held, "a Huffman tree", err);
+    if (status == XSM_OK) {
         for (uint32_t k = 0; k < classes; k++) {
             leaves[k] = (weighted){weights[k], k};
         }
@@ -154,9 +154,7 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
             status = xsmi_fail_cancelled(ctx, err);
         }
     }
-    xsmi_release(ctx, leaves, classes, sizeof *leaves);
-    xsmi_release(ctx, sums, classes, sizeof *sums);
-    xsmi_release(ctx, merged, classes, 2 * sizeof *merged);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/entry.h"
 #include "base/hash.h"
+#include "base/held.h"
 #include "base/option.h"
 #include "ranks/comm.h"
 
@@ -232,15 +233,13 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     map.classes = m->classes;
     map.labels = labels ? (const int64_t *)(const void *)labels->data : NULL;
     XSMI_TRY(load_counts(s, m, &map, err));
-    const char **names = NULL;
-    char *text = NULL;
+    xsmi_held held = {.context = m->context};
     xsm_status status = XSM_OK;
     if (lines) {
-        names = xsmi_allocate(m->context, m->classes, sizeof *names);
-        text = xsmi_allocate(m->context, lines->size, 1);
-        if (!names || !text) {
-            status = xsmi_fail_memory(err, lines->size, "the classes' names");
-        } else {
+        const char **names = xsmi_hold(&held, m->classes, sizeof *names);
+        char *text = xsmi_hold(&held, lines->size, 1);
+        status = xsmi_held_check(&held, "the classes' names", err);
+        if (status == XSM_OK) {
             memcpy(text, lines->data, lines->size);
             status = split_names(s, text, lines->size, names, m->classes, err);
             map.names = names;
@@ -250,10 +249,7 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
         xsm_error inner = XSM_ERROR_INIT;
         status = in_file(s, xsm_model_set_class_map(m, &map, &inner), &inner, err);
     }
-    xsmi_release(m->context, names, m->classes, sizeof *names);
-    if (lines) {
-        xsmi_release(m->context, text, lines->size, 1);
-    }
+    xsmi_held_release(&held);
     return status;
 }
 

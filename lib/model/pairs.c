@@ -22,14 +22,12 @@
 xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
                             xsmi_pairs *p, xsm_error *err)
 {
-    p->context = xsmi_context_retain(ctx);
+    p->context = p->held.context = xsmi_context_retain(ctx);
     p->features = features;
     p->classes = classes;
-    p->counts = xsmi_allocate(ctx, features, sizeof *p->counts);
-    p->start = xsmi_allocate(ctx, (size_t)features + 1, sizeof *p->start);
-    if (!p->counts || !p->start) {
-        return xsmi_fail_memory(err, features * (sizeof *p->counts + sizeof *p->start), "the pairs of features");
-    }
+    p->counts = xsmi_hold(&p->held, features, sizeof *p->counts);
+    p->start = xsmi_hold(&p->held, (size_t)features + 1, sizeof *p->start);
+    XSMI_TRY(xsmi_held_check(&p->held, "the pairs of features", err));
     uint64_t total = 0;
     for (uint32_t j = 0; j < features; j++) {
         p->counts[j] = counts[j];
@@ -38,25 +36,15 @@ xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t f
     }
     p->start[features] = total;
     p->count = total < SIZE_MAX / sizeof(double) ? (size_t)total : SIZE_MAX / sizeof(double);
-    p->class = xsmi_allocate(ctx, p->count, sizeof *p->class);
-    p->value = xsmi_allocate(ctx, p->count, sizeof *p->value);
-    if (!p->class || !p->value) {
-        return xsmi_fail_memory(err, p->count * (sizeof *p->class + sizeof *p->value),
-                                "pairs of a feature and a class");
-    }
-    return XSM_OK;
+    p->class = xsmi_hold(&p->held, p->count, sizeof *p->class);
+    p->value = xsmi_hold(&p->held, p->count, sizeof *p->value);
+    return xsmi_held_check(&p->held, "pairs of a feature and a class", err);
 }
 
 void xsmi_pairs_clear(xsmi_pairs *p)
 {
-    if (p->context) {
-        xsm_context *ctx = p->context;
-        xsmi_release(ctx, p->counts, p->features, sizeof *p->counts);
-        xsmi_release(ctx, p->start, (size_t)p->features + 1, sizeof *p->start);
-        xsmi_release(ctx, p->class, p->count, sizeof *p->class);
-        xsmi_release(ctx, p->value, p->count, sizeof *p->value);
-        xsm_context_free(ctx);
-    }
+    xsmi_held_release(&p->held);
+    xsm_context_free(p->context);
     memset(p, 0, sizeof *p);
 }
 
@@ -187,32 +175,23 @@ xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double stren
 {
     by_class by = {.classes = d->classes, .labels = (size_t)d->counted.labels};
     tally t = {.features = d->features};
-    xsm_status status = XSM_OK;
-    by.start = xsmi_allocate(ctx, by.classes + 1, sizeof *by.start);
-    by.row = xsmi_allocate(ctx, by.labels, sizeof *by.row);
-    t.last = xsmi_allocate(ctx, t.features, sizeof *t.last);
-    t.counts = xsmi_allocate(ctx, t.features, sizeof *t.counts);
-    t.sum = xsmi_allocate(ctx, t.features, sizeof *t.sum);
-    t.all = xsmi_allocate(ctx, t.features, sizeof *t.all);
-    if (!by.start || !by.row || !t.last || !t.counts || !t.sum || !t.all) {
-        status = xsmi_fail_memory(err, by.labels * sizeof *by.row + t.features * 3 * sizeof *t.sum,
-                                  "counts of features and classes");
-    } else {
-        status = sort_rows(ctx, d, &by, err);
-        status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, NULL, err) : status;
-        status = status == XSM_OK ? xsmi_pairs_start(ctx, t.counts, d->features, d->classes, p, err) : status;
-        status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, p, err) : status;
-        status = status == XSM_OK ? set_values(ctx, &by, &t, strength, p, err) : status;
-    }
+    xsmi_held held = {.context = ctx};
+    by.start = xsmi_hold(&held, by.classes + 1, sizeof *by.start);
+    by.row = xsmi_hold(&held, by.labels, sizeof *by.row);
+    t.last = xsmi_hold(&held, t.features, sizeof *t.last);
+    t.counts = xsmi_hold(&held, t.features, sizeof *t.counts);
+    t.sum = xsmi_hold(&held, t.features, sizeof *t.sum);
+    t.all = xsmi_hold(&held, t.features, sizeof *t.all);
+    xsm_status status = xsmi_held_check(&held, "counts of features and classes", err);
+    status = status == XSM_OK ? sort_rows(ctx, d, &by, err) : status;
+    status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, NULL, err) : status;
+    status = status == XSM_OK ? xsmi_pairs_start(ctx, t.counts, d->features, d->classes, p, err) : status;
+    status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, p, err) : status;
+    status = status == XSM_OK ? set_values(ctx, &by, &t, strength, p, err) : status;
     if (status != XSM_OK) {
         xsmi_pairs_clear(p);
     }
-    xsmi_release(ctx, by.start, by.classes + 1, sizeof *by.start);
-    xsmi_release(ctx, by.row, by.labels, sizeof *by.row);
-    xsmi_release(ctx, t.last, t.features, sizeof *t.last);
-    xsmi_release(ctx, t.counts, t.features, sizeof *t.counts);
-    xsmi_release(ctx, t.sum, t.features, sizeof *t.sum);
-    xsmi_release(ctx, t.all, t.features, sizeof *t.all);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -13,10 +13,12 @@
 #define XSMI_PAIRS_H
 
 #include "base/base.h"
+#include "base/held.h"
 #include "data/dataset.h"
 
 typedef struct xsmi_pairs {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     uint32_t features, classes;
     size_t count;
     uint32_t *counts; /* [features] number of classes of each feature */

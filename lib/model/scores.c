@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/hash.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/safetensors.h"
 #include "model/divided.h"
@@ -76,6 +77,7 @@ static xsm_status score_batch(const xsm_model *m, const xsm_batch *batch, const 
 
 /* The blocks of an exchange. */
 typedef struct blocks {
+    xsmi_held held;    /* the arrays */
     size_t *sizes;     /* [ranks] bytes */
     size_t *next;      /* [ranks] the next number of each block in `all` */
     float *mine, *all; /* [count] */
@@ -87,22 +89,12 @@ static xsm_status blocks_new(const xsm_model *m, size_t count, blocks *b, xsm_er
     xsm_context *ctx = m->context;
     const uint32_t ranks = xsmi_ranks(ctx);
     b->count = count;
-    b->sizes = xsmi_allocate_zero(ctx, ranks, sizeof *b->sizes);
-    b->next = xsmi_allocate(ctx, ranks, sizeof *b->next);
-    b->mine = xsmi_allocate(ctx, count, sizeof *b->mine);
-    b->all = xsmi_allocate(ctx, count, sizeof *b->all);
-    return b->sizes && b->next && b->mine && b->all ? XSM_OK
-                                                    : xsmi_fail_memory(err, 2 * count * sizeof *b->all, "scores");
-}
-
-static void blocks_free(const xsm_model *m, blocks *b)
-{
-    xsm_context *ctx = m->context;
-    const uint32_t ranks = xsmi_ranks(ctx);
-    xsmi_release(ctx, b->sizes, ranks, sizeof *b->sizes);
-    xsmi_release(ctx, b->next, ranks, sizeof *b->next);
-    xsmi_release(ctx, b->mine, b->count, sizeof *b->mine);
-    xsmi_release(ctx, b->all, b->count, sizeof *b->all);
+    b->held.context = ctx;
+    b->sizes = xsmi_hold_zeros(&b->held, ranks, sizeof *b->sizes);
+    b->next = xsmi_hold(&b->held, ranks, sizeof *b->next);
+    b->mine = xsmi_hold(&b->held, count, sizeof *b->mine);
+    b->all = xsmi_hold(&b->held, count, sizeof *b->all);
+    return xsmi_held_check(&b->held, "scores", err);
 }
 
 static xsm_status exchange(const xsm_model *m, const blocks *b, xsm_status status, xsm_error *err)
@@ -165,7 +157,7 @@ static xsm_status score_chosen_together(const xsm_model *m, const xsm_batch *bat
         }
         xsmi_advance(ctx, some);
     }
-    blocks_free(m, &b);
+    xsmi_held_release(&b.held);
     xsmi_release(ctx, local, each, count * sizeof *local);
     return status;
 }
@@ -234,7 +226,7 @@ static xsm_status score_range_together(const xsm_model *m, const xsmi_score_rang
     for (uint32_t at = 0; at < widest && status == XSM_OK; at += each) {
         status = score_piece(m, range, at, each, &b, scratch, err);
     }
-    blocks_free(m, &b);
+    xsmi_held_release(&b.held);
     return status;
 }
 

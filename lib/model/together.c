@@ -1,6 +1,7 @@
 #include "model/together.h"
 
 #include "base/activity.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/top.h"
 #include "ranks/same.h"
@@ -325,23 +326,16 @@ static xsm_status score_mine(score_job *job, xsm_error *err)
     job->each = each * XSMI_LANES;
     job->scratch_each = xsmi_model_score_all_scratch(job->model->part.own, all->sparse, each, all->top);
     const size_t rows = threads * job->each;
-    job->scratch = xsmi_allocate(ctx, threads, job->scratch_each);
-    job->runs = xsmi_allocate(ctx, (uint64_t)rows * runs, sizeof *job->runs);
-    job->targets = xsmi_allocate(ctx, rows, sizeof *job->targets);
-    job->sums = xsmi_allocate(ctx, rows, sizeof *job->sums);
-    job->filters = all->filters ? xsmi_allocate(ctx, rows, sizeof *job->filters) : NULL;
-    xsm_status status;
-    if (job->scratch && job->runs && job->targets && job->sums && !job->filters == !all->filters) {
-        status = xsmi_run_ranges(ctx, score_some, job, all->rows, job->each, err);
-        status = status == XSM_OK && xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status;
-    } else {
-        status = xsmi_fail_memory(err, threads * job->scratch_each, "scratch of scoring, for each thread");
-    }
-    xsmi_release(ctx, job->scratch, threads, job->scratch_each);
-    xsmi_release(ctx, job->runs, rows * runs, sizeof *job->runs);
-    xsmi_release(ctx, job->targets, rows, sizeof *job->targets);
-    xsmi_release(ctx, job->sums, rows, sizeof *job->sums);
-    xsmi_release(ctx, job->filters, rows, sizeof *job->filters);
+    xsmi_held held = {.context = ctx};
+    job->scratch = xsmi_hold(&held, threads, job->scratch_each);
+    job->runs = xsmi_hold(&held, (uint64_t)rows * runs, sizeof *job->runs);
+    job->targets = xsmi_hold(&held, rows, sizeof *job->targets);
+    job->sums = xsmi_hold(&held, rows, sizeof *job->sums);
+    job->filters = all->filters ? xsmi_hold(&held, rows, sizeof *job->filters) : NULL;
+    xsm_status status = xsmi_held_check(&held, "scratch of scoring, for each thread", err);
+    status = status == XSM_OK ? xsmi_run_ranges(ctx, score_some, job, all->rows, job->each, err) : status;
+    status = status == XSM_OK && xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status;
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -379,27 +373,26 @@ static xsm_status score_rows_together(const xsm_model *m, const xsmi_score_all *
                                       xsm_context *ctx, xsm_status status, xsm_error *err)
 {
     const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
-    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
-    block *blocks = xsmi_allocate(ctx, ranks, sizeof *blocks);
+    xsmi_held held = {.context = ctx};
+    size_t *sizes = xsmi_hold(&held, ranks, sizeof *sizes);
+    block *blocks = xsmi_hold(&held, ranks, sizeof *blocks);
     unsigned char *all = NULL, *mine = NULL;
-    size_t total = 0, own = 0;
+    size_t total = 0;
     for (uint32_t r = 0; sizes && blocks && r < ranks; r++) {
         sizes[r] = divide_block(rows, xsmi_runs_of_rank(m, r), NULL, &blocks[r]);
         total += sizes[r];
     }
     if (sizes && blocks) {
-        own = sizes[rank];
-        all = xsmi_allocate(ctx, total, 1);
-        mine = xsmi_allocate_zero(ctx, own, 1);
+        all = xsmi_hold(&held, total, 1);
+        mine = xsmi_hold_zeros(&held, sizes[rank], 1);
     }
-    if (status == XSM_OK && all && mine) {
+    status = status == XSM_OK ? xsmi_held_check(&held, "the scores of all processes", err) : status;
+    if (status == XSM_OK) {
         block b;
         (void)divide_block(rows, xsmi_runs_of_rank(m, rank), mine, &b);
         score_job job = {.model = m, .context = ctx, .all = rows, .mine = &b};
         status = score_mine(&job, err);
         status = status == XSM_OK && lists ? score_lists(m, rows, lists, ctx, err) : status;
-    } else if (status == XSM_OK) {
-        status = xsmi_fail_memory(err, total + own, "the scores of all processes");
     }
     status = xsmi_agree(m->context, status, err);
     status = status == XSM_OK ? xsmi_exchange_blocks(m->context, mine, all, sizes, err) : status;
@@ -416,10 +409,7 @@ static xsm_status score_rows_together(const xsm_model *m, const xsmi_score_all *
             join_row(m, rows, blocks, i);
         }
     }
-    xsmi_release(ctx, mine, own, 1);
-    xsmi_release(ctx, all, total, 1);
-    xsmi_release(ctx, blocks, ranks, sizeof *blocks);
-    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
+    xsmi_held_release(&held);
     return status;
 }
 

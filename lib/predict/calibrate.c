@@ -9,6 +9,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "predict/calibrate_rows.h"
 
@@ -260,21 +261,18 @@ static xsm_status fit(xsmi_calibrate_job *job, double *once, xsm_calibrate_resul
     const size_t threads = xsmi_context_threads(job->context);
     job->scratch_each = job->way->scratch(job);
     job->jobs = (size_t)((job->rows + XSMI_CALIBRATE_ROWS - 1) / XSMI_CALIBRATE_ROWS);
-    job->partials = xsmi_allocate(job->context, job->jobs, sizeof *job->partials);
-    job->scratch = xsmi_allocate(job->context, threads, job->scratch_each);
-    job->losses = job->each ? xsmi_allocate(job->context, job->rows, sizeof *job->losses) : NULL;
-    xsm_status status = job->partials && job->scratch && (!job->each || job->losses)
-                            ? XSM_OK
-                            : xsmi_fail_memory(err, threads * job->scratch_each, "a calibration");
+    xsmi_held held = {.context = job->context};
+    job->partials = xsmi_hold(&held, job->jobs, sizeof *job->partials);
+    job->scratch = xsmi_hold(&held, threads, job->scratch_each);
+    job->losses = job->each ? xsmi_hold(&held, job->rows, sizeof *job->losses) : NULL;
+    xsm_status status = xsmi_held_check(&held, "a calibration", err);
     if (status == XSM_OK) {
         status = job->method == XSM_CALIBRATION_LABELS ? fit_labels(job, r, err) : fit_temperature(job, once, r, err);
     }
     if (status == XSM_OK && job->way->judges && job->way->judges(job)) {
         status = stop_where_worse(job, r, err);
     }
-    xsmi_release(job->context, job->partials, job->jobs, sizeof *job->partials);
-    xsmi_release(job->context, job->scratch, threads, job->scratch_each);
-    xsmi_release(job->context, job->losses, job->rows, sizeof *job->losses);
+    xsmi_held_release(&held);
     return status;
 }
 

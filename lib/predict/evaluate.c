@@ -10,6 +10,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/overlap.h"
 #include "base/settings.h"
@@ -29,6 +30,7 @@ enum { ARRAYS = 7 };
 
 /* The sums of all jobs so far. */
 typedef struct total {
+    xsmi_held held; /* the arrays of the job, and the sums */
     xsmi_evaluated all;
     double *measures; /* [XSMI_MEASURES][top] */
 } total;
@@ -204,17 +206,6 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     return xsmi_model_check_labels(model, dataset, "the data", err);
 }
 
-/* Releases what prepare() allocated, even where it failed. */
-static void release(xsmi_evaluate_job *job, total *sum)
-{
-    const size_t sums = XSMI_MEASURES * (size_t)job->top;
-    xsmi_release(job->context, job->partials, job->round, sizeof *job->partials);
-    xsmi_release(job->context, job->measures, job->ranked ? job->round : 0, sums * sizeof *job->measures);
-    xsmi_release(job->context, sum->measures, sums, sizeof *sum->measures);
-    xsmi_release(job->context, job->discounts, job->top, sizeof *job->discounts);
-    xsmi_release(job->context, job->weights, job->weight_count, sizeof *job->weights);
-}
-
 /* Allocates and fills what the jobs of a round share; `job` has the model, the data and what is wanted. */
 static xsm_status prepare(xsmi_evaluate_job *job, const xsm_evaluate_options *o, const xsm_metrics *m,
                           xsmi_evaluate_scratch *kept, total *sum, xsm_error *err)
@@ -227,19 +218,19 @@ static xsm_status prepare(xsmi_evaluate_job *job, const xsm_evaluate_options *o,
     job->round = XSMI_MIN(job->jobs, XSMI_MAX(XSMI_ROUND_NUMBERS / sums, threads));
     job->weight_count = model->map.counts && (m->psp || m->psndcg) ? (size_t)model->classes + 1 : 0;
     job->scratch_each = xsmi_evaluate_scratch_bytes(job);
-    job->partials = xsmi_allocate(ctx, job->round, sizeof *job->partials);
-    job->measures = xsmi_allocate(ctx, job->ranked ? job->round : 0, sums * sizeof *job->measures);
-    sum->measures = xsmi_allocate_zero(ctx, sums, sizeof *sum->measures);
-    job->discounts = xsmi_allocate(ctx, job->top, sizeof *job->discounts);
-    job->weights = job->weight_count ? xsmi_allocate(ctx, job->weight_count, sizeof *job->weights) : NULL;
+    sum->held.context = ctx;
+    job->partials = xsmi_hold(&sum->held, job->round, sizeof *job->partials);
+    job->measures = xsmi_hold(&sum->held, job->ranked ? job->round : 0, sums * sizeof *job->measures);
+    sum->measures = xsmi_hold_zeros(&sum->held, sums, sizeof *sum->measures);
+    job->discounts = xsmi_hold(&sum->held, job->top, sizeof *job->discounts);
+    job->weights = job->weight_count ? xsmi_hold(&sum->held, job->weight_count, sizeof *job->weights) : NULL;
+    XSMI_TRY(xsmi_held_check(&sum->held, "an evaluation", err));
     size_t bytes;
-    bool fits = xsmi_multiply(threads, job->scratch_each, &bytes) &&
-                xsmi_reserve(ctx, &kept->memory, &kept->capacity, bytes, 1);
-    job->scratch = kept->memory;
-    if (!job->partials || !job->measures || !sum->measures || !fits || !job->discounts ||
-        (job->weight_count && !job->weights)) {
+    if (!xsmi_multiply(threads, job->scratch_each, &bytes) ||
+        !xsmi_reserve(ctx, &kept->memory, &kept->capacity, bytes, 1)) {
         return xsmi_fail_memory(err, threads * job->scratch_each, "an evaluation");
     }
+    job->scratch = kept->memory;
     for (uint32_t k = 0; k < job->top; k++) {
         job->discounts[k] = 1 / log2((double)k + 2);
     }
@@ -299,7 +290,7 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     *growth = *growth >= 2 ? *growth : 0;
     status = status == XSM_OK && o->seconds > 0 ? xsmi_together_first(job->model, growth, err) : status;
     status = status == XSM_OK && *growth == 0 ? write_results(job, &sum, m, metrics, err) : status;
-    release(job, &sum);
+    xsmi_held_release(&sum.held);
     return status;
 }
 

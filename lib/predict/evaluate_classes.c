@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/grow.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/overlap.h"
 #include "base/settings.h"
@@ -292,13 +293,15 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
     const uint32_t classes = job->model->classes;
     job->threads = xsmi_together_callers(job->model, ctx);
     job->pair_room = job->confused ? 1 << 12 : 0;
-    job->predictors = xsmi_allocate_zero(ctx, job->threads, sizeof(xsm_predictor *));
-    job->lengths = xsmi_allocate(ctx, job->threads * (uint64_t)JOB_ROWS, sizeof *job->lengths);
-    job->errors = xsmi_allocate(ctx, job->threads, sizeof *job->errors);
-    double *counts = xsmi_allocate_zero(ctx, 3 * (size_t)classes, sizeof *counts);
-    job->pairs = job->confused ? xsmi_allocate(ctx, job->pair_room, sizeof *job->pairs) : NULL;
-    const bool had = job->predictors && job->lengths && job->errors && counts && (job->pairs || !job->confused);
-    xsm_status status = had ? XSM_OK : xsmi_fail_memory(err, 24 * (size_t)classes, "an evaluation");
+    xsmi_held held = {.context = ctx};
+    job->predictors = xsmi_hold_zeros(&held, job->threads, sizeof(xsm_predictor *));
+    job->lengths = xsmi_hold(&held, job->threads * (uint64_t)JOB_ROWS, sizeof *job->lengths);
+    job->errors = xsmi_hold(&held, job->threads, sizeof *job->errors);
+    double *counts = xsmi_hold_zeros(&held, 3 * (size_t)classes, sizeof *counts);
+    xsm_status status = xsmi_held_check(&held, "an evaluation", err);
+    if (status == XSM_OK && job->confused) {
+        status = xsmi_array_new(ctx, &job->pairs, job->pair_room, sizeof *job->pairs, "an evaluation", err);
+    }
     status = xsmi_together(job->model, status, err);
     if (status == XSM_OK) {
         job->labels = counts;
@@ -313,11 +316,8 @@ static xsm_status evaluate(classes_job *job, xsm_class_metrics *m, xsm_class_met
     status = xsmi_together(job->model, status, err);
     status = status == XSM_OK ? finish(job, m, metrics, err) : status;
     free_predictors(job);
-    xsmi_release(ctx, (void *)job->predictors, job->threads, sizeof(xsm_predictor *));
-    xsmi_release(ctx, job->lengths, job->threads * (size_t)JOB_ROWS, sizeof *job->lengths);
-    xsmi_release(ctx, job->errors, job->threads, sizeof *job->errors);
-    xsmi_release(ctx, counts, 3 * (size_t)classes, sizeof *counts);
-    xsmi_release(ctx, job->pairs, job->pairs ? job->pair_room : 0, sizeof *job->pairs);
+    xsmi_release(ctx, job->pairs, job->pair_room, sizeof *job->pairs);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -133,12 +133,13 @@ xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, con
         return listed;
     }
     p->scratch_size = way_of(p).scratch(p);
-    p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
-    p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
-    p->probability = xsmi_allocate(ctx, top, sizeof *p->probability);
-    p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
-    if (!p->top_score || !p->top_class || !p->probability || !p->scratch) {
-        xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
+    p->held.context = ctx;
+    p->top_score = xsmi_hold(&p->held, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
+    p->top_class = xsmi_hold(&p->held, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
+    p->probability = xsmi_hold(&p->held, top, sizeof *p->probability);
+    xsm_status status = xsmi_held_check(&p->held, "a predictor", err);
+    status = status == XSM_OK ? xsmi_array_new(ctx, &p->scratch, p->scratch_size, 1, "a predictor", err) : status;
+    if (status != XSM_OK) {
         xsm_predictor_free(p);
         return status;
     }
@@ -154,9 +155,7 @@ void xsm_predictor_free(xsm_predictor *p)
             xsm_predictor_free(p->workers[i].predictor);
         }
         xsmi_release(ctx, p->workers, p->worker_count, sizeof *p->workers);
-        xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
-        xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
-        xsmi_release(ctx, p->probability, p->top, sizeof *p->probability);
+        xsmi_held_release(&p->held);
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
         xsmi_filter_release(p);
         xsmi_shortlist_free(p);

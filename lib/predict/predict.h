@@ -12,6 +12,7 @@
 #include "model/filter.h"
 #include "model/score.h"
 #include "base/arena.h"
+#include "base/held.h"
 #include "base/top.h"
 
 #include <xsoftmax/predict.h>
@@ -52,6 +53,7 @@ typedef struct xsmi_worker {
 
 struct xsm_predictor {
     xsm_context *context;
+    xsmi_held held;         /* scratch of a piece */
     const xsm_model *model; /* a reference */
     uint32_t top;
     /* The rows of one piece. */

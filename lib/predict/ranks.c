@@ -11,6 +11,7 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/settings.h"
 #include "model/tiles.h"
 #include "predict/rounds.h"
@@ -433,17 +434,16 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
     job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_TILE_BLOCKS);
-    job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
-    job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
-    job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
-    job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
+    xsmi_held held = {.context = ctx};
+    job.partials = xsmi_hold(&held, jobs, sizeof *job.partials);
+    job.short_of_memory = xsmi_hold(&held, jobs, sizeof *job.short_of_memory);
+    job.lists = xsmi_hold_zeros(&held, threads, sizeof *job.lists);
+    job.scratch = xsmi_hold(&held, threads, job.scratch_each);
     job.rounds.rows = dataset->rows;
     job.rounds.job_rows = JOB_ROWS;
     job.rounds.each = HITS + (size_t)job.top;
     xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
-    if (status == XSM_OK && (!job.partials || !job.short_of_memory || !job.lists || !job.scratch)) {
-        status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
-    }
+    status = status == XSM_OK ? xsmi_held_check(&held, "an evaluation", err) : status;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "evaluating", "rows", dataset->rows);
     if (status == XSM_OK) {
@@ -466,10 +466,7 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
         xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);
     }
     end_known(ctx, &known);
-    xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
-    xsmi_release(ctx, job.short_of_memory, jobs, sizeof *job.short_of_memory);
-    xsmi_release(ctx, job.lists, threads, sizeof *job.lists);
-    xsmi_release(ctx, job.scratch, threads, job.scratch_each);
+    xsmi_held_release(&held);
     xsmi_rounds_end(ctx, &job.rounds);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/overlap.h"
 #include "predict/rounds.h"
@@ -135,18 +136,17 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
     const size_t threads = xsmi_context_threads(ctx);
     const uint32_t top = job.top;
-    job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
-    job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);
-    job.probed = xsmi_allocate(ctx, jobs, sizeof *job.probed);
-    job.errors = xsmi_allocate(ctx, jobs, sizeof *job.errors);
-    job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
+    xsmi_held held = {.context = ctx};
+    job.pairs = xsmi_hold_zeros(&held, threads, sizeof *job.pairs);
+    job.labelled = xsmi_hold(&held, jobs, sizeof *job.labelled);
+    job.probed = xsmi_hold(&held, jobs, sizeof *job.probed);
+    job.errors = xsmi_hold(&held, jobs, sizeof *job.errors);
+    job.statuses = xsmi_hold(&held, jobs, sizeof *job.statuses);
     job.rounds.rows = job.dataset->rows;
     job.rounds.job_rows = JOB_ROWS;
     job.rounds.each = MEASURES + 2 * (size_t)top;
     xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
-    if (status == XSM_OK && (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses)) {
-        status = xsmi_fail_memory(err, jobs * sizeof *job.errors, "an evaluation");
-    }
+    status = status == XSM_OK ? xsmi_held_check(&held, "an evaluation", err) : status;
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
         status = make_pair(&job, &job.pairs[i], err);
     }
@@ -170,11 +170,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
         xsmi_release(ctx, job.pairs[i].have, JOB_ROWS * (size_t)top, sizeof(uint32_t));
     }
     xsmi_rounds_end(ctx, &job.rounds);
-    xsmi_release(ctx, job.pairs, threads, sizeof *job.pairs);
-    xsmi_release(ctx, job.labelled, jobs, sizeof *job.labelled);
-    xsmi_release(ctx, job.probed, jobs, sizeof *job.probed);
-    xsmi_release(ctx, job.errors, jobs, sizeof *job.errors);
-    xsmi_release(ctx, job.statuses, jobs, sizeof *job.statuses);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -1,6 +1,7 @@
 #include "ranks/share.h"
 
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/order.h"
 
 #include <string.h>
@@ -89,6 +90,7 @@ typedef struct cursor {
 } cursor;
 
 typedef struct sharing {
+    xsmi_held held; /* the arrays below */
     const xsmi_shared *arrays;
     size_t count;
     size_t *order;      /* [count] the arrays by their owners */
@@ -129,16 +131,14 @@ static void plan(sharing *s, uint32_t ranks)
 static xsm_status start(sharing *s, xsm_context *ctx, xsm_error *err)
 {
     const uint32_t ranks = xsmi_ranks(ctx);
-    s->order = xsmi_allocate(ctx, s->count, sizeof *s->order);
-    s->cursors = xsmi_allocate(ctx, ranks, sizeof *s->cursors);
-    s->sizes = xsmi_allocate(ctx, ranks, sizeof *s->sizes);
-    if (!s->order || !s->cursors || !s->sizes) {
-        return xsmi_fail_memory(err, s->count * sizeof *s->order, "what the processes exchange");
-    }
+    s->order = xsmi_hold(&s->held, s->count, sizeof *s->order);
+    s->cursors = xsmi_hold(&s->held, ranks, sizeof *s->cursors);
+    s->sizes = xsmi_hold(&s->held, ranks, sizeof *s->sizes);
+    XSMI_TRY(xsmi_held_check(&s->held, "what the processes exchange", err));
     plan(s, ranks);
-    s->mine = xsmi_allocate(ctx, s->most, 1);
-    s->all = xsmi_allocate(ctx, s->round, 1);
-    return s->mine && s->all ? XSM_OK : xsmi_fail_memory(err, s->most + s->round, "what the processes exchange");
+    s->mine = xsmi_hold(&s->held, s->most, 1);
+    s->all = xsmi_hold(&s->held, s->round, 1);
+    return xsmi_held_check(&s->held, "what the processes exchange", err);
 }
 
 /* Copies the next bytes of a process's arrays to a buffer, or from it. */
@@ -191,15 +191,10 @@ static xsm_status exchange(const sharing *s, xsm_context *ctx, xsm_error *err)
 xsm_status xsmi_share_arrays(xsm_context *ctx, xsm_status status, const xsmi_shared *arrays, size_t count,
                              xsm_error *err)
 {
-    const uint32_t ranks = xsmi_ranks(ctx);
-    sharing s = {.arrays = arrays, .count = count};
+    sharing s = {.held = {.context = ctx}, .arrays = arrays, .count = count};
     status = status == XSM_OK ? start(&s, ctx, err) : status;
     status = xsmi_agree(ctx, status, err);
     status = status == XSM_OK ? exchange(&s, ctx, err) : status;
-    xsmi_release(ctx, s.order, count, sizeof *s.order);
-    xsmi_release(ctx, s.cursors, ranks, sizeof *s.cursors);
-    xsmi_release(ctx, s.sizes, ranks, sizeof *s.sizes);
-    xsmi_release(ctx, s.mine, s.most, 1);
-    xsmi_release(ctx, s.all, s.round, 1);
+    xsmi_held_release(&s.held);
     return status;
 }

@@ -1,5 +1,6 @@
 /* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
 #include "read/format.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "base/utf8.h"
 #include "read/number.h"
@@ -262,16 +263,15 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
 {
     XSMI_TRY(r->bad_labels ? mend_labels(r, err) : XSM_OK);
     uint32_t count = r->dictionary.count;
-    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
-    int64_t *labels = xsmi_allocate(r->context, count, sizeof *labels);
-    uint64_t *spare = xsmi_allocate(r->context, count, sizeof *spare);
-    xsm_status status = XSM_OK;
-    if (!class_of || !labels || !spare) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
-    } else if (!wants_names(r) && numbers_of(&r->dictionary, labels)) {
-        status = classes_of_numbers(r, d, labels, spare, class_of, err);
-    } else {
-        status = classes_of_words(r, d, spare, class_of, err);
+    xsmi_held held = {.context = r->context};
+    uint32_t *class_of = xsmi_hold(&held, count, sizeof *class_of);
+    int64_t *labels = xsmi_hold(&held, count, sizeof *labels);
+    uint64_t *spare = xsmi_hold(&held, count, sizeof *spare);
+    xsm_status status = xsmi_held_check(&held, "the map of labels", err);
+    if (status == XSM_OK) {
+        status = !wants_names(r) && numbers_of(&r->dictionary, labels)
+                     ? classes_of_numbers(r, d, labels, spare, class_of, err)
+                     : classes_of_words(r, d, spare, class_of, err);
     }
     if (status == XSM_OK && r->has_map && !r->options.new_labels) {
         status = take_map_of_file(r, d, class_of, err);
@@ -279,9 +279,7 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     for (size_t i = 0; i < r->label.count && status == XSM_OK; i++) {
         r->label.numbers[i] = class_of[r->label.numbers[i]];
     }
-    xsmi_release(r->context, class_of, count, sizeof *class_of);
-    xsmi_release(r->context, labels, count, sizeof *labels);
-    xsmi_release(r->context, spare, count, sizeof *spare);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -7,6 +7,7 @@
  * features get codes above all features, and numbers like words without a vocabulary.
  */
 #include "base/grow.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "read/format.h"
 #include "read/number.h"
@@ -445,16 +446,13 @@ static xsm_status set_features(xsmi_text *t, uint64_t features, uint64_t *kept, 
 
 static xsm_status end_text(xsmi_text *t, xsm_error *err)
 {
-    xsm_context *ctx = t->r->context;
     uint32_t count = t->words.count;
-    uint32_t *feature_of = xsmi_allocate(ctx, count, sizeof *feature_of);
-    uint32_t *order = xsmi_allocate(ctx, count, sizeof *order);
-    uint32_t *spare = xsmi_allocate(ctx, count, sizeof *spare);
+    xsmi_held held = {.context = t->r->context};
+    uint32_t *feature_of = xsmi_hold(&held, count, sizeof *feature_of);
+    uint32_t *order = xsmi_hold(&held, count, sizeof *order);
+    uint32_t *spare = xsmi_hold(&held, count, sizeof *spare);
     uint64_t kept = 0;
-    xsm_status status = XSM_OK;
-    if (!feature_of || !order || !spare) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the vocabulary of %u words", count);
-    }
+    xsm_status status = xsmi_held_check(&held, "the vocabulary", err);
     status = status == XSM_OK ? make_vocabulary(t, feature_of, order, spare, err) : status;
     if (status == XSM_OK) {
         t->r->schema = t->r->schema ? t->r->schema : xsmi_schema_retain(t->r->wanted); /* there are no new words */
@@ -463,9 +461,7 @@ static xsm_status end_text(xsmi_text *t, xsm_error *err)
     if (status == XSM_OK) {
         write_features(t, feature_of, kept);
     }
-    xsmi_release(ctx, feature_of, count, sizeof *feature_of);
-    xsmi_release(ctx, order, count, sizeof *order);
-    xsmi_release(ctx, spare, count, sizeof *spare);
+    xsmi_held_release(&held);
     return status;
 }
 

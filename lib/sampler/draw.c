@@ -7,6 +7,7 @@
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/arena.h"
+#include "base/held.h"
 #include "sampler/arrays.h"
 
 #include <math.h>
@@ -433,21 +434,19 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
     const xsm_sampler *s = job->sampler;
     size_t n = (size_t)job->batch->count, threads = xsmi_context_threads(s->context);
     xsmi_draw_fault fault = {.met = 0};
-    double *values = NULL;
-    size_t entries = 0;
-    xsm_status status = XSM_OK;
+    xsmi_held held = {.context = s->context};
     if (!job->many_log_probabilities && !job->log_probabilities) {
+        size_t entries;
         entries = xsmi_multiply(n, job->count, &entries) ? entries : SIZE_MAX;
-        job->log_probabilities = values = xsmi_allocate(s->context, entries, sizeof *values);
+        job->log_probabilities = xsmi_hold(&held, entries, sizeof *job->log_probabilities);
     }
-    job->codes = xsmi_allocate(s->context, threads, s->code_length * sizeof *job->codes);
+    job->codes = xsmi_hold(&held, threads, s->code_length * sizeof *job->codes);
     if (distinct) {
-        job->keys = xsmi_allocate(s->context, threads, s->classes * sizeof *job->keys);
-        job->support = xsmi_allocate(s->context, n, sizeof *job->support);
+        job->keys = xsmi_hold(&held, threads, s->classes * sizeof *job->keys);
+        job->support = xsmi_hold(&held, n, sizeof *job->support);
     }
-    if ((entries && !values) || !job->codes || (distinct && (!job->keys || !job->support))) {
-        status = xsmi_fail_memory(err, threads * s->classes * sizeof *job->keys, "drawing classes");
-    } else {
+    xsm_status status = xsmi_held_check(&held, "drawing classes", err);
+    if (status == XSM_OK) {
         job->fault = &fault;
         status =
             xsmi_run_ranges(s->context, run_rows, job, n, JOB_DRAWS / (distinct ? s->classes : job->count) + 1, err);
@@ -461,10 +460,7 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
                                job->count, s->ops.name, (unsigned long long)job->support[i], s->classes);
         }
     }
-    xsmi_release(s->context, values, entries, sizeof *values);
-    xsmi_release(s->context, job->codes, threads, s->code_length * sizeof *job->codes);
-    xsmi_release(s->context, job->keys, threads, s->classes * sizeof *job->keys);
-    xsmi_release(s->context, job->support, n, sizeof *job->support);
+    xsmi_held_release(&held);
     return status;
 }
 

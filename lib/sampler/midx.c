@@ -14,6 +14,7 @@
  */
 #include "sampler/arrays.h"
 #include "base/activity.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "index/spherical.h"
 #include "sampler/sampler.h"
@@ -29,6 +30,7 @@ enum { KEPT_SUMS = 4096, KEPT_WORDS = 64 };
 
 /* What the distribution is. */
 typedef struct midx_books {
+    xsmi_held held;           /* the arrays */
     float *words;             /* [2][M][stride], the bias at D */
     uint32_t *cell;           /* [K] a*M + b of each class */
     float *sizes;             /* [M][size_stride] N_ab */
@@ -54,31 +56,21 @@ static const xsm_option options[] = {
 
 /* -- codebooks ----------------------------------------------------------------------------------------------------- */
 
-static void release_books(const midx_state *s, midx_books *b)
-{
-    const size_t m = (size_t)s->words;
-    xsmi_release(s->context, b->words, 2 * m, s->stride * sizeof *b->words);
-    xsmi_release(s->context, b->cell, s->classes, sizeof *b->cell);
-    xsmi_release(s->context, b->sizes, m, s->size_stride * sizeof *b->sizes);
-    xsmi_release(s->context, b->starts, m * m + 1, sizeof *b->starts);
-    xsmi_release(s->context, b->order, s->classes, sizeof *b->order);
-    memset(b, 0, sizeof *b);
-}
-
 /* Makes books of zeros: every class in the first cell. */
 static xsm_status new_books(const midx_state *s, midx_books *b, xsm_error *err)
 {
     const size_t m = (size_t)s->words;
-    b->words = xsmi_allocate_zero(s->context, 2 * m, s->stride * sizeof *b->words);
-    b->cell = xsmi_allocate_zero(s->context, s->classes, sizeof *b->cell);
-    b->sizes = xsmi_allocate(s->context, m, s->size_stride * sizeof *b->sizes);
-    b->starts = xsmi_allocate(s->context, m * m + 1, sizeof *b->starts);
-    b->order = xsmi_allocate(s->context, s->classes, sizeof *b->order);
-    if (!b->words || !b->cell || !b->sizes || !b->starts || !b->order) {
-        release_books(s, b);
-        return xsmi_fail_memory(err, (2 * m * s->stride + 2 * (size_t)s->classes) * sizeof(float), "codebooks");
+    b->held.context = s->context;
+    b->words = xsmi_hold_zeros(&b->held, 2 * m, s->stride * sizeof *b->words);
+    b->cell = xsmi_hold_zeros(&b->held, s->classes, sizeof *b->cell);
+    b->sizes = xsmi_hold(&b->held, m, s->size_stride * sizeof *b->sizes);
+    b->starts = xsmi_hold(&b->held, m * m + 1, sizeof *b->starts);
+    b->order = xsmi_hold(&b->held, s->classes, sizeof *b->order);
+    const xsm_status status = xsmi_held_check(&b->held, "codebooks", err);
+    if (status != XSM_OK) {
+        xsmi_held_release(&b->held);
     }
-    return XSM_OK;
+    return status;
 }
 
 /* Sorts the classes by cell, and counts them. */
@@ -123,10 +115,12 @@ static xsm_status make_book(const midx_state *s, const xsm_index_source *rows, u
         word[k] = sphere.member[k].cluster;
     }
     xsmi_sphere_clear(&sphere);
-    double *sums = xsmi_allocate_zero(s->context, m, width * sizeof *sums);
-    uint32_t *counts = xsmi_allocate_zero(s->context, m, sizeof *counts);
-    float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
-    const bool whole = sums && counts && row;
+    xsmi_held held = {.context = s->context};
+    double *sums = xsmi_hold_zeros(&held, m, width * sizeof *sums);
+    uint32_t *counts = xsmi_hold_zeros(&held, m, sizeof *counts);
+    float *row = xsmi_hold(&held, s->stride, sizeof *row);
+    const xsm_status status = xsmi_held_check(&held, "codebooks", err);
+    const bool whole = status == XSM_OK;
     for (uint32_t k = 0; whole && k < s->classes && (k % READ_ROWS > 0 || !xsmi_poll(s->context)); k++) {
         double *sum = sums + word[k] * width;
         rows->read(rows, NULL, k, 1, row, s->stride);
@@ -140,10 +134,8 @@ static xsm_status make_book(const midx_state *s, const xsm_index_source *rows, u
             words[a * s->stride + i] = (float)(sums[a * width + i] / counts[a]);
         }
     }
-    xsmi_release(s->context, sums, m, width * sizeof *sums);
-    xsmi_release(s->context, counts, m, sizeof *counts);
-    xsmi_release(s->context, row, s->stride, sizeof *row);
-    return whole ? xsmi_go_on(s->context, err) : xsmi_fail_memory(err, m * width * sizeof *sums, "codebooks");
+    xsmi_held_release(&held);
+    return whole ? xsmi_go_on(s->context, err) : status;
 }
 
 static xsm_status make_books(const midx_state *s, const xsm_index_source *rows, midx_books *b, uint32_t *second,
@@ -176,10 +168,10 @@ static xsm_status follow(void *state, const xsm_sampler_step *step, xsm_error *e
                                      : xsmi_fail_memory(err, s->classes * sizeof *second, "codebooks");
     xsmi_release(s->context, second, s->classes, sizeof *second);
     if (status != XSM_OK) {
-        release_books(s, &made);
+        xsmi_held_release(&made.held);
         return status;
     }
-    release_books(s, &s->books);
+    xsmi_held_release(&s->books.held);
     s->books = made;
     s->next = step->examples + XSMI_MIN(step->examples, (uint64_t)s->every);
     return XSM_OK;
@@ -190,7 +182,7 @@ static xsm_status follow(void *state, const xsm_sampler_step *step, xsm_error *e
 static void unbind(void *state)
 {
     midx_state *s = state;
-    release_books(s, &s->books);
+    xsmi_held_release(&s->books.held);
 }
 
 static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)

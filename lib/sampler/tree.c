@@ -8,6 +8,7 @@
 #include "sampler/sampler.h"
 #include "sampler/tree_fit.h"
 #include "base/activity.h"
+#include "base/held.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -186,14 +187,12 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
     fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
     uint64_t row_labels = problem->train->counted.labels;
-    f.codes = xsmi_allocate(ctx, (uint64_t)row_labels * s->tree.dims, sizeof *f.codes);
-    f.starts = xsmi_allocate(ctx, (size_t)problem->classes + 1, sizeof *f.starts);
-    f.row_of = xsmi_allocate(ctx, row_labels, sizeof *f.row_of);
-    xsm_status status = XSM_OK;
+    xsmi_held held = {.context = ctx};
+    f.codes = xsmi_hold(&held, (uint64_t)row_labels * s->tree.dims, sizeof *f.codes);
+    f.starts = xsmi_hold(&held, (size_t)problem->classes + 1, sizeof *f.starts);
+    f.row_of = xsmi_hold(&held, row_labels, sizeof *f.row_of);
+    xsm_status status = xsmi_held_check(&held, "the rows of a tree", err);
     xsmi_tree_report report;
-    if (!f.codes || !f.starts || !f.row_of) {
-        status = xsmi_fail_memory(err, row_labels * s->tree.dims * sizeof *f.codes, "the rows of a tree");
-    }
     double ridge = s->ridge;
     if (status == XSM_OK && s->folds > 0) {
         status = choose_ridge(s, &f, &ridge, err);
@@ -217,9 +216,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
                 (unsigned long long)report.not_converged, (unsigned long long)report.not_settled);
         }
     }
-    xsmi_release(ctx, f.codes, row_labels * s->tree.dims, sizeof *f.codes);
-    xsmi_release(ctx, f.starts, (size_t)problem->classes + 1, sizeof *f.starts);
-    xsmi_release(ctx, f.row_of, row_labels, sizeof *f.row_of);
+    xsmi_held_release(&held);
     return status;
 }
 

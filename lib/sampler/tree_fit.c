@@ -20,6 +20,7 @@
 #include "sampler/tree_node.h"
 #include "base/activity.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -417,35 +418,20 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     /* Makes chunks so long that their sums take little memory compared with the rows. */
     k.chunk = LEAST_CHUNK * (uint64_t)((k.total_length + 1023) / 1024);
     const size_t chunks = (size_t)((row_labels + k.chunk - 1) / k.chunk);
-    uint32_t *bounds = NULL;
-    struct {
-        void *memory;
-        size_t count, each;
-    } parts[] = {
-        {(k.order = xsmi_allocate(ctx, classes, sizeof *k.order)), classes, sizeof *k.order},
-        {(k.spare = xsmi_allocate(ctx, classes, sizeof *k.spare)), classes, sizeof *k.spare},
-        {(k.first_row = xsmi_allocate(ctx, classes + 1, sizeof *k.first_row)), classes + 1, sizeof *k.first_row},
-        {(k.codes = xsmi_allocate(ctx, (uint64_t)row_labels * dims, sizeof *k.codes)), row_labels * dims,
-         sizeof *k.codes},
-        {(k.sums = xsmi_allocate(ctx, (uint64_t)classes * dims, sizeof *k.sums)), classes * dims, sizeof *k.sums},
-        {(k.right = xsmi_allocate_zero(ctx, classes, 1)), classes, 1},
-        {(k.keys = xsmi_allocate(ctx, classes, sizeof *k.keys)), classes, sizeof *k.keys},
-        {(bounds = xsmi_allocate(ctx, (uint64_t)2 * (leaves + 1), sizeof *bounds)), 2 * (leaves + 1), sizeof *bounds},
-        {(k.outcomes = xsmi_allocate(ctx, leaves, sizeof *k.outcomes)), leaves, sizeof *k.outcomes},
-        {(k.scratch = xsmi_allocate(ctx, (uint64_t)threads * k.scratch_each, sizeof *k.scratch)),
-         threads * k.scratch_each, sizeof *k.scratch},
-        {(k.chunk_sums = xsmi_allocate(ctx, (uint64_t)chunks * k.total_length, sizeof *k.chunk_sums)),
-         chunks * k.total_length, sizeof *k.chunk_sums},
-        {(k.blocks = xsmi_allocate(ctx, (uint64_t)threads * k.block_each, sizeof *k.blocks)), threads * k.block_each,
-         sizeof *k.blocks},
-    };
-    enum { PARTS = sizeof parts / sizeof *parts };
-    xsm_status status = XSM_OK;
-    for (size_t i = 0; i < PARTS && status == XSM_OK; i++) {
-        if (!parts[i].memory) {
-            status = xsmi_fail_memory(err, parts[i].count * parts[i].each, "fitting a tree");
-        }
-    }
+    xsmi_held held = {.context = ctx};
+    uint32_t *bounds = xsmi_hold(&held, (uint64_t)2 * (leaves + 1), sizeof *bounds);
+    k.order = xsmi_hold(&held, classes, sizeof *k.order);
+    k.spare = xsmi_hold(&held, classes, sizeof *k.spare);
+    k.first_row = xsmi_hold(&held, classes + 1, sizeof *k.first_row);
+    k.codes = xsmi_hold(&held, (uint64_t)row_labels * dims, sizeof *k.codes);
+    k.sums = xsmi_hold(&held, (uint64_t)classes * dims, sizeof *k.sums);
+    k.right = xsmi_hold_zeros(&held, classes, 1);
+    k.keys = xsmi_hold(&held, classes, sizeof *k.keys);
+    k.outcomes = xsmi_hold(&held, leaves, sizeof *k.outcomes);
+    k.scratch = xsmi_hold(&held, (uint64_t)threads * k.scratch_each, sizeof *k.scratch);
+    k.chunk_sums = xsmi_hold(&held, (uint64_t)chunks * k.total_length, sizeof *k.chunk_sums);
+    k.blocks = xsmi_hold(&held, (uint64_t)threads * k.block_each, sizeof *k.blocks);
+    xsm_status status = xsmi_held_check(&held, "fitting a tree", err);
     if (status == XSM_OK) {
         k.bounds[0] = bounds;
         k.bounds[1] = bounds + leaves + 1;
@@ -453,9 +439,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
         xsmi_begin(&activity, ctx, "fitting a tree", "labels", row_labels * t->height);
         status = xsmi_end(&activity, fit_levels(&k, report, err), err);
     }
-    for (size_t i = 0; i < PARTS; i++) {
-        xsmi_release(ctx, parts[i].memory, parts[i].count, parts[i].each);
-    }
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -16,6 +16,7 @@
  */
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "kernels/arithmetic.h"
 #include "math/logarithm.h"
@@ -50,6 +51,7 @@ typedef struct sample {
 } sample;
 
 typedef struct means {
+    xsmi_held held; /* the arrays */
     xsm_context *context;
     const xsm_dataset *train;
     xsm_parameters to;
@@ -398,34 +400,19 @@ static xsm_status choose_precision(means *t, xsm_error *err)
 
 static xsm_status allocate(means *t, xsm_error *err)
 {
-    xsm_context *ctx = t->context;
     const uint64_t classes = t->to.classes, features = t->to.features, labels = t->train->label_offsets[t->train->rows];
-    t->starts = xsmi_allocate_zero(ctx, classes + 1, sizeof *t->starts);
-    t->rows = xsmi_allocate(ctx, labels, sizeof *t->rows);
-    t->weights = xsmi_allocate(ctx, classes, 3 * sizeof *t->weights);
-    t->mean = xsmi_allocate_zero(ctx, features, sizeof *t->mean);
-    t->sums = xsmi_allocate(ctx, features * xsmi_context_threads(ctx), sizeof *t->sums);
-    t->samples = xsmi_allocate(ctx, ROWS, sizeof *t->samples);
-    t->scores = xsmi_allocate(ctx, ROWS * CLASSES, sizeof *t->scores);
-    if (!t->starts || !t->rows || !t->weights || !t->mean || !t->sums || !t->samples || !t->scores) {
-        return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the means of %u classes", t->to.classes);
-    }
+    t->held.context = t->context;
+    t->starts = xsmi_hold_zeros(&t->held, classes + 1, sizeof *t->starts);
+    t->rows = xsmi_hold(&t->held, labels, sizeof *t->rows);
+    t->weights = xsmi_hold(&t->held, classes, 3 * sizeof *t->weights);
+    t->mean = xsmi_hold_zeros(&t->held, features, sizeof *t->mean);
+    t->sums = xsmi_hold(&t->held, features * xsmi_context_threads(t->context), sizeof *t->sums);
+    t->samples = xsmi_hold(&t->held, ROWS, sizeof *t->samples);
+    t->scores = xsmi_hold(&t->held, ROWS * CLASSES, sizeof *t->scores);
+    XSMI_TRY(xsmi_held_check(&t->held, "the means of classes", err));
     t->along = t->weights + classes;
     t->square = t->along + classes;
     return XSM_OK;
-}
-
-static void release(const means *t)
-{
-    xsm_context *ctx = t->context;
-    const uint64_t classes = t->to.classes, features = t->to.features;
-    xsmi_release(ctx, t->starts, classes + 1, sizeof *t->starts);
-    xsmi_release(ctx, t->rows, t->train->label_offsets[t->train->rows], sizeof *t->rows);
-    xsmi_release(ctx, t->weights, classes, 3 * sizeof *t->weights);
-    xsmi_release(ctx, t->mean, features, sizeof *t->mean);
-    xsmi_release(ctx, t->sums, features * xsmi_context_threads(ctx), sizeof *t->sums);
-    xsmi_release(ctx, t->samples, ROWS, sizeof *t->samples);
-    xsmi_release(ctx, t->scores, ROWS * CLASSES, sizeof *t->scores);
 }
 
 /* Refuses weights and biases that float32 cannot hold, and chooses the bias of classes without a weight. The mean of a
@@ -521,7 +508,7 @@ xsm_status xsm_fit_class_means(xsm_context *context, xsm_model *model, const xsm
     if (status == XSM_OK && variance) {
         *variance = 1 / t.precision;
     }
-    release(&t);
+    xsmi_held_release(&t.held);
     xsm_context_free(t.context);
     return status;
 }

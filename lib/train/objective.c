@@ -9,6 +9,7 @@
  */
 #include "train/objective.h"
 
+#include "base/held.h"
 #include "base/order.h"
 
 #include <string.h>
@@ -26,6 +27,7 @@ enum {
 
 struct xsmi_objective {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     xsm_model *model;
     bool feature_major; /* the model's weights are, and so are the matrices */
     const xsm_dataset *train;
@@ -60,13 +62,9 @@ size_t xsmi_objective_size(const xsmi_objective *o)
 void xsmi_objective_free(xsmi_objective *o)
 {
     if (o) {
-        xsm_context *ctx = o->context;
         xsm_gradient_free(o->gradient);
-        xsmi_release(ctx, o->sums, o->runs * o->rows, o->stride * sizeof *o->sums);
-        xsmi_release(ctx, o->touched, o->runs, o->rows);
-        xsmi_release(ctx, o->bias_sums, o->runs, o->model->classes * sizeof *o->bias_sums);
-        xsmi_release(ctx, o->partials, o->passes, sizeof *o->partials);
-        xsmi_release(ctx, o, 1, sizeof *o);
+        xsmi_held_release(&o->held);
+        xsmi_release(o->context, o, 1, sizeof *o);
     }
 }
 
@@ -97,24 +95,19 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     xsmi_objective *o;
     XSMI_TRY(xsmi_array_new(ctx, &o, 1, sizeof *o, "an objective", err));
     memset(o, 0, sizeof *o);
-    o->context = ctx;
+    o->context = o->held.context = ctx;
     o->model = m;
     o->train = train;
     o->estimator = e;
     set_shape(o);
     size_t bytes;
-    o->sums = xsmi_multiply(o->stride, sizeof *o->sums, &bytes)
-                  ? xsmi_allocate_zero(ctx, (uint64_t)o->runs * o->rows, bytes)
-                  : NULL;
-    o->touched = xsmi_allocate_zero(ctx, o->runs, o->rows);
-    o->bias_sums = xsmi_allocate_zero(ctx, o->runs, o->model->classes * sizeof *o->bias_sums);
-    o->partials = xsmi_allocate(ctx, o->passes, sizeof *o->partials);
-    xsm_status status = XSM_OK;
-    if (!o->sums || !o->touched || !o->bias_sums || !o->partials) {
-        status = xsmi_fail_memory(err, o->runs * o->rows * o->stride * sizeof *o->sums, "sums of a gradient");
-    } else {
-        status = xsm_gradient_new(ctx, &o->gradient, err);
-    }
+    bytes = xsmi_multiply(o->stride, sizeof *o->sums, &bytes) ? bytes : SIZE_MAX;
+    o->sums = xsmi_hold_zeros(&o->held, (uint64_t)o->runs * o->rows, bytes);
+    o->touched = xsmi_hold_zeros(&o->held, o->runs, o->rows);
+    o->bias_sums = xsmi_hold_zeros(&o->held, o->runs, o->model->classes * sizeof *o->bias_sums);
+    o->partials = xsmi_hold(&o->held, o->passes, sizeof *o->partials);
+    xsm_status status = xsmi_held_check(&o->held, "sums of a gradient", err);
+    status = status == XSM_OK ? xsm_gradient_new(ctx, &o->gradient, err) : status;
     if (status != XSM_OK) {
         xsmi_objective_free(o);
         return status;

@@ -20,6 +20,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "model/divided.h"
 #include "estimator/searcher.h"
 #include "model/model_file.h"
@@ -40,6 +41,7 @@ enum { COUNTERS = 6, SUMS = 3, NAME_SIZE = 96 };
 /* The contents of a checkpoint besides the model: tensors in memory, to be saved or restored, and the settings. */
 typedef struct contents {
     xsm_context *context;
+    xsmi_held held; /* the lists */
     const char *path;
     xsmi_container *file; /* of a checkpoint that is read */
     xsmi_settings settings;
@@ -68,14 +70,10 @@ static void forget_search(const xsm_trainer *t)
 static void contents_free(contents *c)
 {
     xsmi_settings_free(&c->settings);
-    xsmi_release(c->context, c->tensors, c->capacity, sizeof *c->tensors);
-    xsmi_release(c->context, c->names, c->capacity, sizeof *c->names);
-    xsmi_release(c->context, c->divisions, c->capacity, sizeof *c->divisions);
-    xsmi_release(c->context, c->found, c->capacity, sizeof *c->found);
     for (size_t i = 0; c->indexes && i < c->capacity; i++) {
         xsm_index_free(c->indexes[i]);
     }
-    xsmi_release(c->context, c->indexes, c->capacity, sizeof *c->indexes);
+    xsmi_held_release(&c->held);
     xsmi_array_writer_clear(&c->arrays);
     xsm_sampler_free(c->made);
     xsmi_container_close(c->file);
@@ -140,15 +138,14 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
             count += found;
         } while (found);
     }
-    c->tensors = xsmi_allocate(c->context, count, sizeof *c->tensors);
-    c->names = xsmi_allocate(c->context, count, sizeof *c->names);
-    c->divisions = xsmi_allocate_zero(c->context, count, sizeof *c->divisions);
-    c->found = xsmi_allocate_zero(c->context, count, sizeof *c->found);
-    c->indexes = xsmi_allocate_zero(c->context, count, sizeof *c->indexes);
+    c->held.context = c->context;
+    c->tensors = xsmi_hold(&c->held, count, sizeof *c->tensors);
+    c->names = xsmi_hold(&c->held, count, sizeof *c->names);
+    c->divisions = xsmi_hold_zeros(&c->held, count, sizeof *c->divisions);
+    c->found = xsmi_hold_zeros(&c->held, count, sizeof *c->found);
+    c->indexes = xsmi_hold_zeros(&c->held, count, sizeof *c->indexes);
     c->capacity = count;
-    if (!c->tensors || !c->names || !c->divisions || !c->found || !c->indexes) {
-        return xsmi_fail_memory(err, count * (sizeof *c->tensors + sizeof *c->names), "a list of tensors");
-    }
+    XSMI_TRY(xsmi_held_check(&c->held, "a list of tensors", err));
     c->tensors[0] = (xsmi_tensor){.name = COUNTERS_NAME,
                                   .dtype = XSMI_DTYPE_U64,
                                   .rank = 1,

@@ -17,6 +17,7 @@
  */
 #include "train/window.h"
 
+#include "base/held.h"
 #include "model/together.h"
 
 #include "base/order.h"
@@ -72,6 +73,7 @@ struct xsmi_window {
     uint32_t *size;               /* [steps] steps of a component, at its root */
     uint32_t *lane_of;            /* [steps] */
     uint32_t threads, lane_count;
+    xsmi_held held; /* the arrays, with those of the plans */
     xsmi_window_choice choice;
 };
 
@@ -89,11 +91,9 @@ static xsm_status prepare(xsmi_window *w, xsm_error *err)
 static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
 {
     if (w->threads > 1) {
-        p->order = xsmi_allocate(w->context, (size_t)w->steps, sizeof *p->order);
-        p->lanes = xsmi_allocate(w->context, w->lane_count, sizeof *p->lanes);
-        if (!p->order || !p->lanes) {
-            return xsmi_fail_memory(err, (size_t)w->steps * sizeof *p->order, "a window of steps");
-        }
+        p->order = xsmi_hold(&w->held, (size_t)w->steps, sizeof *p->order);
+        p->lanes = xsmi_hold(&w->held, w->lane_count, sizeof *p->lanes);
+        XSMI_TRY(xsmi_held_check(&w->held, "a window of steps", err));
     }
     XSMI_TRY(xsm_gradient_new(w->context, &p->drawn, err));
     return xsmi_estimator_reserve(w->estimator, p->drawn, w->steps, 1, false, err);
@@ -104,7 +104,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     xsmi_window *w;
     XSMI_TRY(xsmi_array_new(ctx, &w, 1, sizeof *w, "a window of steps", err));
     memset(w, 0, sizeof *w);
-    w->context = xsmi_context_retain(ctx);
+    w->context = w->held.context = xsmi_context_retain(ctx);
     w->estimator = e;
     w->bindings = e->bindings;
     w->optimizer = o;
@@ -121,23 +121,18 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     const double most = WORK_MOST / ((entries + 1) * (double)e->width);
     w->steps = (double)w->steps > most ? (uint64_t)most + 1 : w->steps;
     size_t n = (size_t)w->steps;
-    w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
-    w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
-    bool whole = w->losses && w->list.alphas;
+    w->losses = xsmi_hold(&w->held, n, sizeof *w->losses);
+    w->list.alphas = xsmi_hold(&w->held, n + 1, sizeof *w->list.alphas);
     /* Classes that share a slot count as one class: few classes do, and none if there are few classes. */
     for (w->slots = 1; w->slots < classes && w->slots < 8 * w->steps * e->width; w->slots *= 2) {
     }
     if (w->threads > 1) {
-        w->last = xsmi_allocate(ctx, w->slots, sizeof *w->last);
-        w->parent = xsmi_allocate(ctx, n, sizeof *w->parent);
-        w->size = xsmi_allocate(ctx, n, sizeof *w->size);
-        w->lane_of = xsmi_allocate(ctx, n, sizeof *w->lane_of);
-        whole = whole && w->last && w->parent && w->size && w->lane_of;
+        w->last = xsmi_hold(&w->held, w->slots, sizeof *w->last);
+        w->parent = xsmi_hold(&w->held, n, sizeof *w->parent);
+        w->size = xsmi_hold(&w->held, n, sizeof *w->size);
+        w->lane_of = xsmi_hold(&w->held, n, sizeof *w->lane_of);
     }
-    xsm_status status = XSM_OK;
-    if (!whole) {
-        status = xsmi_fail_memory(err, w->slots * sizeof *w->last, "a window of steps");
-    }
+    xsm_status status = xsmi_held_check(&w->held, "a window of steps", err);
     for (uint32_t i = 0; status == XSM_OK && i < (w->threads > 1 ? 2 : 1); i++) {
         status = new_plan(w, &w->plans[i], err);
     }
@@ -160,20 +155,12 @@ void xsmi_window_free(xsmi_window *w)
 {
     if (w) {
         xsm_context *ctx = w->context;
-        size_t n = (size_t)w->steps;
         xsmi_stepper_free(w->stepper);
         xsmi_rank_steps_free(w->ranks);
         for (int i = 0; i < 2; i++) {
             xsm_gradient_free(w->plans[i].drawn);
-            xsmi_release(ctx, w->plans[i].order, n, sizeof *w->plans[i].order);
-            xsmi_release(ctx, w->plans[i].lanes, w->lane_count, sizeof *w->plans[i].lanes);
         }
-        xsmi_release(ctx, w->losses, n, sizeof *w->losses);
-        xsmi_release(ctx, w->list.alphas, n + 1, sizeof *w->list.alphas);
-        xsmi_release(ctx, w->last, w->slots, sizeof *w->last);
-        xsmi_release(ctx, w->parent, n, sizeof *w->parent);
-        xsmi_release(ctx, w->size, n, sizeof *w->size);
-        xsmi_release(ctx, w->lane_of, n, sizeof *w->lane_of);
+        xsmi_held_release(&w->held);
         xsmi_release(ctx, w, 1, sizeof *w);
         xsm_context_free(ctx);
     }

@@ -12,6 +12,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "gradient/shards.h"
 #include "words/release.h"
@@ -27,6 +28,7 @@ enum {
 
 struct xsmi_collapsed {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     const xsmi_kernels *kernels;
     xsmi_word_task task;
     xsmi_collapsed_search *search; /* with an estimator, after the first count */
@@ -49,14 +51,11 @@ struct xsmi_collapsed {
 /* Allocates what scoring all words for a group needs. */
 static xsm_status allocate_group(xsmi_collapsed *c, xsm_error *err)
 {
-    xsm_context *ctx = c->context;
     c->score_stride = xsmi_row_stride(c->words);
     c->shards_each = xsmi_shard_scratch(c->words) * c->dimension;
-    c->scores = xsmi_allocate(ctx, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
-    c->shards = xsmi_allocate(ctx, xsmi_context_threads(ctx), c->shards_each * sizeof *c->shards);
-    return c->scores && c->shards
-               ? XSM_OK
-               : xsmi_fail_memory(err, GROUP * c->score_stride * sizeof *c->scores, "the collapsed objective");
+    c->scores = xsmi_hold(&c->held, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
+    c->shards = xsmi_hold(&c->held, xsmi_context_threads(c->context), c->shards_each * sizeof *c->shards);
+    return xsmi_held_check(&c->held, "the collapsed objective", err);
 }
 
 xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit_options *o, xsmi_collapsed **out,
@@ -66,19 +65,16 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
     xsmi_collapsed *c;
     XSMI_TRY(xsmi_array_new(ctx, &c, 1, sizeof *c, "the collapsed objective", err));
     memset(c, 0, sizeof *c);
-    c->context = xsmi_context_retain(ctx);
+    c->context = c->held.context = xsmi_context_retain(ctx);
     c->kernels = xsmi_context_kernels(ctx);
     c->task = *task;
     c->words = task->corpus->info.words;
     c->dimension = task->input->features;
     c->stride = xsmi_row_stride(c->dimension);
-    c->gradient = xsmi_allocate(ctx, (uint64_t)c->words * c->stride, sizeof *c->gradient);
-    c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
-    c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
-    xsm_status status = XSM_OK;
-    if (!c->gradient || !c->pairs[0] || !c->pairs[1]) {
-        status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
-    }
+    c->gradient = xsmi_hold(&c->held, (uint64_t)c->words * c->stride, sizeof *c->gradient);
+    c->pairs[0] = xsmi_hold_zeros(&c->held, c->words, sizeof(uint64_t));
+    c->pairs[1] = xsmi_hold_zeros(&c->held, c->words, sizeof(uint64_t));
+    xsm_status status = xsmi_held_check(&c->held, "the collapsed objective", err);
     if (status == XSM_OK && !task->estimator) {
         status = allocate_group(c, err);
     }
@@ -100,11 +96,7 @@ void xsmi_collapsed_free(xsmi_collapsed *c)
         xsm_context *ctx = c->context;
         xsmi_collapsed_search_free(c->search);
         xsmi_cooccurrence_clear(&c->counts);
-        xsmi_release(ctx, c->scores, GROUP * c->score_stride, sizeof *c->scores);
-        xsmi_release(ctx, c->shards, xsmi_context_threads(ctx), c->shards_each * sizeof *c->shards);
-        xsmi_release(ctx, c->gradient, c->words * c->stride, sizeof *c->gradient);
-        xsmi_release(ctx, c->pairs[0], c->words, sizeof(uint64_t));
-        xsmi_release(ctx, c->pairs[1], c->words, sizeof(uint64_t));
+        xsmi_held_release(&c->held);
         xsmi_release(ctx, c, 1, sizeof *c);
         xsm_context_free(ctx);
     }

@@ -19,7 +19,7 @@ xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const
 {
     memset(c, 0, sizeof *c);
     c->text.words.source.fd = -1;
-    c->context = ctx;
+    c->context = c->held.context = ctx;
     c->words = corpus->info.words;
     /* A centre has at most `words` contexts and must fit. Memory that a text of this length cannot fill is not
      * allocated. */
@@ -30,26 +30,20 @@ xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const
         c->slots *= 2;
     }
     XSMI_TRY(xsmi_centres_open(&c->text, ctx, corpus, settings, err));
-    c->keys = xsmi_allocate(ctx, c->slots, sizeof *c->keys);
-    c->counts = xsmi_allocate(ctx, c->slots, sizeof *c->counts);
-    c->offsets = xsmi_allocate(ctx, (size_t)c->words + 1, sizeof *c->offsets);
+    c->keys = xsmi_hold(&c->held, c->slots, sizeof *c->keys);
+    c->counts = xsmi_hold(&c->held, c->slots, sizeof *c->counts);
+    c->offsets = xsmi_hold(&c->held, (size_t)c->words + 1, sizeof *c->offsets);
     c->capacity = c->slots / 2;
-    c->contexts = xsmi_allocate(ctx, c->capacity, sizeof *c->contexts);
-    c->numbers = xsmi_allocate(ctx, c->capacity, sizeof *c->numbers);
-    return c->keys && c->counts && c->offsets && c->contexts && c->numbers
-               ? XSM_OK
-               : xsmi_fail_memory(err, c->slots * SLOT_BYTES, "counts of pairs of words");
+    c->contexts = xsmi_hold(&c->held, c->capacity, sizeof *c->contexts);
+    c->numbers = xsmi_hold(&c->held, c->capacity, sizeof *c->numbers);
+    return xsmi_held_check(&c->held, "counts of pairs of words", err);
 }
 
 void xsmi_cooccurrence_clear(xsmi_cooccurrence *c)
 {
     if (c->context) {
         xsmi_centres_close(&c->text, c->context);
-        xsmi_release(c->context, c->keys, c->slots, sizeof *c->keys);
-        xsmi_release(c->context, c->counts, c->slots, sizeof *c->counts);
-        xsmi_release(c->context, c->offsets, (size_t)c->words + 1, sizeof *c->offsets);
-        xsmi_release(c->context, c->contexts, c->capacity, sizeof *c->contexts);
-        xsmi_release(c->context, c->numbers, c->capacity, sizeof *c->numbers);
+        xsmi_held_release(&c->held);
         memset(c, 0, sizeof *c);
     }
 }

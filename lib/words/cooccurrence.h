@@ -7,8 +7,11 @@
 
 #include "words/skipgram.h"
 
+#include "base/held.h"
+
 typedef struct xsmi_cooccurrence {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     xsmi_centres text;
     uint32_t words;
     /* Open addressing; a key is centre << 32 | context, counts of 0 are free slots. */

@@ -7,6 +7,7 @@
  */
 #include "words/skipgram.h"
 
+#include "base/held.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ enum {
 
 struct xsmi_skipgram_batch {
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_estimator *estimator;
@@ -82,33 +84,30 @@ static xsm_status make_alias(xsmi_skipgram_batch *b, const xsm_corpus *corpus, d
     return status;
 }
 
-static bool allocate(xsmi_skipgram_batch *b)
+static xsm_status allocate(xsmi_skipgram_batch *b, xsm_error *err)
 {
-    xsm_context *ctx = b->context;
     const size_t n = b->settings.batch, contexts = n * 2 * b->settings.window;
-    bool whole = xsmi_multiply(contexts, b->settings.pair_width, &b->slot.count);
+    if (!xsmi_multiply(contexts, b->settings.pair_width, &b->slot.count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "a batch of steps");
+    }
     b->thread.slots = (size_t)2 * b->settings.window * b->settings.pair_width;
     for (int i = 0; i < 2; i++) {
         xsmi_drawn *d = &b->drawn[i];
-        d->centres = xsmi_allocate(ctx, n, sizeof *d->centres);
-        d->starts = xsmi_allocate(ctx, n + 1, sizeof *d->starts);
-        d->contexts = xsmi_allocate(ctx, contexts, sizeof *d->contexts);
-        whole = whole && d->centres && d->starts && d->contexts;
+        d->centres = xsmi_hold(&b->held, n, sizeof *d->centres);
+        d->starts = xsmi_hold(&b->held, n + 1, sizeof *d->starts);
+        d->contexts = xsmi_hold(&b->held, contexts, sizeof *d->contexts);
     }
-    if (whole) {
-        b->step.x = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->step.x);
-        b->step.change = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->step.change);
-        b->step.losses = xsmi_allocate(ctx, n, sizeof *b->step.losses);
-        b->step.lengths = xsmi_allocate(ctx, n, sizeof *b->step.lengths);
-        b->step.bounds = xsmi_allocate(ctx, (uint64_t)n * (b->parts + 1), sizeof *b->step.bounds);
-        b->slot.rows = xsmi_allocate(ctx, b->slot.count, sizeof *b->slot.rows);
-        b->slot.amounts = xsmi_allocate(ctx, b->slot.count, sizeof *b->slot.amounts);
-        b->thread.rows = xsmi_allocate(ctx, (uint64_t)b->thread.count * b->thread.slots, sizeof *b->thread.rows);
-        b->thread.amounts = xsmi_allocate(ctx, (uint64_t)b->thread.count * b->thread.slots, sizeof *b->thread.amounts);
-        b->thread.gradients = xsmi_allocate_zero(ctx, b->thread.count, sizeof(xsm_gradient *));
-    }
-    return whole && b->step.x && b->step.change && b->step.losses && b->step.lengths && b->step.bounds &&
-           b->slot.rows && b->slot.amounts && b->thread.rows && b->thread.amounts && b->thread.gradients;
+    b->step.x = xsmi_hold(&b->held, (uint64_t)n * b->stride, sizeof *b->step.x);
+    b->step.change = xsmi_hold(&b->held, (uint64_t)n * b->stride, sizeof *b->step.change);
+    b->step.losses = xsmi_hold(&b->held, n, sizeof *b->step.losses);
+    b->step.lengths = xsmi_hold(&b->held, n, sizeof *b->step.lengths);
+    b->step.bounds = xsmi_hold(&b->held, (uint64_t)n * (b->parts + 1), sizeof *b->step.bounds);
+    b->slot.rows = xsmi_hold(&b->held, b->slot.count, sizeof *b->slot.rows);
+    b->slot.amounts = xsmi_hold(&b->held, b->slot.count, sizeof *b->slot.amounts);
+    b->thread.rows = xsmi_hold(&b->held, (uint64_t)b->thread.count * b->thread.slots, sizeof *b->thread.rows);
+    b->thread.amounts = xsmi_hold(&b->held, (uint64_t)b->thread.count * b->thread.slots, sizeof *b->thread.amounts);
+    b->thread.gradients = xsmi_hold_zeros(&b->held, b->thread.count, sizeof(xsm_gradient *));
+    return xsmi_held_check(&b->held, "a batch of steps", err);
 }
 
 xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
@@ -119,7 +118,7 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     xsmi_skipgram_batch *b;
     XSMI_TRY(xsmi_array_new(ctx, &b, 1, sizeof *b, "a batch of steps", err));
     memset(b, 0, sizeof *b);
-    b->context = xsmi_context_retain(ctx);
+    b->context = b->held.context = xsmi_context_retain(ctx);
     b->kernels = xsmi_context_kernels(ctx);
     b->input = task->input;
     b->output = task->output;
@@ -134,10 +133,7 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     b->stride = xsmi_row_stride(b->dimension);
     b->thread.count = xsmi_context_threads(ctx);
     b->parts = XSMI_MIN(b->thread.count, PARTS_MOST);
-    xsm_status status = XSM_OK;
-    if (!allocate(b)) {
-        status = xsmi_fail_memory(err, b->slot.count * sizeof *b->slot.rows, "a batch of steps");
-    }
+    xsm_status status = allocate(b, err);
     if (status == XSM_OK && !e) {
         status = make_alias(b, task->corpus, o->power, err);
     }
@@ -161,25 +157,10 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
         return;
     }
     xsm_context *ctx = b->context;
-    const size_t n = b->settings.batch, contexts = n * 2 * b->settings.window;
-    for (int i = 0; i < 2; i++) {
-        xsmi_release(ctx, b->drawn[i].centres, n, sizeof(uint32_t));
-        xsmi_release(ctx, b->drawn[i].starts, n + 1, sizeof(uint32_t));
-        xsmi_release(ctx, b->drawn[i].contexts, contexts, sizeof(uint32_t));
-    }
     for (uint32_t i = 0; b->thread.gradients && i < b->thread.count; i++) {
         xsm_gradient_free(b->thread.gradients[i]);
     }
-    xsmi_release(ctx, b->step.x, n * b->stride, sizeof *b->step.x);
-    xsmi_release(ctx, b->step.change, n * b->stride, sizeof *b->step.change);
-    xsmi_release(ctx, b->step.losses, n, sizeof *b->step.losses);
-    xsmi_release(ctx, b->step.lengths, n, sizeof *b->step.lengths);
-    xsmi_release(ctx, b->step.bounds, n * (b->parts + 1), sizeof *b->step.bounds);
-    xsmi_release(ctx, b->slot.rows, b->slot.count, sizeof *b->slot.rows);
-    xsmi_release(ctx, b->slot.amounts, b->slot.count, sizeof *b->slot.amounts);
-    xsmi_release(ctx, b->thread.rows, b->thread.count * b->thread.slots, sizeof *b->thread.rows);
-    xsmi_release(ctx, b->thread.amounts, b->thread.count * b->thread.slots, sizeof *b->thread.amounts);
-    xsmi_release(ctx, b->thread.gradients, b->thread.count, sizeof(xsm_gradient *));
+    xsmi_held_release(&b->held);
     if (b->alias.columns) {
         xsmi_alias_clear(ctx, &b->alias);
     }
