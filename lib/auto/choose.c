@@ -221,8 +221,7 @@ static xsm_status take_text(const xsmi_chooser *c, xsm_dataset *rows, xsm_error 
 /* Runs the choice. `text` is the rows if their n-grams are chosen, otherwise NULL. */
 static xsm_status choose(xsmi_chooser *c, xsm_dataset *text, xsm_error *err)
 {
-    XSMI_TRY(xsmi_zeros_new(c->runner.context, &c->result, 1, sizeof *c->result, "a choice", err));
-    c->result->context = xsmi_context_retain(c->runner.context);
+    XSMI_TRY(XSMI_OBJECT_NEW(c->runner.context, &c->result, xsm_choice, "a choice", err));
     c->result->info.size = sizeof c->result->info;
     c->survey = xsmi_race_survey(c);
     c->measure = c->options.measure != XSM_MEASURE_AUTO ? c->options.measure
@@ -398,8 +397,7 @@ void xsm_choice_free(xsm_choice *r)
         xsm_context *ctx = r->context;
         xsm_estimator_free(r->estimator);
         xsmi_release(ctx, r->trials, r->trial_capacity, sizeof *r->trials);
-        xsmi_release(ctx, r, 1, sizeof *r);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(r, xsm_choice);
     }
 }
 

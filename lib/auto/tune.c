@@ -305,11 +305,10 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
     XSMI_TRY(measure(t, err));
     t->rows.rank = n < SIZE_MAX ? xsmi_allocate(ctx, (size_t)n, sizeof *t->rows.rank) : NULL;
     t->rows.chosen = t->rows.rank ? xsmi_allocate(ctx, (size_t)n, sizeof *t->rows.chosen) : NULL;
-    t->result = t->rows.chosen ? xsmi_allocate_zero(ctx, 1, sizeof *t->result) : NULL;
-    if (!t->result) {
+    if (!t->rows.chosen) {
         return xsmi_fail_memory(err, (size_t)n * sizeof *t->rows.rank, "the choice of a learning rate");
     }
-    t->result->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &t->result, xsm_tuning, "the choice of a learning rate", err));
     t->result->info.size = sizeof t->result->info;
     XSMI_TRY(xsmi_scale_search_run(&t->search, &scale, t, err));
     if (t->search.round < XSMI_TUNE_ROUNDS) {
@@ -393,9 +392,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
 void xsm_tuning_free(xsm_tuning *r)
 {
     if (r) {
-        xsm_context *ctx = r->context;
-        xsmi_release(ctx, r, 1, sizeof *r);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(r, xsm_tuning);
     }
 }
 

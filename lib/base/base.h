@@ -151,10 +151,17 @@ typedef struct xsmi_array_ref {
 bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, uint64_t count);
 /* Releases them; their pointers become NULL, the capacity 0. */
 void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
-/* Makes a new object of a public type: `size` bytes of zeros, and the reference to a context (a new one for NULL) that
- * the object keeps. `what` names the object in the error. Release the memory, then the reference. */
-xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **kept, void **out,
+/* Makes a struct of zeros. `object` is the address of the pointer to it. Works in a cancelled call, too. */
+xsm_status xsmi_struct_new(xsm_context *ctx, void *object, size_t size, const char *what, xsm_error *err);
+/* Makes an object: such a struct, but for the reference to the context (a new one for NULL) that its member `context`
+ * keeps. */
+#define XSMI_OBJECT_NEW(of, object, type, what, err)                                                                   \
+    xsmi_object_new(of, object, sizeof(type), offsetof(type, context), what, err)
+xsm_status xsmi_object_new(xsm_context *context, void *object, size_t size, size_t at, const char *what,
                            xsm_error *err);
+/* Releases its memory, then the reference. */
+#define XSMI_OBJECT_FREE(object, type) xsmi_object_free(object, sizeof(type), offsetof(type, context))
+void xsmi_object_free(void *object, size_t size, size_t at);
 /* Returns a terminated copy of length bytes. Release with xsmi_release_text(). */
 char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);
 void xsmi_release_text(xsm_context *ctx, char *text);

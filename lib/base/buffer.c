@@ -28,8 +28,7 @@ static void drop(void *user)
     if (b && xsmi_holders_drop(&b->holders)) {
         xsm_context *ctx = b->context;
         xsmi_release(ctx, b->bytes, b->count, 1);
-        xsmi_release(ctx, b, 1, sizeof *b);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(b, block);
     }
 }
 
@@ -95,11 +94,8 @@ xsm_status xsm_buffer_new(xsm_context *context, xsm_buffer **out, xsm_error *err
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {out, "out"});
-    xsm_context *kept;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_buffer), "a buffer", &kept, &memory, err));
-    xsm_buffer *b = memory;
-    b->context = kept;
+    xsm_buffer *b;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &b, xsm_buffer, "a buffer", err));
     *out = b;
     return XSM_OK;
 }
@@ -107,11 +103,9 @@ xsm_status xsm_buffer_new(xsm_context *context, xsm_buffer **out, xsm_error *err
 void xsm_buffer_free(xsm_buffer *b)
 {
     if (b) {
-        xsm_context *ctx = b->context;
         drop(b->saved);
         drop(b->next);
-        xsmi_release(ctx, b, 1, sizeof *b);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(b, xsm_buffer);
     }
 }
 

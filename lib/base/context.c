@@ -154,18 +154,35 @@ xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *
     return XSM_OK;
 }
 
-xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **kept, void **out,
-                           xsm_error *err)
+xsm_status xsmi_struct_new(xsm_context *ctx, void *object, size_t size, const char *what, xsm_error *err)
 {
-    XSMI_TRY(xsmi_context_acquire(context, kept, err));
-    void *object = xsmi_allocate(*kept, 1, size);
-    if (!object) {
-        xsm_context_free(*kept);
-        return xsmi_fail_memory(err, size, what);
-    }
-    memset(object, 0, size);
-    *out = object;
+    void *made;
+    XSMI_TRY(xsmi_array_new(ctx, &made, 1, size, what, err));
+    memset(made, 0, size);
+    memcpy(object, &made, sizeof made);
     return XSM_OK;
+}
+
+xsm_status xsmi_object_new(xsm_context *context, void *object, size_t size, size_t at, const char *what, xsm_error *err)
+{
+    char *made;
+    XSMI_TRY(xsmi_context_acquire(context, &context, err));
+    const xsm_status status = xsmi_struct_new(context, &made, size, what, err);
+    if (status != XSM_OK) {
+        xsm_context_free(context);
+        return status;
+    }
+    memcpy(made + at, &context, sizeof context);
+    memcpy(object, &made, sizeof made);
+    return XSM_OK;
+}
+
+void xsmi_object_free(void *object, size_t size, size_t at)
+{
+    xsm_context *context;
+    memcpy(&context, (char *)object + at, sizeof context);
+    xsmi_release(context, object, 1, size);
+    xsm_context_free(context);
 }
 
 uint32_t xsmi_context_threads(const xsm_context *ctx)

@@ -134,8 +134,7 @@ static void release(xsmi_replace *file)
     }
     xsmi_release_text(ctx, file->path);
     xsmi_release(ctx, file->temporary, file->temporary_size, 1);
-    xsmi_release(ctx, file, 1, sizeof *file);
-    xsm_context_free(ctx);
+    XSMI_OBJECT_FREE(file, xsmi_replace);
 }
 
 /* Returns the folder of a path, written to `size` bytes, which must be enough for the whole path. */

@@ -292,8 +292,7 @@ static void release(xsmi_container_writer *w)
     xsm_context *ctx = w->context;
     xsmi_release(ctx, w->header, w->header_size + 1, 1);
     xsmi_release(ctx, w->tensors, w->count, sizeof *w->tensors);
-    xsmi_release(ctx, w, 1, sizeof *w);
-    xsm_context_free(ctx);
+    XSMI_OBJECT_FREE(w, xsmi_container_writer);
 }
 
 static xsm_status begin(xsmi_container_writer *w, const xsmi_place *place, const xsmi_container_plan *plan,
@@ -320,9 +319,7 @@ xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, c
                      place->name);
 #endif
     xsmi_container_writer *w;
-    XSMI_TRY(xsmi_array_new(ctx, &w, 1, sizeof *w, "a file being written", err));
-    memset(w, 0, sizeof *w);
-    w->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &w, xsmi_container_writer, "a file being written", err));
     w->name = place->name;
     const xsm_status status = begin(w, place, plan, err);
     if (status != XSM_OK) {

@@ -569,9 +569,7 @@ xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsm
                      place->name);
 #endif
     xsmi_container *c;
-    XSMI_TRY(xsmi_array_new(ctx, &c, 1, sizeof *c, "a file's contents", err));
-    memset(c, 0, sizeof *c);
-    c->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &c, xsmi_container, "a file's contents", err));
     c->path = place->name;
     bool whole = false;
     xsm_status status = how.choose ? read_parts(c, place, &how, &whole, err) : find_bytes(c, place, how.copy, err);
@@ -603,8 +601,7 @@ void xsmi_container_close(xsmi_container *c)
         xsmi_header_clear(ctx, &c->header);
         xsmi_unmap_file(&c->mapping);
         xsmi_unmap_file(&c->parts);
-        xsmi_release(ctx, c, 1, sizeof *c);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(c, xsmi_container);
     }
 }
 

@@ -135,13 +135,6 @@ typedef struct host_sink {
     bool begun;
 } host_sink;
 
-static void host_release(host_sink *h)
-{
-    xsm_context *ctx = h->context;
-    xsmi_release(ctx, h, 1, sizeof *h);
-    xsm_context_free(ctx);
-}
-
 static xsm_status host_put(host_sink *h, const void *data, size_t size, xsm_error *err)
 {
     for (size_t at = 0; at < size;) {
@@ -210,7 +203,7 @@ static xsm_status host_commit(void *state, xsm_error *err)
             status = xsmi_fail(err, XSM_ERROR_IO, "%s: the storage's end() failed (%d)", h->name, result);
         }
     }
-    host_release(h);
+    XSMI_OBJECT_FREE(h, host_sink);
     return status;
 }
 
@@ -220,7 +213,7 @@ static void host_abandon(void *state)
     if (h->begun && h->to->end) {
         XSMI_CALL_HOST((void)h->to->end(h->to->user, 0));
     }
-    host_release(h);
+    XSMI_OBJECT_FREE(h, host_sink);
 }
 
 xsm_status xsmi_sink_open(xsm_context *ctx, const xsmi_place *place, uint64_t bytes, xsmi_sink *out, xsm_error *err)
@@ -234,8 +227,10 @@ xsm_status xsmi_sink_open(xsm_context *ctx, const xsmi_place *place, uint64_t by
         return XSM_OK;
     }
     host_sink *h;
-    XSMI_TRY(xsmi_array_new(ctx, &h, 1, sizeof *h, "a storage being written", err));
-    *h = (host_sink){.context = xsmi_context_retain(ctx), .name = place->name, .to = place->storage, .bytes = bytes};
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &h, host_sink, "a storage being written", err));
+    h->name = place->name;
+    h->to = place->storage;
+    h->bytes = bytes;
     *out = (xsmi_sink){&hosts, h, !place->storage->seek};
     return XSM_OK;
 }

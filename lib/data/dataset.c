@@ -26,12 +26,9 @@
 
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err)
 {
-    xsm_context *kept;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(ctx, sizeof(xsm_dataset), "a dataset", &kept, &memory, err));
-    xsm_dataset *d = memory;
+    xsm_dataset *d;
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &d, xsm_dataset, "a dataset", err));
     xsmi_holders_start(&d->holders);
-    d->context = kept;
     *out = d;
     return XSM_OK;
 }

@@ -8,12 +8,9 @@
 
 static xsm_status start(xsm_context *ctx, xsmi_schema_kind kind, xsmi_schema **out, xsm_error *err)
 {
-    xsm_context *kept;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(ctx, sizeof(xsmi_schema), "a description of features", &kept, &memory, err));
-    xsmi_schema *s = memory;
+    xsmi_schema *s;
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &s, xsmi_schema, "a description of features", err));
     xsmi_holders_start(&s->holders);
-    s->context = kept;
     s->kind = kind;
     s->hash = (uint64_t)kind;
     *out = s;
@@ -223,7 +220,6 @@ void xsmi_schema_release(const xsmi_schema *s)
         xsmi_release(ctx, own->names, own->count, sizeof *own->names);
         xsmi_release(ctx, own->numbers, own->count, sizeof *own->numbers);
         xsmi_release(ctx, own->text, own->text_size, 1);
-        xsmi_release(ctx, own, 1, sizeof *own);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(own, xsmi_schema);
     }
 }

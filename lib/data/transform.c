@@ -184,11 +184,8 @@ xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {out, "out"}, {description, "description"});
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_transform), "a transform", &ctx, &memory, err));
-    xsm_transform *t = memory;
-    t->context = ctx;
+    xsm_transform *t;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &t, xsm_transform, "a transform", err));
     xsm_status status = parse(t, description, err);
     if (status == XSM_OK) {
         status = describe(t, err);
@@ -215,8 +212,7 @@ void xsm_transform_free(xsm_transform *t)
         xsmi_release_text(ctx, t->description);
         xsmi_release(ctx, t->steps, t->count, sizeof *t->steps);
         free_learned(t);
-        xsmi_release(ctx, t, 1, sizeof *t);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(t, xsm_transform);
     }
 }
 

@@ -80,18 +80,16 @@ bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *
 
 xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err)
 {
-    xsm_vocabulary *v = xsmi_allocate_zero(ctx, 1, sizeof *v);
-    char *prefix = xsmi_copy_text(ctx, options->label_prefix, strlen(options->label_prefix));
-    if (!v || !prefix) {
-        xsmi_release(ctx, v, 1, sizeof *v);
-        xsmi_release_text(ctx, prefix);
-        return xsmi_fail_memory(err, sizeof *v, "a vocabulary");
+    xsm_vocabulary *v;
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &v, xsm_vocabulary, "a vocabulary", err));
+    v->prefix = xsmi_copy_text(ctx, options->label_prefix, strlen(options->label_prefix));
+    if (!v->prefix) {
+        XSMI_OBJECT_FREE(v, xsm_vocabulary);
+        return xsmi_fail_memory(err, strlen(options->label_prefix) + 1, "a vocabulary");
     }
-    v->context = xsmi_context_retain(ctx);
     xsmi_holders_start(&v->holders);
     v->options = *options;
-    v->prefix = prefix;
-    v->options.label_prefix = prefix;
+    v->options.label_prefix = v->prefix;
     v->first = UINT32_MAX;
     xsmi_dictionary_start(&v->words, ctx, true);
     *out = v;
@@ -203,8 +201,7 @@ void xsmi_vocabulary_release(const xsm_vocabulary *v)
         xsmi_dictionary_end(&own->words);
         xsmi_release_text(ctx, own->prefix);
         xsmi_release(ctx, own->kept, own->kept_count, sizeof *own->kept);
-        xsmi_release(ctx, own, 1, sizeof *own);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(own, xsm_vocabulary);
     }
 }
 

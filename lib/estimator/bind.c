@@ -313,8 +313,7 @@ static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, con
                              xsmi_stream_rows **out, xsm_error *err)
 {
     xsmi_stream_rows *s;
-    XSMI_TRY(xsmi_zeros_new(e->context, &s, 1, sizeof *s, "a stream of rows", err));
-    s->context = xsmi_context_retain(e->context);
+    XSMI_TRY(XSMI_OBJECT_NEW(e->context, &s, xsmi_stream_rows, "a stream of rows", err));
     s->ids = o->ids;
     s->batch = o->batch;
     s->labels = o->labels;

@@ -229,26 +229,20 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     XSMI_TRY(xsmi_need("xsm_estimator_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_estimator_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_estimator *e = xsmi_allocate(ctx, 1, sizeof *e);
-    void *state = e ? xsmi_allocate(ctx, ops.state_size, 1) : NULL;
-    if (!state) {
-        xsmi_release(ctx, e, 1, sizeof *e);
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, ops.state_size, "an estimator");
-    }
-    memset(e, 0, sizeof *e);
-    memset(state, 0, ops.state_size);
+    xsm_estimator *e;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &e, xsm_estimator, "an estimator", err));
     xsmi_holders_start(&e->holders);
-    e->context = ctx;
     e->ops = ops;
-    e->state = state;
-    xsmi_option_group group = options_of(&e->ops, &e->common, state);
+    xsm_status status = xsmi_struct_new(e->context, &e->state, ops.state_size, "an estimator", err);
+    if (status != XSM_OK) {
+        XSMI_OBJECT_FREE(e, xsm_estimator);
+        return status;
+    }
+    xsmi_option_group group = options_of(&e->ops, &e->common, e->state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &e->common);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_KIND], &e->common);
-    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
-    xsm_status status = make_sampler_or_index(e, err);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], e->state);
+    status = make_sampler_or_index(e, err);
     if (status != XSM_OK) {
         xsm_estimator_free(e);
         return status;
@@ -308,8 +302,7 @@ void xsm_estimator_free(xsm_estimator *e)
             }
         }
         xsmi_release(ctx, e->state, e->ops.state_size, 1);
-        xsmi_release(ctx, e, 1, sizeof *e);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(e, xsm_estimator);
     }
 }
 

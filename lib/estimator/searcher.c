@@ -29,8 +29,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
         xsmi_held_release(&s->held);
-        xsmi_release(ctx, s, 1, sizeof *s);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(s, xsmi_searcher);
     }
 }
 
@@ -48,8 +47,8 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
                          plan->blocks, XSMI_MAX(plan->candidates, plan->most), model->features, model->classes);
     }
     xsmi_searcher *s;
-    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "what searches", err));
-    s->context = s->held.context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &s, xsmi_searcher, "what searches", err));
+    s->held.context = ctx;
     s->model = model;
     s->classes = model->classes;
     s->blocks = plan->blocks;

@@ -60,8 +60,7 @@ xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_
                           xsmi_spans **out, xsm_error *err)
 {
     xsmi_spans *s;
-    XSMI_TRY(xsmi_array_new(ctx, &s, 1, sizeof *s, "the spans of batches", err));
-    memset(s, 0, sizeof *s);
+    XSMI_TRY(xsmi_struct_new(ctx, &s, sizeof *s, "the spans of batches", err));
     s->context = ctx;
     s->data = data;
     s->kernels = kernels;

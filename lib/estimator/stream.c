@@ -9,8 +9,7 @@ void xsmi_stream_free(xsmi_stream_rows *s)
         xsm_context *ctx = s->context;
         xsm_dataset_free(s->rows);
         xsmi_release(ctx, s->fresh, s->fresh_size, 1);
-        xsmi_release(ctx, s, 1, sizeof *s);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(s, xsmi_stream_rows);
     }
 }
 

@@ -24,11 +24,8 @@ xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error 
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {out, "out"});
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_gradient), "a gradient", &ctx, &memory, err));
-    xsm_gradient *g = memory;
-    g->context = ctx;
+    xsm_gradient *g;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &g, xsm_gradient, "a gradient", err));
     g->array_most = XSMI_ARRAY_MOST;
     *out = g;
     return XSM_OK;
@@ -78,8 +75,7 @@ void xsm_gradient_free(xsm_gradient *g)
         xsmi_release(ctx, g->work.own.counts, g->work.own.example_capacity, sizeof *g->work.own.counts);
         xsmi_release_all(ctx, OWN(&g->work.own), &g->work.own.entry_capacity);
         clear_work(ctx, &g->work);
-        xsmi_release(ctx, g, 1, sizeof *g);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(g, xsm_gradient);
     }
 }
 

@@ -67,22 +67,18 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     XSMI_TRY(xsmi_need("xsm_index_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_index_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_index *x = xsmi_allocate_zero(ctx, 1, sizeof *x);
-    void *state = x ? xsmi_allocate_zero(ctx, ops.state_size, 1) : NULL;
-    if (!state) {
-        xsmi_release(ctx, x, 1, sizeof *x);
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, ops.state_size, "an index");
-    }
+    xsm_index *x;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &x, xsm_index, "an index", err));
     xsmi_holders_start(&x->holders);
-    x->context = ctx;
     x->ops = ops;
-    x->state = state;
-    xsmi_option_group group = options_of(&x->ops, &x->common, state);
+    const xsm_status status = xsmi_struct_new(x->context, &x->state, ops.state_size, "an index", err);
+    if (status != XSM_OK) {
+        XSMI_OBJECT_FREE(x, xsm_index);
+        return status;
+    }
+    xsmi_option_group group = options_of(&x->ops, &x->common, x->state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &x->common);
-    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], x->state);
     *out = x;
     return XSM_OK;
 }
@@ -131,8 +127,7 @@ void xsm_index_free(xsm_index *x)
         xsmi_index_hold(x, NULL);
         xsmi_index_aim(x, NULL);
         xsmi_release(ctx, x->state, x->ops.state_size, 1);
-        xsmi_release(ctx, x, 1, sizeof *x);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(x, xsm_index);
     }
 }
 

@@ -16,10 +16,8 @@ xsmi_class_tree *xsmi_class_tree_retain(xsmi_class_tree *t)
 void xsmi_class_tree_release(xsmi_class_tree *t)
 {
     if (t && xsmi_holders_drop(&t->holders)) {
-        xsm_context *ctx = t->context;
         xsmi_held_release(&t->held);
-        xsmi_release(ctx, t, 1, sizeof *t);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(t, xsmi_class_tree);
     }
 }
 
@@ -94,8 +92,8 @@ xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t c
         return XSM_OK;
     }
     xsmi_class_tree *t;
-    XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "a tree over the classes", err));
-    t->context = t->held.context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &t, xsmi_class_tree, "a tree over the classes", err));
+    t->held.context = ctx;
     xsmi_holders_start(&t->holders);
     t->nodes = (uint32_t)count;
     t->classes = classes;

@@ -71,15 +71,11 @@ xsm_status xsm_filter_new(xsm_context *context, const xsm_filter_classes *classe
     }
     XSMI_TRY(check_classes(c.allow, c.allow_count, "allow", c.classes, err));
     XSMI_TRY(check_classes(c.deny, c.deny_count, "deny", c.classes, err));
-    xsm_context *ctx;
-    void *made;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_filter), "a filter", &ctx, &made, err));
-    xsm_filter *f = made;
-    const size_t words = xsmi_filter_words(c.classes);
-    f->context = ctx;
+    xsm_filter *f;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &f, xsm_filter, "a filter", err));
     f->classes = c.classes;
-    f->bits = xsmi_allocate(ctx, words, sizeof *f->bits);
-    xsm_status status = f->bits ? XSM_OK : xsmi_fail_memory(err, words * sizeof *f->bits, "a filter");
+    xsm_status status =
+        xsmi_array_new(f->context, &f->bits, xsmi_filter_words(c.classes), sizeof *f->bits, "a filter", err);
     if (status == XSM_OK) {
         fill(f, &c);
         status = f->left <= f->classes / LISTED ? make_list(f, err) : XSM_OK;
@@ -98,8 +94,7 @@ void xsm_filter_free(xsm_filter *f)
         xsm_context *ctx = f->context;
         xsmi_release(ctx, f->bits, xsmi_filter_words(f->classes), sizeof *f->bits);
         xsmi_release(ctx, f->list, f->left, sizeof *f->list);
-        xsmi_release(ctx, f, 1, sizeof *f);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(f, xsm_filter);
     }
 }
 

@@ -88,7 +88,7 @@ static xsm_status make(xsm_context *ctx, const char *name, const xsmi_tensor *fr
     const size_t length = strlen(name) + PREFIX_LENGTH;
     char text[PREFIX_LENGTH + XSM_TENSOR_NAME_MAX + 1] = XSMI_HOST_PREFIX;
     xsmi_host_tensor *t;
-    XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "a tensor of the host", err));
+    XSMI_TRY(xsmi_struct_new(ctx, &t, sizeof *t, "a tensor of the host", err));
     memcpy(text + PREFIX_LENGTH, name, length - PREFIX_LENGTH + 1);
     t->tensor = *from;
     t->tensor.name = t->name = xsmi_copy_text(ctx, text, length);

@@ -37,8 +37,7 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
     XSMI_TRY(xsmi_check_dimensions(features, 1, err));
     XSMI_TRY(options->tied ? xsmi_context_need_alone(m->context, "an embedding with tied vectors", err) : XSM_OK);
     xsmi_layer *l;
-    XSMI_TRY(xsmi_array_new(m->context, &l, 1, sizeof *l, "a first layer", err));
-    memset(l, 0, sizeof *l);
+    XSMI_TRY(xsmi_struct_new(m->context, &l, sizeof *l, "a first layer", err));
     l->features = features;
     l->made = *options;
     l->tied = options->tied != 0;

@@ -36,14 +36,11 @@ size_t xsmi_model_floats(const xsm_model *m)
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err)
 {
-    xsm_context *ctx;
-    void *memory;
+    xsm_model *m;
     XSMI_TRY(xsmi_check_dimensions(features, classes, err));
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_model), "a model", &ctx, &memory, err));
-    xsm_model *m = memory;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &m, xsm_model, "a model", err));
     xsmi_holders_start(&m->holders);
-    m->context = ctx;
-    m->kernels = xsmi_context_kernels(ctx);
+    m->kernels = xsmi_context_kernels(m->context);
     m->features = features;
     m->classes = classes;
     xsmi_weights_start(m->kernels, classes, features, &m->w);

@@ -38,7 +38,6 @@ static void release_array(const xsmi_sparse *s, const void *array, uint64_t coun
 void xsmi_sparse_release(xsmi_sparse *s)
 {
     if (s && xsmi_holders_drop(&s->holders)) {
-        xsm_context *ctx = s->context;
         if (s->owned) {
             const xsmi_sparse_place end = s->places[s->chunks];
             release_array(s, s->blocks, end.block, sizeof *s->blocks);
@@ -51,8 +50,7 @@ void xsmi_sparse_release(xsmi_sparse *s)
             release_array(s, s->scales, 2 * (uint64_t)s->levels, sizeof *s->scales);
             release_array(s, s->places, (uint64_t)s->chunks + 1, sizeof *s->places);
         }
-        xsmi_release(ctx, s, 1, sizeof *s);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(s, xsmi_sparse);
     }
 }
 
@@ -117,8 +115,7 @@ xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bia
                                    xsm_error *err)
 {
     xsmi_sparse_builder *b;
-    XSMI_TRY(xsmi_zeros_new(ctx, &b, 1, sizeof *b, "sparse weights", err));
-    b->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &b, xsmi_sparse_builder, "sparse weights", err));
     b->features = features;
     b->with_bias = bias;
     *out = b;
@@ -128,10 +125,8 @@ xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bia
 void xsmi_sparse_builder_free(xsmi_sparse_builder *b)
 {
     if (b) {
-        xsm_context *ctx = b->context;
         empty(b);
-        xsmi_release(ctx, b, 1, sizeof *b);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(b, xsmi_sparse_builder);
     }
 }
 
@@ -217,7 +212,7 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
     xsm_context *ctx = b->context;
     const xsmi_sparse_place end = b->places[b->chunks];
     xsmi_sparse *s;
-    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "sparse weights", err));
+    XSMI_TRY(xsmi_struct_new(ctx, &s, sizeof *s, "sparse weights", err));
     uint8_t *bytes = NULL;
     const bool narrow = b->widest <= XSMI_BYTE_ROWS;
     if (narrow) {
@@ -433,8 +428,7 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
         return XSM_OK;
     }
     xsmi_sparse *s;
-    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "sparse weights", err));
-    s->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &s, xsmi_sparse, "sparse weights", err));
     xsmi_holders_start(&s->holders);
     s->rows = a->rows;
     s->features = a->features;

@@ -101,19 +101,15 @@ xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops 
     XSMI_TRY(xsmi_need("xsm_optimizer_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_optimizer_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_optimizer), "an optimizer", &ctx, &memory, err));
-    xsm_optimizer *o = memory;
+    xsm_optimizer *o;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &o, xsm_optimizer, "an optimizer", err));
     xsmi_holders_start(&o->holders);
-    o->context = ctx;
     o->ops = ops;
     o->linear = (ops.flags & XSM_OPTIMIZER_LINEAR) != 0;
-    o->state = xsmi_allocate_zero(ctx, ops.state_size, 1);
-    if (!o->state) {
-        xsmi_release(ctx, o, 1, sizeof *o);
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, ops.state_size, "an optimizer");
+    const xsm_status status = xsmi_struct_new(o->context, &o->state, ops.state_size, "an optimizer", err);
+    if (status != XSM_OK) {
+        XSMI_OBJECT_FREE(o, xsm_optimizer);
+        return status;
     }
     xsmi_option_group group = options_of(&o->ops, NULL, o->state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], o->state);
@@ -157,8 +153,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
         xsmi_feature_list_free(ctx, &o->rows);
         xsmi_undo_free(o);
         xsmi_release(ctx, o->state, o->ops.state_size, 1);
-        xsmi_release(ctx, o, 1, sizeof *o);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(o, xsm_optimizer);
     }
 }
 

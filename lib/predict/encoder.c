@@ -78,11 +78,9 @@ xsm_status xsm_encoder_new(const xsm_model *model, const xsm_encoder_options *op
     xsmi_row_form form;
     XSMI_TRY(xsm_model_get_class_map(model, &map, err));
     XSMI_TRY(choose_form(&o, &map, &form, err));
-    xsm_context *ctx;
-    void *made;
-    XSMI_TRY(xsmi_object_new(model->context, sizeof(xsm_encoder), "an encoder", &ctx, &made, err));
-    xsm_encoder *e = made;
-    e->context = ctx;
+    xsm_encoder *e;
+    XSMI_TRY(XSMI_OBJECT_NEW(model->context, &e, xsm_encoder, "an encoder", err));
+    xsm_context *ctx = e->context;
     e->model = xsmi_model_retain(model);
     e->vocabulary = xsmi_vocabulary_retain(map.vocabulary);
     e->features = form.features;
@@ -98,12 +96,10 @@ xsm_status xsm_encoder_new(const xsm_model *model, const xsm_encoder_options *op
 void xsm_encoder_free(xsm_encoder *e)
 {
     if (e) {
-        xsm_context *ctx = e->context;
         xsmi_row_reader_free(e->reader);
         xsmi_vocabulary_release(e->vocabulary);
         xsmi_model_release(e->model);
-        xsmi_release(ctx, e, 1, sizeof *e);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(e, xsm_encoder);
     }
 }
 

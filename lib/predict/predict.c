@@ -111,14 +111,8 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
 xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
                                uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err)
 {
-    xsm_context *ctx = xsmi_context_retain(context);
-    xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
-    if (!p) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *p, "a predictor");
-    }
-    memset(p, 0, sizeof *p);
-    p->context = ctx;
+    xsm_predictor *p;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &p, xsm_predictor, "a predictor", err));
     p->model = xsmi_model_retain(model);
     p->head = xsmi_head_retain(model->head);
     p->top = top;
@@ -133,12 +127,12 @@ xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, con
         return listed;
     }
     p->scratch_size = way_of(p).scratch(p);
-    p->held.context = ctx;
+    p->held.context = context;
     p->top_score = xsmi_hold(&p->held, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
     p->top_class = xsmi_hold(&p->held, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
     p->probability = xsmi_hold(&p->held, top, sizeof *p->probability);
     xsm_status status = xsmi_held_check(&p->held, "a predictor", err);
-    status = status == XSM_OK ? xsmi_array_new(ctx, &p->scratch, p->scratch_size, 1, "a predictor", err) : status;
+    status = status == XSM_OK ? xsmi_array_new(context, &p->scratch, p->scratch_size, 1, "a predictor", err) : status;
     if (status != XSM_OK) {
         xsm_predictor_free(p);
         return status;
@@ -162,8 +156,7 @@ void xsm_predictor_free(xsm_predictor *p)
         xsmi_index_release(p->index);
         xsmi_head_release(p->head);
         xsmi_model_release(p->model);
-        xsmi_release(ctx, p, 1, sizeof *p);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(p, xsm_predictor);
     }
 }
 

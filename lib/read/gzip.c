@@ -57,7 +57,7 @@ static xsm_status fail(const xsmi_gunzip *g, int code, xsm_error *err)
 static xsm_status new_stream(xsm_context *ctx, const char *name, bool bare, xsmi_gunzip **out, xsm_error *err)
 {
     xsmi_gunzip *g;
-    XSMI_TRY(xsmi_zeros_new(ctx, &g, 1, sizeof *g, "uncompressing", err));
+    XSMI_TRY(xsmi_struct_new(ctx, &g, sizeof *g, "uncompressing", err));
     g->context = ctx;
     g->name = name;
     g->stream.zalloc = zlib_allocate;

@@ -70,23 +70,18 @@ xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *giv
     XSMI_TRY(xsmi_need("xsm_sampler_new", XSMI_GIVEN({out, "out"}, {given, "the table"}), err));
     xsm_sampler_ops ops;
     XSMI_TRY(read_ops(given, &ops, err));
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_sampler *s = xsmi_allocate(ctx, 1, sizeof *s);
-    void *state = s ? xsmi_allocate_zero(ctx, ops.state_size, 1) : NULL;
-    if (!state) {
-        xsmi_release(ctx, s, 1, sizeof *s);
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, ops.state_size, "a sampler");
-    }
-    memset(s, 0, sizeof *s);
+    xsm_sampler *s;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &s, xsm_sampler, "a sampler", err));
     xsmi_holders_start(&s->holders);
-    s->context = ctx;
     s->ops = ops;
-    s->state = state;
-    xsmi_option_group group = options_of(&s->ops, &s->common, state);
+    const xsm_status status = xsmi_struct_new(s->context, &s->state, ops.state_size, "a sampler", err);
+    if (status != XSM_OK) {
+        XSMI_OBJECT_FREE(s, xsm_sampler);
+        return status;
+    }
+    xsmi_option_group group = options_of(&s->ops, &s->common, s->state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &s->common);
-    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], s->state);
     *out = s;
     return XSM_OK;
 }
@@ -121,8 +116,7 @@ void xsm_sampler_free(xsm_sampler *s)
         xsm_context *ctx = s->context;
         xsmi_sampler_unbind(s);
         xsmi_release(ctx, s->state, s->ops.state_size, 1);
-        xsmi_release(ctx, s, 1, sizeof *s);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(s, xsm_sampler);
     }
 }
 

@@ -93,8 +93,7 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
                               xsmi_objective **out, xsm_error *err)
 {
     xsmi_objective *o;
-    XSMI_TRY(xsmi_array_new(ctx, &o, 1, sizeof *o, "an objective", err));
-    memset(o, 0, sizeof *o);
+    XSMI_TRY(xsmi_struct_new(ctx, &o, sizeof *o, "an objective", err));
     o->context = o->held.context = ctx;
     o->model = m;
     o->train = train;

@@ -74,8 +74,7 @@ xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer
                                xsm_error *err)
 {
     xsmi_rank_steps *t;
-    XSMI_TRY(xsmi_zeros_new(ctx, &t, 1, sizeof *t, "steps of several processes", err));
-    t->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &t, xsmi_rank_steps, "steps of several processes", err));
     t->estimator = e;
     t->optimizer = o;
     xsm_status status = xsm_gradient_new(ctx, &t->block, err);
@@ -94,8 +93,7 @@ void xsmi_rank_steps_free(xsmi_rank_steps *t)
         xsm_context *ctx = t->context;
         xsm_gradient_free(t->block);
         xsmi_release(ctx, t->memory, t->bytes, 1);
-        xsmi_release(ctx, t, 1, sizeof *t);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(t, xsmi_rank_steps);
     }
 }
 

@@ -63,9 +63,7 @@ static void choose_blocks(xsmi_stepper *t)
 xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err)
 {
     xsmi_stepper *t;
-    XSMI_TRY(xsmi_array_new(ctx, &t, 1, sizeof *t, "taking steps", err));
-    memset(t, 0, sizeof *t);
-    t->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &t, xsmi_stepper, "taking steps", err));
     t->estimator = e;
     t->optimizer = o;
     t->threads = xsmi_context_threads(ctx);
@@ -97,8 +95,7 @@ void xsmi_stepper_free(xsmi_stepper *t)
             xsm_gradient_free(t->blocks[i]);
         }
         xsmi_release(ctx, t->blocks, t->threads, sizeof(xsm_gradient *));
-        xsmi_release(ctx, t, 1, sizeof *t);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(t, xsmi_stepper);
     }
 }
 

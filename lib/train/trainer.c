@@ -117,11 +117,9 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
                                   estimator->decay_rate > 0, estimator->row_bound > 0, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_trainer), "a trainer", &ctx, &memory, err));
-    xsm_trainer *t = memory;
-    t->context = ctx;
+    xsm_trainer *t;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &t, xsm_trainer, "a trainer", err));
+    xsm_context *ctx = t->context;
     t->model = xsmi_model_retain(model);
     t->train = xsmi_dataset_retain(train);
     t->estimator = xsmi_estimator_retain(estimator);
@@ -210,8 +208,7 @@ void xsm_trainer_free(xsm_trainer *t)
         xsm_estimator_free(t->estimator);
         xsmi_dataset_release(t->train);
         xsm_model_free(t->model);
-        xsmi_release(ctx, t, 1, sizeof *t);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(t, xsm_trainer);
     }
 }
 

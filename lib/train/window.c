@@ -102,9 +102,8 @@ static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)
 {
     xsmi_window *w;
-    XSMI_TRY(xsmi_array_new(ctx, &w, 1, sizeof *w, "a window of steps", err));
-    memset(w, 0, sizeof *w);
-    w->context = w->held.context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &w, xsmi_window, "a window of steps", err));
+    w->held.context = ctx;
     w->estimator = e;
     w->bindings = e->bindings;
     w->optimizer = o;
@@ -154,15 +153,13 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
 void xsmi_window_free(xsmi_window *w)
 {
     if (w) {
-        xsm_context *ctx = w->context;
         xsmi_stepper_free(w->stepper);
         xsmi_rank_steps_free(w->ranks);
         for (int i = 0; i < 2; i++) {
             xsm_gradient_free(w->plans[i].drawn);
         }
         xsmi_held_release(&w->held);
-        xsmi_release(ctx, w, 1, sizeof *w);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(w, xsmi_window);
     }
 }
 

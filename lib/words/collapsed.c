@@ -63,9 +63,8 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
 {
     xsm_context *ctx = task->context;
     xsmi_collapsed *c;
-    XSMI_TRY(xsmi_array_new(ctx, &c, 1, sizeof *c, "the collapsed objective", err));
-    memset(c, 0, sizeof *c);
-    c->context = c->held.context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &c, xsmi_collapsed, "the collapsed objective", err));
+    c->held.context = ctx;
     c->kernels = xsmi_context_kernels(ctx);
     c->task = *task;
     c->words = task->corpus->info.words;
@@ -93,12 +92,10 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
 void xsmi_collapsed_free(xsmi_collapsed *c)
 {
     if (c) {
-        xsm_context *ctx = c->context;
         xsmi_collapsed_search_free(c->search);
         xsmi_cooccurrence_clear(&c->counts);
         xsmi_held_release(&c->held);
-        xsmi_release(ctx, c, 1, sizeof *c);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(c, xsmi_collapsed);
     }
 }
 

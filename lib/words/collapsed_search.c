@@ -61,8 +61,7 @@ xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t 
 {
     xsm_context *ctx = task->context;
     xsmi_collapsed_search *s;
-    XSMI_TRY(xsmi_zeros_new(ctx, &s, 1, sizeof *s, "the collapsed objective", err));
-    s->context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &s, xsmi_collapsed_search, "the collapsed objective", err));
     s->kernels = xsmi_context_kernels(ctx);
     s->estimator = task->estimator;
     s->input = task->input;
@@ -104,8 +103,7 @@ void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
         xsm_gradient_free(s->gradient);
         xsmi_release(ctx, s->rows, s->threads * s->list_most, sizeof *s->rows);
         xsmi_release(ctx, s->amounts, s->threads * s->list_most, sizeof *s->amounts);
-        xsmi_release(ctx, s, 1, sizeof *s);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(s, xsmi_collapsed_search);
     }
 }
 

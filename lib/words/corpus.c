@@ -181,12 +181,10 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
     XSMI_NEED(err, {path, "the path"}, {out, "out"});
     xsm_corpus_options o = XSM_CORPUS_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &o, err));
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_corpus), "a corpus", &ctx, &memory, err));
-    xsm_corpus *c = memory;
+    xsm_corpus *c;
+    XSMI_TRY(XSMI_OBJECT_NEW(context, &c, xsm_corpus, "a corpus", err));
+    xsm_context *ctx = c->context;
     xsmi_holders_start(&c->holders);
-    c->context = ctx;
     xsmi_dictionary_start(&c->words, ctx, true);
     counting counted = {.context = ctx, .max_distinct = o.max_distinct};
     xsmi_dictionary_start(&counted.words, ctx, true);
@@ -227,8 +225,7 @@ void xsm_corpus_free(xsm_corpus *c)
         xsmi_release(ctx, c->counts, c->info.words, sizeof *c->counts);
         xsmi_release(ctx, c->names, c->info.words, sizeof *c->names);
         xsmi_release_text(ctx, c->path);
-        xsmi_release(ctx, c, 1, sizeof *c);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(c, xsm_corpus);
     }
 }
 

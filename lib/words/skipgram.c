@@ -192,11 +192,9 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
 /* Makes a trainer for a task that was checked; of->context may be NULL. */
 static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, xsm_skipgram **out, xsm_error *err)
 {
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(of->context, sizeof(xsm_skipgram), "a skip-gram trainer", &ctx, &memory, err));
-    xsm_skipgram *t = memory;
-    t->context = ctx;
+    xsm_skipgram *t;
+    XSMI_TRY(XSMI_OBJECT_NEW(of->context, &t, xsm_skipgram, "a skip-gram trainer", err));
+    xsm_context *ctx = t->context;
     t->corpus = xsmi_corpus_retain(of->corpus);
     t->input = xsmi_model_retain(of->input);
     t->output = xsmi_model_retain(of->output);
@@ -255,8 +253,7 @@ void xsm_skipgram_free(xsm_skipgram *t)
         xsm_model_free(t->output);
         xsm_model_free(t->input);
         xsmi_corpus_release(t->corpus);
-        xsmi_release(ctx, t, 1, sizeof *t);
-        xsm_context_free(ctx);
+        XSMI_OBJECT_FREE(t, xsm_skipgram);
     }
 }
 

@@ -116,9 +116,8 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     xsm_context *ctx = task->context;
     const xsm_estimator *e = task->estimator;
     xsmi_skipgram_batch *b;
-    XSMI_TRY(xsmi_array_new(ctx, &b, 1, sizeof *b, "a batch of steps", err));
-    memset(b, 0, sizeof *b);
-    b->context = b->held.context = xsmi_context_retain(ctx);
+    XSMI_TRY(XSMI_OBJECT_NEW(ctx, &b, xsmi_skipgram_batch, "a batch of steps", err));
+    b->held.context = ctx;
     b->kernels = xsmi_context_kernels(ctx);
     b->input = task->input;
     b->output = task->output;
@@ -167,8 +166,7 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
     if (b->rest.columns) {
         xsmi_alias_clear(ctx, &b->rest);
     }
-    xsmi_release(ctx, b, 1, sizeof *b);
-    xsm_context_free(ctx);
+    XSMI_OBJECT_FREE(b, xsmi_skipgram_batch);
 }
 
 /* -- the next batch out of the text -------------------------------------------------------------------------------- */
