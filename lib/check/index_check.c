@@ -1,21 +1,60 @@
 /* The conformance suite for indexes' tables, on synthetic problems (ext/index.h says what it tests). */
-#include "check/index_check.h"
-
 #include "base/arena.h"
 #include "base/entry.h"
 #include "base/held.h"
 #include "base/order.h"
 #include "base/random.h"
 #include "check/failures.h"
+#include "index/index.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = XSMI_TRIAL_QUERIES, TOP = XSMI_TRIAL_TOP };
-enum { BIASED = XSMI_TRIAL_BIASED, EQUAL = XSMI_TRIAL_EQUAL, ZEROS = XSMI_TRIAL_ZEROS, KINDS = 8 };
+enum { QUERIES = 70, TOP = 10 }; /* more queries than in a block */
+enum { BIASED = 1, EQUAL = 2, ZEROS = 4, KINDS = 8 };
 
-typedef xsmi_index_trial problem;
-#define FAULT(p, err, ...) xsmi_index_fault(p, err, __VA_ARGS__)
+typedef struct problem {
+    xsm_context *context;
+    const xsm_index_ops *ops;
+    const xsm_index_check_options *options;
+    uint32_t rows, width;
+    int kind; /* a sum of the values above: rows have a bias, some rows are equal, some are zeros */
+    float *x, *bias, *queries;
+    /* [QUERIES][top] and [QUERIES] of two searches */
+    uint32_t *classes[2], *lengths[2];
+    float *scores[2];
+    uint32_t top;
+} problem;
+
+/* What the parts of the trial of an index share: what the table does wrong, and what a score must be. */
+
+/* Reports an error of the table. */
+__attribute__((format(printf, 3, 4))) static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
+{
+    char what[160];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "index '%s', %u rows of %u numbers%s%s%s: %s", p->ops->name, p->rows,
+                     p->width, p->kind & BIASED ? " with a bias" : "", p->kind & EQUAL ? ", some equal" : "",
+                     p->kind & ZEROS ? ", some of zeros" : "", what);
+}
+
+/* Returns the score of row k, and sets *size to |row| |query|; both include the bias, and the squared norms are
+ * increased by 1. */
+static double score_of(const problem *p, uint32_t query, uint32_t k, double *size)
+{
+    double sum = p->kind & BIASED ? (double)p->bias[k] : 0, row_square = 1, query_square = 1;
+    for (uint32_t j = 0; j < p->width; j++) {
+        double a = (double)p->x[(size_t)k * p->width + j], b = (double)p->queries[query * p->width + j];
+        sum += a * b;
+        row_square += a * a;
+        query_square += b * b;
+    }
+    *size = sqrt(row_square * query_square);
+    return sum;
+}
 
 /* Returns an approximately normal number: the sum of four uniform ones. */
 static float number(xsmi_stream *s)
@@ -76,20 +115,20 @@ static xsm_status check_lists(const problem *p, int of, uint32_t top, const floa
         const uint32_t *classes = p->classes[of] + (size_t)i * top;
         const float *scores = p->scores[of] + (size_t)i * top;
         for (uint32_t j = 0; j < p->lengths[of][i]; j++) {
-            double size, want = xsmi_index_trial_score(p, i, classes[j], &size);
+            double size, want = score_of(p, i, classes[j], &size);
             if (!(fabs((double)scores[j] - want) <= p->options->tolerance * size)) {
-                return FAULT(p, err, "row %u scores %g, not %g", classes[j], want, (double)scores[j]);
+                return fault(p, err, "row %u scores %g, not %g", classes[j], want, (double)scores[j]);
             }
             if (least_score && !(scores[j] >= *least_score)) {
-                return FAULT(p, err, "row %u is listed with %g, not above %g", classes[j], (double)scores[j],
+                return fault(p, err, "row %u is listed with %g, not above %g", classes[j], (double)scores[j],
                              (double)*least_score);
             }
             if (j > 0 && (scores[j] > scores[j - 1] || (scores[j] == scores[j - 1] && classes[j] <= classes[j - 1]))) {
-                return FAULT(p, err, "position %u of a list is before position %u in order", j, j - 1);
+                return fault(p, err, "position %u of a list is before position %u in order", j, j - 1);
             }
             for (uint32_t before = 0; before < j && top <= TOP; before++) {
                 if (classes[before] == classes[j]) {
-                    return FAULT(p, err, "row %u is listed twice", classes[j]);
+                    return fault(p, err, "row %u is listed twice", classes[j]);
                 }
             }
         }
@@ -103,7 +142,7 @@ static xsm_status same_lists(const problem *p, uint32_t top, const char *when, x
     if (memcmp(p->lengths[0], p->lengths[1], QUERIES * sizeof(uint32_t)) != 0 ||
         memcmp(p->classes[0], p->classes[1], entries * sizeof(uint32_t)) != 0 ||
         memcmp(p->scores[0], p->scores[1], entries * sizeof(float)) != 0) {
-        return FAULT(p, err, "the same queries give other lists %s", when);
+        return fault(p, err, "the same queries give other lists %s", when);
     }
     return XSM_OK;
 }
@@ -118,7 +157,7 @@ static xsm_status check_recall(const problem *p, const xsm_index *x, const char 
             .size = sizeof(xsm_index_search), .queries = p->queries, .stride = p->width, .count = QUERIES, .top = top},
         &recall, err));
     if (recall < p->options->recall) {
-        return FAULT(p, err, "a recall of %.3f at %u %s, below %g", recall, top, when, p->options->recall);
+        return fault(p, err, "a recall of %.3f at %u %s, below %g", recall, top, when, p->options->recall);
     }
     return XSM_OK;
 }
@@ -213,11 +252,313 @@ static xsm_status try_spaced(const problem *p, const xsm_index *x, uint32_t top,
             memcpy(&score, &p->scores[1][i * between + j], sizeof score);
             same &= classes[j] == UINT32_C(0xA5A5A5A5) && score == UINT32_C(0xA5A5A5A5);
         }
-        status = same ? XSM_OK : FAULT(p, err, "lists that are apart (list_stride %zu) are other lists", between);
+        status = same ? XSM_OK : fault(p, err, "lists that are apart (list_stride %zu) are other lists", between);
     }
     xsmi_release(p->context, arena.base, bytes, 1);
     return status;
 }
+
+/* -- next() -------------------------------------------------------------------------------------------------------- */
+
+/* The part of the conformance suite of indexes that tests next(): rows in falling order on demand. */
+
+enum { NEXT_QUERIES = 3, GUARD = 64, JUNK = 0xA5 };
+
+/* Lists of some queries, to their ends. */
+typedef struct listing {
+    uint32_t *classes; /* [NEXT_QUERIES][rows] */
+    float *scores;     /* [NEXT_QUERIES][rows] */
+    uint32_t lengths[NEXT_QUERIES];
+} listing;
+
+/* Memory for a listing of `count` queries. */
+typedef struct desk {
+    float *queries;         /* [count][stride] */
+    unsigned char *cursors; /* [count][cursor_stride], and GUARD bytes */
+    size_t cursor_stride;
+    uint32_t *classes; /* [count][rows] */
+    float *scores;     /* [count][rows] */
+    void *scratch;
+} desk;
+
+static desk divide_desk(const problem *p, const xsm_index *x, uint32_t count, xsmi_arena *arena)
+{
+    desk d = {.cursor_stride = xsmi_index_cursor(x)};
+    d.queries = xsmi_arena_take(arena, count * xsmi_index_query_stride(x), sizeof *d.queries);
+    d.cursors = xsmi_arena_take(arena, count, d.cursor_stride);
+    (void)xsmi_arena_take(arena, GUARD, 1);
+    d.classes = xsmi_arena_take(arena, (uint64_t)count * p->rows, sizeof *d.classes);
+    d.scores = xsmi_arena_take(arena, (uint64_t)count * p->rows, sizeof *d.scores);
+    d.scratch = xsmi_arena_take(arena, xsmi_index_scratch(x, p->rows), 1);
+    return d;
+}
+
+/* Gets further rows of queries that have a desk, and appends them to the listing, from its query `first` on. */
+static xsm_status list_some(const problem *p, const xsm_index *x, const desk *d, uint32_t first, uint32_t count,
+                            uint32_t top, bool begin, listing *to, xsm_error *err)
+{
+    uint32_t lengths[NEXT_QUERIES] = {0};
+    uint64_t probed[NEXT_QUERIES] = {0};
+    const xsm_index_block block = {
+        .size = sizeof block,
+        .queries = d->queries,
+        .stride = xsmi_index_query_stride(x),
+        .count = count,
+        .top = top,
+        .least_score = -INFINITY,
+        .classes = d->classes,
+        .scores = d->scores,
+        .lengths = lengths,
+        .probed = probed,
+        .scratch = d->scratch,
+        .list_stride = p->rows,
+        .cursors = d->cursors,
+        .cursor_stride = d->cursor_stride,
+        .begin = begin,
+    };
+    XSMI_TRY(xsmi_index_next(x, &block, err));
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t from = (size_t)i * p->rows, into = (size_t)(first + i) * p->rows + to->lengths[first + i];
+        if (lengths[i] > p->rows - to->lengths[first + i]) {
+            return fault(p, err, "next() lists more rows than there are");
+        }
+        memcpy(to->classes + into, d->classes + from, lengths[i] * sizeof *to->classes);
+        memcpy(to->scores + into, d->scores + from, lengths[i] * sizeof *to->scores);
+        to->lengths[first + i] += lengths[i];
+        /* The list of one call must be in falling order. */
+        for (uint32_t j = 1; j < lengths[i]; j++) {
+            const size_t at = from + j;
+            if (d->scores[at] > d->scores[at - 1] ||
+                (d->scores[at] == d->scores[at - 1] && d->classes[at] <= d->classes[at - 1])) {
+                return fault(p, err, "next(): position %u of a list is before position %u in order", j, j - 1);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+static void set_queries(const problem *p, const xsm_index *x, const desk *d, uint32_t first, uint32_t count)
+{
+    const size_t stride = xsmi_index_query_stride(x);
+    memset(d->queries, 0, count * stride * sizeof *d->queries);
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(d->queries + i * stride, p->queries + (size_t)(first + i) * p->width, p->width * sizeof *d->queries);
+        if (x->own_width > x->width) {
+            d->queries[i * stride + p->width] = 1; /* for the bias */
+        }
+    }
+}
+
+/* Lists all rows of the queries first..first+count in one block, with more rows in each call. */
+static xsm_status list_all(const problem *p, const xsm_index *x, unsigned char *memory, uint32_t first, uint32_t count,
+                           listing *to, xsm_error *err)
+{
+    xsmi_arena arena = {memory, 0};
+    const desk d = divide_desk(p, x, count, &arena);
+    set_queries(p, x, &d, first, count);
+    memset(d.cursors, JUNK, count * d.cursor_stride + GUARD);
+    memset(to->lengths + first, 0, count * sizeof *to->lengths);
+    bool ended[NEXT_QUERIES] = {false};
+    for (uint32_t top = XSMI_MIN(p->rows, TOP), more = 1, begin = 1; more; begin = 0) {
+        uint32_t before[NEXT_QUERIES];
+        memcpy(before, to->lengths, sizeof before);
+        XSMI_TRY(list_some(p, x, &d, first, count, top, begin, to, err));
+        more = 0;
+        for (uint32_t i = first; i < first + count; i++) {
+            const uint32_t some = to->lengths[i] - before[i];
+            if (ended[i] && some > 0) {
+                return fault(p, err, "next() goes on after a list that was not full");
+            }
+            ended[i] = some < top;
+            more |= some > 0;
+        }
+        top = top > p->rows / 2 ? p->rows : 2 * top;
+    }
+    for (size_t i = 0; i < GUARD; i++) {
+        if (d.cursors[count * d.cursor_stride + i] != JUNK) {
+            return fault(p, err, "next() writes behind its cursors");
+        }
+    }
+    return XSM_OK;
+}
+
+/* Checks the rows of a listing, and that the first ones are those that query() found or better ones. */
+static xsm_status check_listing(const problem *p, const listing *l, uint32_t query, uint64_t *seen, xsm_error *err)
+{
+    const uint32_t *classes = l->classes + (size_t)query * p->rows;
+    const float *scores = l->scores + (size_t)query * p->rows;
+    const uint32_t length = l->lengths[query], top = XSMI_MIN(p->rows, TOP);
+    const bool exact = p->options->recall == 1;
+    memset(seen, 0, (p->rows / 64 + 1) * sizeof *seen);
+    for (uint32_t j = 0; j < length; j++) {
+        const uint64_t bit = UINT64_C(1) << classes[j] % 64;
+        double size, want = score_of(p, query, classes[j], &size);
+        if (seen[classes[j] / 64] & bit) {
+            return fault(p, err, "next() lists row %u twice", classes[j]);
+        }
+        seen[classes[j] / 64] |= bit;
+        if (!(fabs((double)scores[j] - want) <= p->options->tolerance * size)) {
+            return fault(p, err, "next(): row %u scores %g, not %g", classes[j], want, (double)scores[j]);
+        }
+        if (exact && j > 0 && scores[j] > scores[j - 1]) {
+            return fault(p, err, "next(): position %u of all rows scores above position %u", j, j - 1);
+        }
+    }
+    if ((double)length < p->options->recall * p->rows) {
+        return fault(p, err, "next() lists %u rows in all, a share below %g", length, p->options->recall);
+    }
+    for (uint32_t search = 0; search < 2; search++) {
+        const uint32_t most = search ? p->top : top, *found = p->classes[search] + (size_t)query * most;
+        const float *best = p->scores[search] + (size_t)query * most;
+        for (uint32_t j = 0; j < p->lengths[search][query] && (exact || !search); j++) {
+            if (j >= length || (exact ? classes[j] != found[j] || scores[j] != best[j] : scores[j] < best[j])) {
+                return fault(p, err, "next() begins with other rows than query(), at position %u of %u", j, most);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status same(const problem *p, const listing *a, const listing *b, const char *when, xsm_error *err)
+{
+    for (uint32_t i = 0; i < NEXT_QUERIES; i++) {
+        const size_t at = (size_t)i * p->rows;
+        if (a->lengths[i] != b->lengths[i] ||
+            memcmp(a->classes + at, b->classes + at, a->lengths[i] * sizeof *a->classes) != 0 ||
+            memcmp(a->scores + at, b->scores + at, a->lengths[i] * sizeof *a->scores) != 0) {
+            return fault(p, err, "next() lists other rows %s", when);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Memory of a trial. */
+typedef struct room {
+    listing lists[2];
+    uint64_t *seen;       /* [rows/64 + 1] */
+    unsigned char *desks; /* [desk_count][desk_each] */
+    size_t desk_each;
+} room;
+
+static room divide_room(const problem *p, const xsm_index *x, uint32_t each, uint32_t count, xsmi_arena *arena)
+{
+    room r = {0};
+    for (int i = 0; i < 2; i++) {
+        r.lists[i].classes = xsmi_arena_take(arena, (uint64_t)NEXT_QUERIES * p->rows, sizeof *r.lists[i].classes);
+        r.lists[i].scores = xsmi_arena_take(arena, (uint64_t)NEXT_QUERIES * p->rows, sizeof *r.lists[i].scores);
+    }
+    r.seen = xsmi_arena_take(arena, p->rows / 64 + 1, sizeof *r.seen);
+    xsmi_arena one = {NULL, 0};
+    (void)divide_desk(p, x, each, &one);
+    r.desk_each = one.used;
+    r.desks = xsmi_arena_take(arena, count, r.desk_each);
+    return r;
+}
+
+/* Makes memory for `count` desks of `each` queries; NULL if there is none. */
+static unsigned char *make_room(const problem *p, const xsm_index *x, uint32_t each, uint32_t count, room *r,
+                                size_t *bytes, xsm_error *err)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)divide_room(p, x, each, count, &arena);
+    *bytes = arena.used;
+    unsigned char *memory = arena.used == SIZE_MAX ? NULL : xsmi_allocate_zero(p->context, arena.used, 1);
+    if (!memory) {
+        (void)xsmi_fail_memory(err, *bytes, "the trial of an index");
+        return NULL;
+    }
+    arena = (xsmi_arena){memory, 0};
+    *r = divide_room(p, x, each, count, &arena);
+    return memory;
+}
+
+/* Tests next(), if the table has it. Searches 0 and 1 have listed TOP and `top` rows. */
+static xsm_status try_next(const problem *p, const xsm_index *x, xsm_error *err)
+{
+    if (!x->ops.next) {
+        return XSM_OK;
+    }
+    room r;
+    size_t bytes;
+    unsigned char *memory = make_room(p, x, NEXT_QUERIES, 1, &r, &bytes, err);
+    if (!memory) {
+        return XSM_ERROR_MEMORY;
+    }
+    xsm_status status = list_all(p, x, r.desks, 0, NEXT_QUERIES, &r.lists[0], err);
+    for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
+        status = check_listing(p, &r.lists[0], i, r.seen, err);
+    }
+    for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
+        status = list_all(p, x, r.desks, i, 1, &r.lists[1], err);
+    }
+    if (status == XSM_OK) {
+        status = same(p, &r.lists[0], &r.lists[1], "alone", err);
+    }
+    xsmi_release(p->context, memory, bytes, 1);
+    return status;
+}
+
+/* -- cursors ------------------------------------------------------------------------------------------------------- */
+
+typedef struct turn {
+    const problem *p;
+    const xsm_index *x;
+    room *room;
+    bool begin;
+    uint32_t top;
+    xsm_status status[NEXT_QUERIES];
+    xsm_error errors[NEXT_QUERIES];
+} turn;
+
+/* One call for one query: the next call may come from another thread. */
+static void take_turn(void *state, size_t query, uint32_t thread)
+{
+    turn *t = state;
+    (void)thread;
+    const uint32_t i = (uint32_t)query;
+    xsmi_arena arena = {t->room->desks + query * t->room->desk_each, 0};
+    const desk d = divide_desk(t->p, t->x, 1, &arena);
+    if (t->begin) {
+        set_queries(t->p, t->x, &d, i, 1);
+        t->room->lists[1].lengths[i] = 0;
+    }
+    t->errors[i] = (xsm_error)XSM_ERROR_INIT;
+    t->status[i] = list_some(t->p, t->x, &d, i, 1, t->top, t->begin, &t->room->lists[1], &t->errors[i]);
+}
+
+/* Tests that queries which take turns on the threads of a context have cursors of their own. */
+static xsm_status try_cursors(const problem *p, const xsm_index *x, xsm_context *threads, xsm_error *err)
+{
+    if (!x->ops.next) {
+        return XSM_OK;
+    }
+    room r;
+    size_t bytes;
+    unsigned char *memory = make_room(p, x, 1, NEXT_QUERIES, &r, &bytes, err);
+    if (!memory) {
+        return XSM_ERROR_MEMORY;
+    }
+    xsm_status status = XSM_OK;
+    for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
+        status = list_all(p, x, r.desks, i, 1, &r.lists[0], err);
+    }
+    turn t = {.p = p, .x = x, .room = &r, .begin = true, .top = XSMI_MIN(p->rows, TOP)};
+    for (uint64_t listed = 0; status == XSM_OK && listed < 2 * (uint64_t)p->rows; t.begin = false) {
+        listed += t.top;
+        status = xsmi_run(threads, take_turn, &t, NEXT_QUERIES, err);
+        for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
+            status = t.status[i] == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &t.errors[i]);
+        }
+        t.top = t.top > p->rows / 2 ? p->rows : 2 * t.top;
+    }
+    if (status == XSM_OK) {
+        status = same(p, &r.lists[0], &r.lists[1], "on several threads", err);
+    }
+    xsmi_release(p->context, memory, bytes, 1);
+    return status;
+}
+
+/* -- the whole ----------------------------------------------------------------------------------------------------- */
 
 static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
 {
@@ -233,11 +574,11 @@ static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
     XSMI_TRY(search(p, x, (request){0, QUERIES, top, &least_score}, 1, err));
     XSMI_TRY(check_lists(p, 1, top, &least_score, err));
     if (p->lengths[1][0] < 1) {
-        return FAULT(p, err, "nothing is found with a least score below the best");
+        return fault(p, err, "nothing is found with a least score below the best");
     }
     XSMI_TRY(search(p, x, search_all(p->top), 1, err));
     XSMI_TRY(check_lists(p, 1, p->top, NULL, err));
-    return xsmi_index_try_next(p, x, err);
+    return try_next(p, x, err);
 }
 
 static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
@@ -277,7 +618,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
             if (status == XSM_OK) {
                 status = search(p, x, search_all(top), threads > 1, err);
                 if (status == XSM_OK && threads == 2) {
-                    status = xsmi_index_try_cursors(p, x, other, err);
+                    status = try_cursors(p, x, other, err);
                 }
                 xsm_index_free(x);
             }
@@ -348,335 +689,4 @@ xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const
     status = xsmi_trial_status(&activity, ctx, status, err);
     xsm_context_free(ctx);
     return status;
-}
-
-/* -- next() -------------------------------------------------------------------------------------------------------- */
-
-/* The part of the conformance suite of indexes that tests next(): rows in falling order on demand. */
-
-enum { NEXT_QUERIES = 3, GUARD = 64, JUNK = 0xA5 };
-
-/* Lists of some queries, to their ends. */
-typedef struct listing {
-    uint32_t *classes; /* [NEXT_QUERIES][rows] */
-    float *scores;     /* [NEXT_QUERIES][rows] */
-    uint32_t lengths[NEXT_QUERIES];
-} listing;
-
-/* Memory for a listing of `count` queries. */
-typedef struct desk {
-    float *queries;         /* [count][stride] */
-    unsigned char *cursors; /* [count][cursor_stride], and GUARD bytes */
-    size_t cursor_stride;
-    uint32_t *classes; /* [count][rows] */
-    float *scores;     /* [count][rows] */
-    void *scratch;
-} desk;
-
-static desk divide_desk(const xsmi_index_trial *p, const xsm_index *x, uint32_t count, xsmi_arena *arena)
-{
-    desk d = {.cursor_stride = xsmi_index_cursor(x)};
-    d.queries = xsmi_arena_take(arena, count * xsmi_index_query_stride(x), sizeof *d.queries);
-    d.cursors = xsmi_arena_take(arena, count, d.cursor_stride);
-    (void)xsmi_arena_take(arena, GUARD, 1);
-    d.classes = xsmi_arena_take(arena, (uint64_t)count * p->rows, sizeof *d.classes);
-    d.scores = xsmi_arena_take(arena, (uint64_t)count * p->rows, sizeof *d.scores);
-    d.scratch = xsmi_arena_take(arena, xsmi_index_scratch(x, p->rows), 1);
-    return d;
-}
-
-/* Gets further rows of queries that have a desk, and appends them to the listing, from its query `first` on. */
-static xsm_status list_some(const xsmi_index_trial *p, const xsm_index *x, const desk *d, uint32_t first,
-                            uint32_t count, uint32_t top, bool begin, listing *to, xsm_error *err)
-{
-    uint32_t lengths[NEXT_QUERIES] = {0};
-    uint64_t probed[NEXT_QUERIES] = {0};
-    const xsm_index_block block = {
-        .size = sizeof block,
-        .queries = d->queries,
-        .stride = xsmi_index_query_stride(x),
-        .count = count,
-        .top = top,
-        .least_score = -INFINITY,
-        .classes = d->classes,
-        .scores = d->scores,
-        .lengths = lengths,
-        .probed = probed,
-        .scratch = d->scratch,
-        .list_stride = p->rows,
-        .cursors = d->cursors,
-        .cursor_stride = d->cursor_stride,
-        .begin = begin,
-    };
-    XSMI_TRY(xsmi_index_next(x, &block, err));
-    for (uint32_t i = 0; i < count; i++) {
-        const size_t from = (size_t)i * p->rows, into = (size_t)(first + i) * p->rows + to->lengths[first + i];
-        if (lengths[i] > p->rows - to->lengths[first + i]) {
-            return xsmi_index_fault(p, err, "next() lists more rows than there are");
-        }
-        memcpy(to->classes + into, d->classes + from, lengths[i] * sizeof *to->classes);
-        memcpy(to->scores + into, d->scores + from, lengths[i] * sizeof *to->scores);
-        to->lengths[first + i] += lengths[i];
-        /* The list of one call must be in falling order. */
-        for (uint32_t j = 1; j < lengths[i]; j++) {
-            const size_t at = from + j;
-            if (d->scores[at] > d->scores[at - 1] ||
-                (d->scores[at] == d->scores[at - 1] && d->classes[at] <= d->classes[at - 1])) {
-                return xsmi_index_fault(p, err, "next(): position %u of a list is before position %u in order", j,
-                                        j - 1);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-static void set_queries(const xsmi_index_trial *p, const xsm_index *x, const desk *d, uint32_t first, uint32_t count)
-{
-    const size_t stride = xsmi_index_query_stride(x);
-    memset(d->queries, 0, count * stride * sizeof *d->queries);
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(d->queries + i * stride, p->queries + (size_t)(first + i) * p->width, p->width * sizeof *d->queries);
-        if (x->own_width > x->width) {
-            d->queries[i * stride + p->width] = 1; /* for the bias */
-        }
-    }
-}
-
-/* Lists all rows of the queries first..first+count in one block, with more rows in each call. */
-static xsm_status list_all(const xsmi_index_trial *p, const xsm_index *x, unsigned char *memory, uint32_t first,
-                           uint32_t count, listing *to, xsm_error *err)
-{
-    xsmi_arena arena = {memory, 0};
-    const desk d = divide_desk(p, x, count, &arena);
-    set_queries(p, x, &d, first, count);
-    memset(d.cursors, JUNK, count * d.cursor_stride + GUARD);
-    memset(to->lengths + first, 0, count * sizeof *to->lengths);
-    bool ended[NEXT_QUERIES] = {false};
-    for (uint32_t top = XSMI_MIN(p->rows, TOP), more = 1, begin = 1; more; begin = 0) {
-        uint32_t before[NEXT_QUERIES];
-        memcpy(before, to->lengths, sizeof before);
-        XSMI_TRY(list_some(p, x, &d, first, count, top, begin, to, err));
-        more = 0;
-        for (uint32_t i = first; i < first + count; i++) {
-            const uint32_t some = to->lengths[i] - before[i];
-            if (ended[i] && some > 0) {
-                return xsmi_index_fault(p, err, "next() goes on after a list that was not full");
-            }
-            ended[i] = some < top;
-            more |= some > 0;
-        }
-        top = top > p->rows / 2 ? p->rows : 2 * top;
-    }
-    for (size_t i = 0; i < GUARD; i++) {
-        if (d.cursors[count * d.cursor_stride + i] != JUNK) {
-            return xsmi_index_fault(p, err, "next() writes behind its cursors");
-        }
-    }
-    return XSM_OK;
-}
-
-/* Checks the rows of a listing, and that the first ones are those that query() found or better ones. */
-static xsm_status check_listing(const xsmi_index_trial *p, const listing *l, uint32_t query, uint64_t *seen,
-                                xsm_error *err)
-{
-    const uint32_t *classes = l->classes + (size_t)query * p->rows;
-    const float *scores = l->scores + (size_t)query * p->rows;
-    const uint32_t length = l->lengths[query], top = XSMI_MIN(p->rows, TOP);
-    const bool exact = p->options->recall == 1;
-    memset(seen, 0, (p->rows / 64 + 1) * sizeof *seen);
-    for (uint32_t j = 0; j < length; j++) {
-        const uint64_t bit = UINT64_C(1) << classes[j] % 64;
-        double size, want = xsmi_index_trial_score(p, query, classes[j], &size);
-        if (seen[classes[j] / 64] & bit) {
-            return xsmi_index_fault(p, err, "next() lists row %u twice", classes[j]);
-        }
-        seen[classes[j] / 64] |= bit;
-        if (!(fabs((double)scores[j] - want) <= p->options->tolerance * size)) {
-            return xsmi_index_fault(p, err, "next(): row %u scores %g, not %g", classes[j], want, (double)scores[j]);
-        }
-        if (exact && j > 0 && scores[j] > scores[j - 1]) {
-            return xsmi_index_fault(p, err, "next(): position %u of all rows scores above position %u", j, j - 1);
-        }
-    }
-    if ((double)length < p->options->recall * p->rows) {
-        return xsmi_index_fault(p, err, "next() lists %u rows in all, a share below %g", length, p->options->recall);
-    }
-    for (uint32_t search = 0; search < 2; search++) {
-        const uint32_t most = search ? p->top : top, *found = p->classes[search] + (size_t)query * most;
-        const float *best = p->scores[search] + (size_t)query * most;
-        for (uint32_t j = 0; j < p->lengths[search][query] && (exact || !search); j++) {
-            if (j >= length || (exact ? classes[j] != found[j] || scores[j] != best[j] : scores[j] < best[j])) {
-                return xsmi_index_fault(p, err, "next() begins with other rows than query(), at position %u of %u", j,
-                                        most);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-static xsm_status same(const xsmi_index_trial *p, const listing *a, const listing *b, const char *when, xsm_error *err)
-{
-    for (uint32_t i = 0; i < NEXT_QUERIES; i++) {
-        const size_t at = (size_t)i * p->rows;
-        if (a->lengths[i] != b->lengths[i] ||
-            memcmp(a->classes + at, b->classes + at, a->lengths[i] * sizeof *a->classes) != 0 ||
-            memcmp(a->scores + at, b->scores + at, a->lengths[i] * sizeof *a->scores) != 0) {
-            return xsmi_index_fault(p, err, "next() lists other rows %s", when);
-        }
-    }
-    return XSM_OK;
-}
-
-/* Memory of a trial. */
-typedef struct room {
-    listing lists[2];
-    uint64_t *seen;       /* [rows/64 + 1] */
-    unsigned char *desks; /* [desk_count][desk_each] */
-    size_t desk_each;
-} room;
-
-static room divide_room(const xsmi_index_trial *p, const xsm_index *x, uint32_t each, uint32_t count, xsmi_arena *arena)
-{
-    room r = {0};
-    for (int i = 0; i < 2; i++) {
-        r.lists[i].classes = xsmi_arena_take(arena, (uint64_t)NEXT_QUERIES * p->rows, sizeof *r.lists[i].classes);
-        r.lists[i].scores = xsmi_arena_take(arena, (uint64_t)NEXT_QUERIES * p->rows, sizeof *r.lists[i].scores);
-    }
-    r.seen = xsmi_arena_take(arena, p->rows / 64 + 1, sizeof *r.seen);
-    xsmi_arena one = {NULL, 0};
-    (void)divide_desk(p, x, each, &one);
-    r.desk_each = one.used;
-    r.desks = xsmi_arena_take(arena, count, r.desk_each);
-    return r;
-}
-
-/* Makes memory for `count` desks of `each` queries; NULL if there is none. */
-static unsigned char *make_room(const xsmi_index_trial *p, const xsm_index *x, uint32_t each, uint32_t count, room *r,
-                                size_t *bytes, xsm_error *err)
-{
-    xsmi_arena arena = {NULL, 0};
-    (void)divide_room(p, x, each, count, &arena);
-    *bytes = arena.used;
-    unsigned char *memory = arena.used == SIZE_MAX ? NULL : xsmi_allocate_zero(p->context, arena.used, 1);
-    if (!memory) {
-        (void)xsmi_fail_memory(err, *bytes, "the trial of an index");
-        return NULL;
-    }
-    arena = (xsmi_arena){memory, 0};
-    *r = divide_room(p, x, each, count, &arena);
-    return memory;
-}
-
-xsm_status xsmi_index_try_next(const xsmi_index_trial *p, const xsm_index *x, xsm_error *err)
-{
-    if (!x->ops.next) {
-        return XSM_OK;
-    }
-    room r;
-    size_t bytes;
-    unsigned char *memory = make_room(p, x, NEXT_QUERIES, 1, &r, &bytes, err);
-    if (!memory) {
-        return XSM_ERROR_MEMORY;
-    }
-    xsm_status status = list_all(p, x, r.desks, 0, NEXT_QUERIES, &r.lists[0], err);
-    for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
-        status = check_listing(p, &r.lists[0], i, r.seen, err);
-    }
-    for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
-        status = list_all(p, x, r.desks, i, 1, &r.lists[1], err);
-    }
-    if (status == XSM_OK) {
-        status = same(p, &r.lists[0], &r.lists[1], "alone", err);
-    }
-    xsmi_release(p->context, memory, bytes, 1);
-    return status;
-}
-
-/* -- cursors ------------------------------------------------------------------------------------------------------- */
-
-typedef struct turn {
-    const xsmi_index_trial *p;
-    const xsm_index *x;
-    room *room;
-    bool begin;
-    uint32_t top;
-    xsm_status status[NEXT_QUERIES];
-    xsm_error errors[NEXT_QUERIES];
-} turn;
-
-/* One call for one query: the next call may come from another thread. */
-static void take_turn(void *state, size_t query, uint32_t thread)
-{
-    turn *t = state;
-    (void)thread;
-    const uint32_t i = (uint32_t)query;
-    xsmi_arena arena = {t->room->desks + query * t->room->desk_each, 0};
-    const desk d = divide_desk(t->p, t->x, 1, &arena);
-    if (t->begin) {
-        set_queries(t->p, t->x, &d, i, 1);
-        t->room->lists[1].lengths[i] = 0;
-    }
-    t->errors[i] = (xsm_error)XSM_ERROR_INIT;
-    t->status[i] = list_some(t->p, t->x, &d, i, 1, t->top, t->begin, &t->room->lists[1], &t->errors[i]);
-}
-
-xsm_status xsmi_index_try_cursors(const xsmi_index_trial *p, const xsm_index *x, xsm_context *threads, xsm_error *err)
-{
-    if (!x->ops.next) {
-        return XSM_OK;
-    }
-    room r;
-    size_t bytes;
-    unsigned char *memory = make_room(p, x, 1, NEXT_QUERIES, &r, &bytes, err);
-    if (!memory) {
-        return XSM_ERROR_MEMORY;
-    }
-    xsm_status status = XSM_OK;
-    for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
-        status = list_all(p, x, r.desks, i, 1, &r.lists[0], err);
-    }
-    turn t = {.p = p, .x = x, .room = &r, .begin = true, .top = XSMI_MIN(p->rows, TOP)};
-    for (uint64_t listed = 0; status == XSM_OK && listed < 2 * (uint64_t)p->rows; t.begin = false) {
-        listed += t.top;
-        status = xsmi_run(threads, take_turn, &t, NEXT_QUERIES, err);
-        for (uint32_t i = 0; i < NEXT_QUERIES && status == XSM_OK; i++) {
-            status = t.status[i] == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &t.errors[i]);
-        }
-        t.top = t.top > p->rows / 2 ? p->rows : 2 * t.top;
-    }
-    if (status == XSM_OK) {
-        status = same(p, &r.lists[0], &r.lists[1], "on several threads", err);
-    }
-    xsmi_release(p->context, memory, bytes, 1);
-    return status;
-}
-
-/* -- what the parts share ------------------------------------------------------------------------------------------ */
-
-/* What the parts of the trial of an index share: what the table does wrong, and what a score must be. */
-
-xsm_status xsmi_index_fault(const xsmi_index_trial *p, xsm_error *err, const char *format, ...)
-{
-    char what[160];
-    va_list args;
-    va_start(args, format);
-    xsmi_format_line(what, sizeof what, format, args);
-    va_end(args);
-    return xsmi_fail(err, XSM_ERROR_DATA, "index '%s', %u rows of %u numbers%s%s%s: %s", p->ops->name, p->rows,
-                     p->width, p->kind & XSMI_TRIAL_BIASED ? " with a bias" : "",
-                     p->kind & XSMI_TRIAL_EQUAL ? ", some equal" : "",
-                     p->kind & XSMI_TRIAL_ZEROS ? ", some of zeros" : "", what);
-}
-
-double xsmi_index_trial_score(const xsmi_index_trial *p, uint32_t query, uint32_t k, double *size)
-{
-    double sum = p->kind & XSMI_TRIAL_BIASED ? (double)p->bias[k] : 0, row_square = 1, query_square = 1;
-    for (uint32_t j = 0; j < p->width; j++) {
-        double a = (double)p->x[(size_t)k * p->width + j], b = (double)p->queries[query * p->width + j];
-        sum += a * b;
-        row_square += a * a;
-        query_square += b * b;
-    }
-    *size = sqrt(row_square * query_square);
-    return sum;
 }

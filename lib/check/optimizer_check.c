@@ -1,5 +1,5 @@
 /* The conformance suite for optimizers' tables (ext/optimizer.h says what it tests). */
-#include "check/optimizer_check.h"
+#include "optimizer/optimizer.h"
 
 #include "base/entry.h"
 #include "check/failures.h"
@@ -12,11 +12,228 @@
 
 #include <xsoftmax/trainer.h>
 
+/* Number of steps of each run. */
+#define XSMI_OPTIMIZER_TRIAL_STEPS 4
+
+typedef struct xsmi_optimizer_trial {
+    xsm_context *context;
+    const xsm_optimizer_ops *ops;
+    const xsm_optimizer_check_options *options;
+    xsm_dataset *data; /* sparse rows */
+    float *dense;      /* the same rows, [rows][features] */
+} xsmi_optimizer_trial;
+
 enum { ROWS = 160, HIDDEN = 20, STEPS = XSMI_OPTIMIZER_TRIAL_STEPS, THREADS = 3 };
 
 static xsm_status set_option(void *object, const char *name, const char *value, xsm_error *err)
 {
     return xsm_optimizer_set(object, name, value, err);
+}
+
+/* -- the rule without a model -------------------------------------------------------------------------------------- */
+
+/* The trial of an optimizer's rule on weights without a model, and how faults are reported. */
+
+/* Reports a fault of the table. */
+__attribute__((format(printf, 3, 4))) static xsm_status fault(const xsmi_optimizer_trial *t, xsm_error *err,
+                                                              const char *format, ...)
+{
+    char what[240];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "optimizer '%s': %s", t->ops->name, what);
+}
+
+/* Weights and accumulators, each with a guard before and after. */
+enum { WEIGHTS = 300, GUARDED = WEIGHTS + 2, ZERO_EVERY = 5 };
+#define GUARD 12345.0f
+
+typedef struct piece {
+    float numbers[1 + XSM_OPTIMIZER_ACCUMULATORS][GUARDED];
+} piece;
+
+/* The memory of the trial: too large for a host's stack. */
+typedef struct desk {
+    piece whole, cut, before;            /* steps by rule() */
+    piece scaled, listed, want;          /* a step by scaled() */
+    float sums[WEIGHTS], given[WEIGHTS]; /* a step's gradients, and those that rule() has got */
+    float values[WEIGHTS], in_list[WEIGHTS];
+    uint32_t index[WEIGHTS];
+} desk;
+
+static float number(uint64_t seed, size_t i)
+{
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, seed, XSMI_STREAM_CHECK, i);
+    return (float)(2 * xsmi_stream_uniform(&stream) - 1);
+}
+
+static void start(const xsm_optimizer *o, piece *p)
+{
+    for (uint32_t m = 0; m <= o->ops.accumulators; m++) {
+        const float initial = m > 0 && o->ops.initial ? o->ops.initial(o->state, m - 1) : 0;
+        for (size_t i = 0; i < GUARDED; i++) {
+            p->numbers[m][i] = i == 0 || i == GUARDED - 1 ? GUARD : m == 0 ? number(1, i) : initial;
+        }
+    }
+}
+
+static float *accumulators_at(piece *p, uint32_t count, size_t i, float **accumulators)
+{
+    for (uint32_t m = 0; m < count; m++) {
+        accumulators[m] = &p->numbers[m + 1][i + 1];
+    }
+    return &p->numbers[0][i + 1];
+}
+
+static void call_rule(const xsm_optimizer *o, piece *p, const float *sums, size_t first, size_t n, const xsm_step *step)
+{
+    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
+    float *weights = accumulators_at(p, o->ops.accumulators, first, accumulators);
+    o->ops.rule(o->state, weights, accumulators, sums + first, n, step);
+}
+
+static void call_scaled(const xsm_optimizer *o, piece *p, const xsm_scaled_gradient *g, const xsm_step *step)
+{
+    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
+    float *weights = accumulators_at(p, o->ops.accumulators, 0, accumulators);
+    o->ops.scaled(o->state, weights, accumulators, g, step);
+}
+
+static bool same(const xsm_optimizer *o, const piece *a, const piece *b)
+{
+    return memcmp(a->numbers, b->numbers, (1 + o->ops.accumulators) * sizeof a->numbers[0]) == 0;
+}
+
+/* Whether the sum of a weight is 0 in a step. */
+static bool is_zero(uint64_t step, size_t i)
+{
+    return i % ZERO_EVERY == step % ZERO_EVERY;
+}
+
+/* Checks that a step has not changed other numbers, and that all are finite. */
+static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t step,
+                                const piece *before, const piece *after, xsm_error *err)
+{
+    const bool changes_at_zero = (o->ops.flags & XSM_OPTIMIZER_CHANGES_AT_ZERO) != 0;
+    for (uint32_t m = 0; m <= o->ops.accumulators; m++) {
+        const float *was = before->numbers[m], *is = after->numbers[m];
+        if (is[0] != GUARD || is[GUARDED - 1] != GUARD) {
+            return fault(t, err, "rule() writes beyond the n weights or their accumulators");
+        }
+        for (size_t i = 0; i < WEIGHTS; i++) {
+            if (!changes_at_zero && is_zero(step, i) && memcmp(&was[i + 1], &is[i + 1], sizeof *is) != 0) {
+                return fault(
+                    t, err, "a sum of 0 changes %s from %g to %g; with XSM_OPTIMIZER_CHANGES_AT_ZERO this is accepted",
+                    m == 0 ? "a weight" : o->ops.accumulator_names[m - 1], (double)was[i + 1], (double)is[i + 1]);
+            }
+            if (!isfinite(is[i + 1])) {
+                return fault(t, err, "%s is not finite after a step",
+                             m == 0 ? "a weight" : o->ops.accumulator_names[m - 1]);
+            }
+            if (m > 0 && is[i + 1] < 0 && !(o->ops.signed_accumulators >> (m - 1) & 1)) {
+                return fault(t, err, "%s is below 0, and signed_accumulators does not have it",
+                             o->ops.accumulator_names[m - 1]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* Compares scaled() with rule(): on all weights, or on those of a list in no order. */
+static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimizer *o, desk *d, const xsm_step *step,
+                               xsm_error *err)
+{
+    const float factor = 0.37f;
+    d->scaled = d->listed = d->want = d->before;
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        d->values[i] = number(2, i);
+        d->sums[i] = factor * d->values[i];
+        d->index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each index once, as 7 does not divide 300 */
+    }
+    call_rule(o, &d->want, d->sums, 0, WEIGHTS, step);
+    xsm_scaled_gradient g = {sizeof g, d->values, NULL, WEIGHTS, factor, 0};
+    call_scaled(o, &d->scaled, &g, step);
+    if (!same(o, &d->scaled, &d->want)) {
+        return fault(t, err, "scaled() gives other numbers than rule()");
+    }
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        d->in_list[i] = d->values[d->index[i]];
+    }
+    const size_t half = WEIGHTS / 2; /* in two calls, the second of which is short of whole vectors */
+    for (size_t first = 0, n = half + 3; first < WEIGHTS; first += n, n = WEIGHTS - first) {
+        xsm_scaled_gradient part = {sizeof part, d->in_list + first, d->index + first, n, factor, 0};
+        call_scaled(o, &d->listed, &part, step);
+    }
+    return same(o, &d->listed, &d->want) ? XSM_OK
+                                         : fault(t, err, "scaled() with a list gives other numbers than rule()");
+}
+
+static xsm_status check_step(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t s, desk *d, xsm_error *err)
+{
+    const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        d->sums[i] = d->given[i] = is_zero(s, i) ? 0 : number(2 + s, i);
+    }
+    d->before = d->cut = d->whole;
+    call_rule(o, &d->whole, d->given, 0, WEIGHTS, &step);
+    if (memcmp(d->sums, d->given, sizeof d->sums) != 0) {
+        return fault(t, err, "rule() changes the sums");
+    }
+    XSMI_TRY(check_numbers(t, o, s, &d->before, &d->whole, err));
+    for (size_t first = 0, n = 0; first < WEIGHTS; first += n) {
+        n = n + 1 < WEIGHTS - first ? n + 1 : WEIGHTS - first;
+        call_rule(o, &d->cut, d->sums, first, n, &step);
+    }
+    if (!same(o, &d->cut, &d->whole)) {
+        return fault(t, err, "rule() gives other numbers when the weights come in pieces");
+    }
+    return o->ops.scaled ? check_scaled(t, o, d, &step, err) : XSM_OK;
+}
+
+/* row_rate() changes nothing for a mean of 0, and gives finite numbers. */
+static xsm_status check_rate(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
+{
+    float was[XSM_OPTIMIZER_ACCUMULATORS], numbers[XSM_OPTIMIZER_ACCUMULATORS], *at[XSM_OPTIMIZER_ACCUMULATORS];
+    for (uint32_t m = 0; m < o->ops.accumulators; m++) {
+        numbers[m] = o->ops.initial ? o->ops.initial(o->state, m) : 0;
+        at[m] = &numbers[m];
+    }
+    for (uint64_t s = 1; s <= 2 * XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
+        const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
+        const float mean = s % 2 ? 0 : 1 / (float)s;
+        memcpy(was, numbers, sizeof was);
+        const float rate = o->ops.row_rate(o->state, at, mean, &step);
+        for (uint32_t m = 0; m < o->ops.accumulators; m++) {
+            if (!isfinite(numbers[m]) || !isfinite(rate) || (mean == 0 && numbers[m] != was[m]) ||
+                (numbers[m] < 0 && !(o->ops.signed_accumulators >> m & 1))) {
+                return fault(t, err, "row_rate() makes %s %g of %g, and the rate %g, by the mean %g",
+                             o->ops.accumulator_names[m], (double)numbers[m], (double)was[m], (double)rate,
+                             (double)mean);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* Tests the rule of a bound optimizer without a model. */
+static xsm_status try_rule(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
+{
+    if (o->ops.row_rate) {
+        return check_rate(t, o, err);
+    }
+    desk *d;
+    XSMI_TRY(xsmi_array_new(t->context, &d, 1, sizeof *d, "the trial of an optimizer", err));
+    start(o, &d->whole);
+    d->before = d->whole;
+    xsm_status status = check_numbers(t, o, 0, &d->before, &d->whole, err);
+    for (uint64_t s = 1; status == XSM_OK && s <= XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
+        status = check_step(t, o, s, d, err);
+    }
+    xsmi_release(t->context, d, 1, sizeof *d);
+    return status;
 }
 
 /* -- steps on models ----------------------------------------------------------------------------------------------- */
@@ -142,7 +359,7 @@ static xsm_status check_finite(const xsmi_optimizer_trial *t, const xsm_model *m
         const float *row = xsmi_weights_row(&m->w, k, &step);
         for (uint32_t j = 0; j < m->features; j++) {
             if (!isfinite(row[j * step])) {
-                return xsmi_optimizer_fault(t, err, "weights are not finite after %d steps", STEPS);
+                return fault(t, err, "weights are not finite after %d steps", STEPS);
             }
         }
     }
@@ -159,9 +376,8 @@ static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xs
     status = status == XSM_OK ? rig_new(t, f, NULL, THREADS, &several, err) : status;
     status = status == XSM_OK ? run_steps(t, f, &several, 0, STEPS, err) : status;
     if (status == XSM_OK && !same_models(t, one.model, several.model)) {
-        status =
-            xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the number of threads",
-                                 f->estimator, (unsigned long long)f->batch);
+        status = fault(t, err, "estimator '%s', batches of %llu: the weights depend on the number of threads",
+                       f->estimator, (unsigned long long)f->batch);
     }
     rig_free(&several);
     rig_free(&one);
@@ -202,10 +418,10 @@ static xsm_status check_resumed(const xsmi_optimizer_trial *t, const form *f, xs
     }
     status = status == XSM_OK ? run_steps(t, f, &resumed, STEPS, STEPS, err) : status;
     if (status == XSM_OK && !same_models(t, whole.model, resumed.model)) {
-        status = xsmi_optimizer_fault(
-            t, err,
-            "with weights and accumulators restored, the next steps are others; all that a rule keeps must be in "
-            "its accumulators");
+        status =
+            fault(t, err,
+                  "with weights and accumulators restored, the next steps are others; all that a rule keeps must be in "
+                  "its accumulators");
     }
     rig_free(&resumed);
     rig_free(&whole);
@@ -239,11 +455,11 @@ static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_
                          ? status
                          : xsm_optimizer_apply(rigs[i].optimizer, rows, rigs[0].gradient, t->options->eta, err);
             if (status == XSM_OK && !same_models(t, rigs[0].model, rigs[i].model)) {
-                status = xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the %s",
-                                              f->estimator, (unsigned long long)f->batch,
-                                              i == 1   ? "layout of the model"
-                                              : i == 2 ? "form of the rows (dense or sparse)"
-                                                       : "layout and the form of the rows");
+                status = fault(t, err, "estimator '%s', batches of %llu: the weights depend on the %s", f->estimator,
+                               (unsigned long long)f->batch,
+                               i == 1   ? "layout of the model"
+                               : i == 2 ? "form of the rows (dense or sparse)"
+                                        : "layout and the form of the rows");
             }
         }
     }
@@ -272,8 +488,7 @@ static xsm_status check_windows(const xsmi_optimizer_trial *t, xsm_error *err)
     }
     status = status == XSM_OK ? xsm_trainer_run(trainer, err) : status;
     if (status == XSM_OK && !same_models(t, alone.model, trained.model)) {
-        status =
-            xsmi_optimizer_fault(t, err, "a trainer's single steps give other weights than the same steps one by one");
+        status = fault(t, err, "a trainer's single steps give other weights than the same steps one by one");
     }
     xsm_trainer_free(trainer);
     rig_free(&trained);
@@ -324,7 +539,7 @@ static xsm_status check_table(const xsmi_optimizer_trial *t, xsm_error *err)
     rig r;
     xsm_status status = rig_new(t, &f, t->context, 1, &r, err);
     if (status == XSM_OK && !r.optimizer->linear) {
-        status = xsmi_optimizer_try_rule(t, r.optimizer, err);
+        status = try_rule(t, r.optimizer, err);
     }
     rig_free(&r);
     XSMI_TRY(status);
@@ -375,209 +590,5 @@ xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *op
     xsmi_release(t.context, t.dense, (size_t)ROWS * o.features, sizeof *t.dense);
     xsm_dataset_free(t.data);
     xsm_context_free(t.context);
-    return status;
-}
-
-/* -- the rule without a model -------------------------------------------------------------------------------------- */
-
-/* The trial of an optimizer's rule on weights without a model, and how faults are reported. */
-
-xsm_status xsmi_optimizer_fault(const xsmi_optimizer_trial *t, xsm_error *err, const char *format, ...)
-{
-    char what[240];
-    va_list args;
-    va_start(args, format);
-    xsmi_format_line(what, sizeof what, format, args);
-    va_end(args);
-    return xsmi_fail(err, XSM_ERROR_DATA, "optimizer '%s': %s", t->ops->name, what);
-}
-
-/* Weights and accumulators, each with a guard before and after. */
-enum { WEIGHTS = 300, GUARDED = WEIGHTS + 2, ZERO_EVERY = 5 };
-#define GUARD 12345.0f
-
-typedef struct piece {
-    float numbers[1 + XSM_OPTIMIZER_ACCUMULATORS][GUARDED];
-} piece;
-
-/* The memory of the trial: too large for a host's stack. */
-typedef struct desk {
-    piece whole, cut, before;            /* steps by rule() */
-    piece scaled, listed, want;          /* a step by scaled() */
-    float sums[WEIGHTS], given[WEIGHTS]; /* a step's gradients, and those that rule() has got */
-    float values[WEIGHTS], in_list[WEIGHTS];
-    uint32_t index[WEIGHTS];
-} desk;
-
-static float number(uint64_t seed, size_t i)
-{
-    xsmi_stream stream;
-    xsmi_stream_start(&stream, seed, XSMI_STREAM_CHECK, i);
-    return (float)(2 * xsmi_stream_uniform(&stream) - 1);
-}
-
-static void start(const xsm_optimizer *o, piece *p)
-{
-    for (uint32_t m = 0; m <= o->ops.accumulators; m++) {
-        const float initial = m > 0 && o->ops.initial ? o->ops.initial(o->state, m - 1) : 0;
-        for (size_t i = 0; i < GUARDED; i++) {
-            p->numbers[m][i] = i == 0 || i == GUARDED - 1 ? GUARD : m == 0 ? number(1, i) : initial;
-        }
-    }
-}
-
-static float *accumulators_at(piece *p, uint32_t count, size_t i, float **accumulators)
-{
-    for (uint32_t m = 0; m < count; m++) {
-        accumulators[m] = &p->numbers[m + 1][i + 1];
-    }
-    return &p->numbers[0][i + 1];
-}
-
-static void call_rule(const xsm_optimizer *o, piece *p, const float *sums, size_t first, size_t n, const xsm_step *step)
-{
-    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
-    float *weights = accumulators_at(p, o->ops.accumulators, first, accumulators);
-    o->ops.rule(o->state, weights, accumulators, sums + first, n, step);
-}
-
-static void call_scaled(const xsm_optimizer *o, piece *p, const xsm_scaled_gradient *g, const xsm_step *step)
-{
-    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
-    float *weights = accumulators_at(p, o->ops.accumulators, 0, accumulators);
-    o->ops.scaled(o->state, weights, accumulators, g, step);
-}
-
-static bool same(const xsm_optimizer *o, const piece *a, const piece *b)
-{
-    return memcmp(a->numbers, b->numbers, (1 + o->ops.accumulators) * sizeof a->numbers[0]) == 0;
-}
-
-/* Whether the sum of a weight is 0 in a step. */
-static bool is_zero(uint64_t step, size_t i)
-{
-    return i % ZERO_EVERY == step % ZERO_EVERY;
-}
-
-/* Checks that a step has not changed other numbers, and that all are finite. */
-static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t step,
-                                const piece *before, const piece *after, xsm_error *err)
-{
-    const bool changes_at_zero = (o->ops.flags & XSM_OPTIMIZER_CHANGES_AT_ZERO) != 0;
-    for (uint32_t m = 0; m <= o->ops.accumulators; m++) {
-        const float *was = before->numbers[m], *is = after->numbers[m];
-        if (is[0] != GUARD || is[GUARDED - 1] != GUARD) {
-            return xsmi_optimizer_fault(t, err, "rule() writes beyond the n weights or their accumulators");
-        }
-        for (size_t i = 0; i < WEIGHTS; i++) {
-            if (!changes_at_zero && is_zero(step, i) && memcmp(&was[i + 1], &is[i + 1], sizeof *is) != 0) {
-                return xsmi_optimizer_fault(
-                    t, err, "a sum of 0 changes %s from %g to %g; with XSM_OPTIMIZER_CHANGES_AT_ZERO this is accepted",
-                    m == 0 ? "a weight" : o->ops.accumulator_names[m - 1], (double)was[i + 1], (double)is[i + 1]);
-            }
-            if (!isfinite(is[i + 1])) {
-                return xsmi_optimizer_fault(t, err, "%s is not finite after a step",
-                                            m == 0 ? "a weight" : o->ops.accumulator_names[m - 1]);
-            }
-            if (m > 0 && is[i + 1] < 0 && !(o->ops.signed_accumulators >> (m - 1) & 1)) {
-                return xsmi_optimizer_fault(t, err, "%s is below 0, and signed_accumulators does not have it",
-                                            o->ops.accumulator_names[m - 1]);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-/* Compares scaled() with rule(): on all weights, or on those of a list in no order. */
-static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimizer *o, desk *d, const xsm_step *step,
-                               xsm_error *err)
-{
-    const float factor = 0.37f;
-    d->scaled = d->listed = d->want = d->before;
-    for (size_t i = 0; i < WEIGHTS; i++) {
-        d->values[i] = number(2, i);
-        d->sums[i] = factor * d->values[i];
-        d->index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each index once, as 7 does not divide 300 */
-    }
-    call_rule(o, &d->want, d->sums, 0, WEIGHTS, step);
-    xsm_scaled_gradient g = {sizeof g, d->values, NULL, WEIGHTS, factor, 0};
-    call_scaled(o, &d->scaled, &g, step);
-    if (!same(o, &d->scaled, &d->want)) {
-        return xsmi_optimizer_fault(t, err, "scaled() gives other numbers than rule()");
-    }
-    for (size_t i = 0; i < WEIGHTS; i++) {
-        d->in_list[i] = d->values[d->index[i]];
-    }
-    const size_t half = WEIGHTS / 2; /* in two calls, the second of which is short of whole vectors */
-    for (size_t first = 0, n = half + 3; first < WEIGHTS; first += n, n = WEIGHTS - first) {
-        xsm_scaled_gradient part = {sizeof part, d->in_list + first, d->index + first, n, factor, 0};
-        call_scaled(o, &d->listed, &part, step);
-    }
-    return same(o, &d->listed, &d->want)
-               ? XSM_OK
-               : xsmi_optimizer_fault(t, err, "scaled() with a list gives other numbers than rule()");
-}
-
-static xsm_status check_step(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t s, desk *d, xsm_error *err)
-{
-    const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
-    for (size_t i = 0; i < WEIGHTS; i++) {
-        d->sums[i] = d->given[i] = is_zero(s, i) ? 0 : number(2 + s, i);
-    }
-    d->before = d->cut = d->whole;
-    call_rule(o, &d->whole, d->given, 0, WEIGHTS, &step);
-    if (memcmp(d->sums, d->given, sizeof d->sums) != 0) {
-        return xsmi_optimizer_fault(t, err, "rule() changes the sums");
-    }
-    XSMI_TRY(check_numbers(t, o, s, &d->before, &d->whole, err));
-    for (size_t first = 0, n = 0; first < WEIGHTS; first += n) {
-        n = n + 1 < WEIGHTS - first ? n + 1 : WEIGHTS - first;
-        call_rule(o, &d->cut, d->sums, first, n, &step);
-    }
-    if (!same(o, &d->cut, &d->whole)) {
-        return xsmi_optimizer_fault(t, err, "rule() gives other numbers when the weights come in pieces");
-    }
-    return o->ops.scaled ? check_scaled(t, o, d, &step, err) : XSM_OK;
-}
-
-/* row_rate() changes nothing for a mean of 0, and gives finite numbers. */
-static xsm_status check_rate(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
-{
-    float was[XSM_OPTIMIZER_ACCUMULATORS], numbers[XSM_OPTIMIZER_ACCUMULATORS], *at[XSM_OPTIMIZER_ACCUMULATORS];
-    for (uint32_t m = 0; m < o->ops.accumulators; m++) {
-        numbers[m] = o->ops.initial ? o->ops.initial(o->state, m) : 0;
-        at[m] = &numbers[m];
-    }
-    for (uint64_t s = 1; s <= 2 * XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
-        const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
-        const float mean = s % 2 ? 0 : 1 / (float)s;
-        memcpy(was, numbers, sizeof was);
-        const float rate = o->ops.row_rate(o->state, at, mean, &step);
-        for (uint32_t m = 0; m < o->ops.accumulators; m++) {
-            if (!isfinite(numbers[m]) || !isfinite(rate) || (mean == 0 && numbers[m] != was[m]) ||
-                (numbers[m] < 0 && !(o->ops.signed_accumulators >> m & 1))) {
-                return xsmi_optimizer_fault(t, err, "row_rate() makes %s %g of %g, and the rate %g, by the mean %g",
-                                            o->ops.accumulator_names[m], (double)numbers[m], (double)was[m],
-                                            (double)rate, (double)mean);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
-{
-    if (o->ops.row_rate) {
-        return check_rate(t, o, err);
-    }
-    desk *d;
-    XSMI_TRY(xsmi_array_new(t->context, &d, 1, sizeof *d, "the trial of an optimizer", err));
-    start(o, &d->whole);
-    d->before = d->whole;
-    xsm_status status = check_numbers(t, o, 0, &d->before, &d->whole, err);
-    for (uint64_t s = 1; status == XSM_OK && s <= XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
-        status = check_step(t, o, s, d, err);
-    }
-    xsmi_release(t->context, d, 1, sizeof *d);
     return status;
 }

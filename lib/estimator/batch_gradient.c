@@ -209,155 +209,6 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     return XSM_OK;
 }
 
-static xsm_status check_bound(const xsm_estimator *e, xsm_error *err)
-{
-    if (!e->model) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
-    }
-    if (e->model->shape != e->shape || e->train->edits != e->edits) {
-        return xsmi_fail(
-            err, XSM_ERROR_STATE, "estimator '%s': its %s; bind it again", e->ops.name,
-            e->model->shape != e->shape
-                ? "model has another number of classes or features, or another geometry, than when it was bound"
-                : "data have other rows, labels or classes than when it was bound");
-    }
-    XSMI_TRY(xsmi_model_need_together(e->model, "a gradient", err));
-    return xsmi_estimator_check_rows_kept(e, err);
-}
-
-static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
-{
-    const xsm_estimator *e = p->estimator;
-    if (xsmi_estimator_is_joint(e, p->batch->count)) {
-        return xsmi_pass_joint(p, outcome, err);
-    }
-    if (xsmi_pass_recomputes(p)) {
-        bool done;
-        XSMI_TRY(xsmi_pass_recomputed(p, outcome, &done, err));
-        if (done) {
-            return XSM_OK;
-        }
-        *outcome = (xsmi_outcome){.finite = true};
-    }
-    return e->search.searcher && xsmi_searcher_begun(e->search.searcher, e->position)
-               ? xsmi_pass_search(p, outcome, err)
-               : one_by_one(p, outcome, err);
-}
-
-/* What a gradient is for: see xsmi_pass. */
-typedef struct purpose {
-    const xsmi_input_gradient *input;
-    bool lists;
-} purpose;
-
-static xsm_status check_input_gradient(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
-                                       xsm_error *err)
-{
-    XSMI_TRY(xsmi_need("xsm_estimator_gradient_input", XSMI_GIVEN({input->values, "input_gradient"}), err));
-    if (input->stride < e->model->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", input->stride,
-                         e->model->features);
-    }
-    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {xsmi_output_rows(
-        "input_gradient", input->values, batch->count, e->model->features, input->stride, sizeof *input->values)};
-    xsmi_batch_regions(batch, regions + 1);
-    return xsmi_check_overlap("xsm_estimator_gradient_input", regions, 1 + XSMI_BATCH_REGIONS, err);
-}
-
-/* Reads and checks a call. */
-static xsm_status read_call(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
-                            xsm_batch *batch, xsm_error *err)
-{
-    XSMI_TRY(xsmi_need("xsm_estimator_gradient", XSMI_GIVEN({given, "the batch"}, {g, "the gradient"}), err));
-    g->examples = 0;
-    XSMI_TRY(check_bound(e, err));
-    XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
-    XSMI_TRY(xsmi_estimator_read_batch(e, given, batch, err));
-    if (e->ops.batch_limit && batch->count > e->ops.batch_limit) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
-                         e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch->count);
-    }
-    return what.input ? check_input_gradient(e, batch, what.input, err) : XSM_OK;
-}
-
-static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
-                              xsm_error *err)
-{
-    xsm_batch batch = {.size = sizeof batch};
-    const xsm_status status = read_call(e, given, eta, g, what, &batch, err);
-    /* The trainer's batches are of rows that were compared. */
-    XSMI_TRY(what.lists ? xsmi_together_batch(e->model, &batch, what.input != NULL, status, err) : status);
-    /* Bounded rows are changed one by one. */
-    const xsmi_pass pass = {.estimator = e,
-                            .gradient = g,
-                            .batch = &batch,
-                            .eta = eta,
-                            .input = what.input,
-                            .lists = what.lists || e->row_bound > 0 || e->model->row_length};
-    xsmi_outcome outcome = {.finite = true};
-    XSMI_TRY(run_pass(&pass, &outcome, err));
-    if (!outcome.finite) {
-        return xsmi_fail(err, XSM_ERROR_DIVERGED,
-                         "estimator '%s': scores or coefficients are no longer finite; try a smaller learning "
-                         "rate than %g",
-                         e->ops.name, eta);
-    }
-    XSMI_TRY(xsmi_estimator_follow(e, &batch, err));
-    double loss = 0;
-    for (uint64_t i = 0; i < batch.count; i++) {
-        loss += g->losses[i];
-    }
-    g->largest = outcome.largest;
-    g->loss = loss / (double)batch.count;
-    g->examples = batch.count;
-    e->position += batch.count;
-    return XSM_OK;
-}
-
-/* Runs a call of the host's. */
-static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, purpose what,
-                                xsm_error *err)
-{
-    if (e->model && e->hidden && what.input) {
-        return xsmi_fail(
-            err, XSM_ERROR_UNSUPPORTED,
-            "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "
-            "no further down");
-    }
-    xsmi_activity activity;
-    if (xsmi_estimator_changes(e)) { /* ends as a whole: its state must not be half changed */
-        xsmi_begin_whole(&activity, e->context, "computing a gradient", "rows");
-    } else {
-        xsmi_begin_short(&activity, e->context, "computing a gradient", "rows");
-    }
-    return xsmi_end(&activity, gradient_of(e, batch, eta, g, what, err), err);
-}
-
-xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {e, "the estimator"});
-    return XSMI_TOGETHER(e->model, call_gradient(e, batch, eta, g, (purpose){NULL, true}, err), err);
-}
-
-xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
-                                        xsm_error *err)
-{
-    xsmi_together_begin(e->model);
-    const xsm_status status = gradient_of(e, batch, eta, g, (purpose){NULL, false}, err);
-    return status == XSM_OK ? status : xsmi_together(e->model, status, err);
-}
-
-xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
-                                        float *input_gradient, size_t stride, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {e, "the estimator"});
-    return XSMI_TOGETHER(
-        e->model, call_gradient(e, batch, eta, g, (purpose){&(xsmi_input_gradient){input_gradient, stride}, true}, err),
-        err);
-}
-
 /* -- batches as a whole -------------------------------------------------------------------------------------------- */
 
 /*
@@ -518,7 +369,9 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
     return XSM_OK;
 }
 
-xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
+/* Computes several examples as a whole, with the table's joint(). Refuses batches for which that is not supported.
+ * (batch_gradient.c) */
+static xsm_status pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
 {
     xsm_context *ctx = p->estimator->context;
     const size_t n = (size_t)p->batch->count;
@@ -531,4 +384,153 @@ xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
     status = status == XSM_OK ? run_joint(p, rows, flags, outcome, err) : status;
     xsmi_held_release(&held);
     return status;
+}
+
+static xsm_status check_bound(const xsm_estimator *e, xsm_error *err)
+{
+    if (!e->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
+    }
+    if (e->model->shape != e->shape || e->train->edits != e->edits) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE, "estimator '%s': its %s; bind it again", e->ops.name,
+            e->model->shape != e->shape
+                ? "model has another number of classes or features, or another geometry, than when it was bound"
+                : "data have other rows, labels or classes than when it was bound");
+    }
+    XSMI_TRY(xsmi_model_need_together(e->model, "a gradient", err));
+    return xsmi_estimator_check_rows_kept(e, err);
+}
+
+static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
+{
+    const xsm_estimator *e = p->estimator;
+    if (xsmi_estimator_is_joint(e, p->batch->count)) {
+        return pass_joint(p, outcome, err);
+    }
+    if (xsmi_pass_recomputes(p)) {
+        bool done;
+        XSMI_TRY(xsmi_pass_recomputed(p, outcome, &done, err));
+        if (done) {
+            return XSM_OK;
+        }
+        *outcome = (xsmi_outcome){.finite = true};
+    }
+    return e->search.searcher && xsmi_searcher_begun(e->search.searcher, e->position)
+               ? xsmi_pass_search(p, outcome, err)
+               : one_by_one(p, outcome, err);
+}
+
+/* What a gradient is for: see xsmi_pass. */
+typedef struct purpose {
+    const xsmi_input_gradient *input;
+    bool lists;
+} purpose;
+
+static xsm_status check_input_gradient(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
+                                       xsm_error *err)
+{
+    XSMI_TRY(xsmi_need("xsm_estimator_gradient_input", XSMI_GIVEN({input->values, "input_gradient"}), err));
+    if (input->stride < e->model->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", input->stride,
+                         e->model->features);
+    }
+    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {xsmi_output_rows(
+        "input_gradient", input->values, batch->count, e->model->features, input->stride, sizeof *input->values)};
+    xsmi_batch_regions(batch, regions + 1);
+    return xsmi_check_overlap("xsm_estimator_gradient_input", regions, 1 + XSMI_BATCH_REGIONS, err);
+}
+
+/* Reads and checks a call. */
+static xsm_status read_call(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                            xsm_batch *batch, xsm_error *err)
+{
+    XSMI_TRY(xsmi_need("xsm_estimator_gradient", XSMI_GIVEN({given, "the batch"}, {g, "the gradient"}), err));
+    g->examples = 0;
+    XSMI_TRY(check_bound(e, err));
+    XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
+    XSMI_TRY(xsmi_estimator_read_batch(e, given, batch, err));
+    if (e->ops.batch_limit && batch->count > e->ops.batch_limit) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
+                         e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch->count);
+    }
+    return what.input ? check_input_gradient(e, batch, what.input, err) : XSM_OK;
+}
+
+static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                              xsm_error *err)
+{
+    xsm_batch batch = {.size = sizeof batch};
+    const xsm_status status = read_call(e, given, eta, g, what, &batch, err);
+    /* The trainer's batches are of rows that were compared. */
+    XSMI_TRY(what.lists ? xsmi_together_batch(e->model, &batch, what.input != NULL, status, err) : status);
+    /* Bounded rows are changed one by one. */
+    const xsmi_pass pass = {.estimator = e,
+                            .gradient = g,
+                            .batch = &batch,
+                            .eta = eta,
+                            .input = what.input,
+                            .lists = what.lists || e->row_bound > 0 || e->model->row_length};
+    xsmi_outcome outcome = {.finite = true};
+    XSMI_TRY(run_pass(&pass, &outcome, err));
+    if (!outcome.finite) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                         "estimator '%s': scores or coefficients are no longer finite; try a smaller learning "
+                         "rate than %g",
+                         e->ops.name, eta);
+    }
+    XSMI_TRY(xsmi_estimator_follow(e, &batch, err));
+    double loss = 0;
+    for (uint64_t i = 0; i < batch.count; i++) {
+        loss += g->losses[i];
+    }
+    g->largest = outcome.largest;
+    g->loss = loss / (double)batch.count;
+    g->examples = batch.count;
+    e->position += batch.count;
+    return XSM_OK;
+}
+
+/* Runs a call of the host's. */
+static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, purpose what,
+                                xsm_error *err)
+{
+    if (e->model && e->hidden && what.input) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "
+            "no further down");
+    }
+    xsmi_activity activity;
+    if (xsmi_estimator_changes(e)) { /* ends as a whole: its state must not be half changed */
+        xsmi_begin_whole(&activity, e->context, "computing a gradient", "rows");
+    } else {
+        xsmi_begin_short(&activity, e->context, "computing a gradient", "rows");
+    }
+    return xsmi_end(&activity, gradient_of(e, batch, eta, g, what, err), err);
+}
+
+xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {e, "the estimator"});
+    return XSMI_TOGETHER(e->model, call_gradient(e, batch, eta, g, (purpose){NULL, true}, err), err);
+}
+
+xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                                        xsm_error *err)
+{
+    xsmi_together_begin(e->model);
+    const xsm_status status = gradient_of(e, batch, eta, g, (purpose){NULL, false}, err);
+    return status == XSM_OK ? status : xsmi_together(e->model, status, err);
+}
+
+xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                                        float *input_gradient, size_t stride, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {e, "the estimator"});
+    return XSMI_TOGETHER(
+        e->model, call_gradient(e, batch, eta, g, (purpose){&(xsmi_input_gradient){input_gradient, stride}, true}, err),
+        err);
 }

@@ -237,12 +237,6 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
 xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, xsm_state_tensor *tensor, bool *found,
                                        xsm_error *err);
 
-/* Options that are lists of classes: store a copy, parse one from text ("3,17,4"), and release it. */
-xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const uint32_t *classes, size_t count,
-                               xsm_error *err);
-xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
-void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
-
 /* Refuses weights of rows for a table that would take them for 1, and likewise of labels, of which rows have up to
  * `most`. */
 xsm_status xsmi_estimator_check_weights(const xsm_estimator *e, xsm_error *err);

@@ -62,9 +62,6 @@ size_t xsmi_pass_backward_scratch(const xsmi_pass *p);
 uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows);
 bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, uint32_t thread, uint32_t shard,
                              uint32_t count, float *out, size_t stride);
-/* Computes several examples as a whole, with the table's joint(). Refuses batches for which that is not supported.
- * (batch_gradient.c) */
-xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Computes a batch whose classes are searched. (searcher.c) */
 xsm_status xsmi_pass_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 

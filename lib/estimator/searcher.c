@@ -113,7 +113,8 @@ static void note_change(xsmi_searcher *s, uint32_t k)
     }
 }
 
-void xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples)
+/* Records the rows of weights that a step with this gradient of n examples changes. */
+static void note_changes(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples)
 {
     for (uint64_t i = 0; i < examples; i++) {
         for (uint64_t j = i * g->width; j < i * g->width + g->lengths[i]; j++) {
@@ -129,7 +130,8 @@ void xsmi_searcher_change_all(xsmi_searcher *s)
     }
 }
 
-xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
+/* Indexes the rows that have changed. Fails with XSM_ERROR_DIVERGED if some are not finite. */
+static xsm_status update_indexes(xsmi_searcher *s, xsm_error *err)
 {
     const xsm_model *m = s->model;
     XSMI_TRY(xsmi_model_need_class_major(m, "an estimator that searches an index", err));
@@ -159,7 +161,8 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 
 /* -- a search ------------------------------------------------------------------------------------------------------ */
 
-xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena)
+/* Divides a thread's memory, or only counts its bytes. */
+static xsmi_growing_lists divide_block(const xsmi_searcher *s, xsmi_arena *arena)
 {
     const uint64_t entries = (uint64_t)s->blocks * s->most;
     xsmi_growing_lists p = {.cursor_stride = 0};
@@ -183,7 +186,7 @@ static size_t block_bytes(const xsmi_searcher *s)
 {
     xsmi_arena arena = {NULL, 0};
     if (s->most > 0) {
-        (void)xsmi_searcher_divide(s, &arena);
+        (void)divide_block(s, &arena);
         return arena.used;
     }
     size_t each = 0;
@@ -197,7 +200,8 @@ static size_t block_bytes(const xsmi_searcher *s)
     return each;
 }
 
-xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
+/* Reserves memory for the searches of a batch. */
+static xsm_status reserve_searches(xsmi_searcher *s, uint64_t examples, xsm_error *err)
 {
     size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, entries = 0;
     if (want > s->results.capacity) {
@@ -624,7 +628,7 @@ static void begin_lists(example_job *of, uint32_t thread)
     const search_job *job = of->job;
     const xsmi_searcher *s = job->searcher;
     xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
-    of->lists = xsmi_searcher_divide(s, &arena);
+    of->lists = divide_block(s, &arena);
     for (uint32_t j = 0; j < s->blocks; j++) {
         of->lists.length[j] = 0;
         make_query(job, &s->indexes[j], of->index,
@@ -709,7 +713,7 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
 static xsm_status update(xsmi_searcher *s, bool *finite, xsm_error *err)
 {
     xsm_error unsaid = XSM_ERROR_INIT;
-    const xsm_status status = xsmi_searcher_update(s, &unsaid);
+    const xsm_status status = update_indexes(s, &unsaid);
     *finite = status != XSM_ERROR_DIVERGED;
     return status == XSM_OK || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &unsaid);
 }
@@ -728,14 +732,14 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     if (!outcome->finite) { /* the caller reports it, as for scores */
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_searcher_reserve(s, p.batch->count, err));
+    XSMI_TRY(reserve_searches(s, p.batch->count, err));
     XSMI_TRY(search(&p, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     if (outcome->finite && g->layered) {
         xsmi_pass_layer_backward(&p, 0, p.batch->count, outcome);
     }
     if (outcome->finite) {
-        xsmi_searcher_note(e->search.searcher, g, p.batch->count);
+        note_changes(e->search.searcher, g, p.batch->count);
     }
     return XSM_OK;
 }

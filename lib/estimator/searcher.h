@@ -77,9 +77,6 @@ typedef struct xsmi_growing_lists {
     void *scratch;          /* scratch of an index */
 } xsmi_growing_lists;
 
-/* Divides a thread's memory, or only counts its bytes. */
-xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena);
-
 /* Makes a searcher for a model and data of `rows` rows, with indexes made like `like`, which is not built. */
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
                              const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err);
@@ -93,13 +90,6 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
  * that changes every row. */
 void xsmi_searcher_change_none(xsmi_searcher *s);
 void xsmi_searcher_change_all(xsmi_searcher *s);
-
-/* Indexes the rows that have changed. Fails with XSM_ERROR_DIVERGED if some are not finite. */
-xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
-/* Reserves memory for the searches of a batch. */
-xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
-/* Records the rows of weights that a step with this gradient of n examples changes. */
-void xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples);
 
 /* Checkpoints. Copies the present state, and returns its tensors, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);

@@ -62,8 +62,9 @@ uint32_t xsmi_shared_next_label(const xsmi_shared_classes *s, const xsm_example 
     return next;
 }
 
-void xsmi_shared_put_labels(const xsm_estimator *e, const xsm_gradient *g, const xsm_example *example,
-                            uint32_t *classes, uint32_t *draws, double *log_expected)
+/* Writes an example's labels as the head of a list. */
+static void put_labels(const xsm_estimator *e, const xsm_gradient *g, const xsm_example *example, uint32_t *classes,
+                       uint32_t *draws, double *log_expected)
 {
     const xsmi_shared_draws *d = &g->work.shared;
     const double log_count = e->sampling.rule.label_probabilities ? log((double)e->sampling.rule.count) : 0;
@@ -89,7 +90,7 @@ void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first,
         uint32_t *classes = g->classes + i * g->width, *draws = g->work.draws + i * g->width;
         double *log_expected = g->work.log_expected + i * g->width;
         uint32_t position = (uint32_t)example->label_count;
-        xsmi_shared_put_labels(e, g, example, classes, draws, log_expected);
+        put_labels(e, g, example, classes, draws, log_expected);
         for (uint32_t from = 0, end; from < s->count; from = end + 1) {
             end = xsmi_shared_next_label(s, example, from);
             memcpy(classes + position, s->classes + from, (end - from) * sizeof *classes);
@@ -372,7 +373,7 @@ static void compute_unlisted(const xsmi_pass *p, const xsmi_piece *one, const fr
     const size_t at = g->work.shared.front - (size_t)labels;
     float *scores = g->work.shared.scores + one->first * s->stride - labels;
     xsm_score_block b = xsmi_estimator_block(p->estimator, g, one);
-    xsmi_shared_put_labels(p->estimator, g, b.examples, f->classes + at, f->draws + at, f->log_expected + at);
+    put_labels(p->estimator, g, b.examples, f->classes + at, f->draws + at, f->log_expected + at);
     g->lengths[one->first] = (uint32_t)labels + s->count;
     b.classes = f->classes + at;
     b.draws = f->draws + at;

@@ -31,9 +31,6 @@ static inline size_t xsmi_shared_front(const xsm_estimator *e)
 {
     return (size_t)((e->most_labels + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE);
 }
-/* Writes an example's labels as the head of a list. */
-void xsmi_shared_put_labels(const xsm_estimator *e, const xsm_gradient *g, const xsm_example *example,
-                            uint32_t *classes, uint32_t *draws, double *log_expected);
 /* Returns the first column from `from` on that is a label of the example, or |S|. The classes between two such columns
  * are in the example's list. Labels are in rising order, but their columns need not be; there are few. */
 uint32_t xsmi_shared_next_label(const xsmi_shared_classes *s, const xsm_example *example, uint32_t from);

@@ -91,7 +91,8 @@ xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *
     return XSM_OK;
 }
 
-void xsmi_index_hold(xsm_index *x, xsmi_head *head)
+/* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
+static void hold_head(xsm_index *x, xsmi_head *head)
 {
     xsmi_head *before = x->head;
     x->head = xsmi_head_retain(head);
@@ -106,7 +107,8 @@ void xsmi_index_aim(xsm_index *x, const xsm_model *model)
     xsmi_model_release(before);
 }
 
-void xsmi_index_clear(xsm_index *x)
+/* Returns the index to the state before it was built. */
+static void clear_index(xsm_index *x)
 {
     if (x->ops.clear) {
         x->ops.clear(x->state);
@@ -123,8 +125,8 @@ void xsm_index_free(xsm_index *x)
 {
     if (x && xsmi_holders_drop(&x->holders)) {
         xsm_context *ctx = x->context;
-        xsmi_index_clear(x);
-        xsmi_index_hold(x, NULL);
+        clear_index(x);
+        hold_head(x, NULL);
         xsmi_index_aim(x, NULL);
         xsmi_release(ctx, x->state, x->ops.state_size, 1);
         XSMI_OBJECT_FREE(x, xsm_index);
@@ -245,7 +247,8 @@ static xsm_index_source source_of(const xsm_index *x)
     return source;
 }
 
-void xsmi_index_read_row(const xsm_index *x, uint32_t row, float *out)
+/* Reads a row, own_width numbers. */
+static void read_row(const xsm_index *x, uint32_t row, float *out)
 {
     const xsm_index_source source = source_of(x);
     source.read(&source, &row, 0, 1, out, x->own_width);
@@ -360,7 +363,7 @@ static xsm_status build(xsm_index *x, xsm_error *err)
     status = xsmi_end(&activity, status, err);
     x->built = status == XSM_OK;
     if (!x->built) {
-        xsmi_index_clear(x);
+        clear_index(x);
     }
     return status;
 }
@@ -382,8 +385,8 @@ xsm_status xsmi_index_aim_at_rows(xsm_index *x, const xsm_index_rows *given, xsm
     if (rows.stride < rows.width) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u numbers %zu floats apart", rows.width, rows.stride);
     }
-    xsmi_index_clear(x);
-    xsmi_index_hold(x, NULL);
+    clear_index(x);
+    hold_head(x, NULL);
     x->rows = rows;
     xsmi_index_aim(x, NULL);
     x->sliced = false;
@@ -405,13 +408,13 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_products(model, "an index", err));
-    xsmi_index_clear(x);
+    clear_index(x);
     xsmi_index_aim(x, model);
     x->sliced = false;
     x->wanted = 0;
     x->count = model->classes;
     x->width = model->features;
-    xsmi_index_hold(x, model->head);
+    hold_head(x, model->head);
     x->own_width = model->features + (xsmi_model_has_bias(model) || x->head);
     return XSM_OK;
 }
@@ -427,7 +430,7 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
 /* Sets the rows of an index. */
 static void aim_at_slice(xsm_index *x, const xsmi_index_slice *slice)
 {
-    xsmi_index_hold(x, NULL);
+    hold_head(x, NULL);
     xsmi_index_aim(x, slice->model);
     x->sliced = true;
     x->first = slice->first;
@@ -439,7 +442,7 @@ static void aim_at_slice(xsm_index *x, const xsmi_index_slice *slice)
 
 xsm_status xsmi_index_build_slice(xsm_index *x, const xsmi_index_slice *slice, xsm_error *err)
 {
-    xsmi_index_clear(x);
+    clear_index(x);
     aim_at_slice(x, slice);
     return build(x, err);
 }
@@ -475,7 +478,7 @@ void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
 xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice, const uint32_t *numbers,
                                     xsm_error *err)
 {
-    xsmi_index_clear(x);
+    clear_index(x);
     aim_at_slice(x, slice);
     return xsmi_index_restore(x, numbers, err);
 }
@@ -487,7 +490,7 @@ xsm_status xsmi_index_restore(xsm_index *x, const uint32_t *numbers, xsm_error *
     xsm_status status = x->ops.restore(x->state, &source, numbers, err);
     x->built = status == XSM_OK;
     if (!x->built) {
-        xsmi_index_clear(x);
+        clear_index(x);
     }
     return status;
 }
@@ -527,7 +530,7 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, size_t count,
     xsmi_begin(&activity, x->context, "updating an index", "rows", changed);
     xsm_status status = check_rows(x, classes, changed, err);
     if (status == XSM_OK && !x->ops.update) {
-        xsmi_index_clear(x);
+        clear_index(x);
         status = build(x, err);
     } else if (status == XSM_OK) {
         xsm_index_source source = source_of(x);
@@ -756,7 +759,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
 static double rounding(const xsm_index *x, const float *query, uint32_t row, float score, float *scratch)
 {
     const xsmi_kernels *kernels = xsmi_context_kernels(x->context);
-    xsmi_index_read_row(x, row, scratch);
+    read_row(x, row, scratch);
     const double size =
         sqrt(((double)kernels->dot(query, query, x->width) + 1) * (double)kernels->dot(scratch, scratch, x->own_width));
     return 1e-5 * fabs((double)score) + 1e-6 * size;

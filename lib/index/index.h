@@ -35,18 +35,12 @@ struct xsm_index {
 
 XSMI_COUNTED(index)
 
-/* Reads a row, own_width numbers. */
-void xsmi_index_read_row(const xsm_index *index, uint32_t row, float *out);
 /* The mean over queries of the share of the `top` rows with the highest scores that a built index finds; a row that
  * scores as much as the last of these counts as one of them. Scores every row. The outputs of `search` are not used.
  * */
 xsm_status xsmi_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall, xsm_error *err);
-/* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
-void xsmi_index_hold(xsm_index *index, xsmi_head *head);
 /* Sets the model that its rows are of, NULL = none, and keeps a reference to it. */
 void xsmi_index_aim(xsm_index *index, const xsm_model *model);
-/* Returns the index to the state before it was built. */
-void xsmi_index_clear(xsm_index *index);
 /* Returns the index's options with their values, which may be set while it is not built. */
 xsmi_option_group xsmi_index_options(const xsm_index *index);
 /* Makes an index with the table and options of an index that is not built. */

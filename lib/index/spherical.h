@@ -116,15 +116,7 @@ static inline void xsmi_cluster_get(const xsmi_sphere *s, const xsmi_cluster *c,
 /* Makes a sphere of all rows. On failure it is left empty. */
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err);
-/* Save the sphere as numbers: M^2, the mean, the centres, the rows of each cluster; and make a sphere from these
- * numbers and the present rows. */
-uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source);
-void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers);
-xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
-                               const uint32_t *numbers, xsm_error *err);
 void xsmi_sphere_clear(xsmi_sphere *s);
-/* Reserves one more row; false without memory. */
-bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
 /* Finds the cluster of each of `count` rows; rows [count][stride] were prepared by xsmi_sphere_prepare(). `gap` [count]
  * or NULL. */
 xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster, float *gap,

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-double xsmi_dot_double(const double *a, const double *b, size_t n)
+/* Sum of a[i]*b[i], in eight partial sums. */
+static double dot(const double *a, const double *b, size_t n)
 {
     double part[8] = {0};
     size_t i = 0;
@@ -99,17 +100,17 @@ void xsmi_orthonormalise(double *v, size_t count, size_t d, bool (*goes_on)(void
 {
     for (size_t i = 0; i < count && goes_on(state); i++) {
         double *x = v + i * d;
-        double before = sqrt(xsmi_dot_double(x, x, d));
+        double before = sqrt(dot(x, x, d));
         for (int round = 0; round < 2; round++) {
             for (size_t j = 0; j < i; j++) {
                 const double *y = v + j * d;
-                double share = xsmi_dot_double(x, y, d);
+                double share = dot(x, y, d);
                 for (size_t l = 0; l < d; l++) {
                     x[l] -= share * y[l];
                 }
             }
         }
-        double length = sqrt(xsmi_dot_double(x, x, d));
+        double length = sqrt(dot(x, x, d));
         if (!(length > 1e-10 * before)) {
             memset(x, 0, d * sizeof *x);
             continue;

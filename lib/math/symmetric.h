@@ -17,7 +17,4 @@ void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors);
  * before it becomes zero. Calls goes_on(state) before each vector, and stops when that returns false. O(count^2 d). */
 void xsmi_orthonormalise(double *v, size_t count, size_t d, bool (*goes_on)(void *), void *state);
 
-/* Sum of a[i]*b[i], in eight partial sums. */
-double xsmi_dot_double(const double *a, const double *b, size_t n);
-
 #endif

@@ -36,10 +36,19 @@ static const xsm_option options[] = {
                        "accuracy of u, and relative accuracy of the step, at which the solver stops"),
 };
 
+static void release_work(xsmi_implicit *s)
+{
+    if (s->work) {
+        xsmi_release(s->sum.context, s->work, s->work_count, sizeof *s->work);
+        s->work = NULL;
+        s->work_count = 0;
+    }
+}
+
 static void unbind(void *state)
 {
     xsmi_implicit *s = state;
-    xsmi_implicit_release(s);
+    release_work(s);
     if (s->class_counts) {
         xsmi_release(s->sum.context, s->class_counts, s->sum.classes, sizeof *s->class_counts);
         s->class_counts = NULL;
@@ -212,25 +221,6 @@ static void gradient(void *state, const xsm_score_block *block)
     }
 }
 
-const xsm_estimator_ops xsmi_implicit_ops = {
-    XSMI_ESTIMATOR_OF(xsmi_implicit),
-    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_WEIGHTED,
-    .name = "implicit",
-    .summary = "implicit SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
-    XSMI_ESTIMATOR_OPTIONS(options),
-    .bind = bind,
-    .unbind = unbind,
-    .scratch = scratch,
-    .width = xsmi_double_sum_width,
-    .select = xsmi_double_sum_select,
-    .prefetch = xsmi_double_sum_fetch,
-    .state_tensor = xsmi_double_sum_tensor,
-    .gradient = gradient,
-    .joint_width = xsmi_implicit_joint_width,
-    .joint_select = xsmi_implicit_joint_select,
-    .joint = xsmi_implicit_joint,
-};
-
 /* -- batches ------------------------------------------------------------------------------------------------------- */
 
 /*
@@ -252,16 +242,7 @@ const xsm_estimator_ops xsmi_implicit_ops = {
 /* A step with a larger distance from stationarity is not a solution. */
 #define GAP_MOST 1e-3
 
-void xsmi_implicit_release(xsmi_implicit *s)
-{
-    if (s->work) {
-        xsmi_release(s->sum.context, s->work, s->work_count, sizeof *s->work);
-        s->work = NULL;
-        s->work_count = 0;
-    }
-}
-
-uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch)
+static uint64_t width_of_joint(const void *state, uint64_t batch)
 {
     const xsmi_implicit *s = state;
     uint64_t most = batch + s->sum.negatives;
@@ -285,13 +266,13 @@ static uint32_t class_beside(const uint32_t *labels, uint32_t count, uint32_t ra
     return rank + low;
 }
 
-void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
-                                uint32_t *length)
+static void select_joint(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                         uint32_t *length)
 {
     const xsmi_implicit *s = state;
     uint32_t labels = 0;
     /* There may be more examples than entries: when the sorted list is full, it is reduced to distinct labels. */
-    uint64_t width = xsmi_implicit_joint_width(state, count);
+    uint64_t width = width_of_joint(state, count);
     for (uint64_t i = 0; i < count; i++) {
         classes[labels++] = examples[i].labels[0];
         if (labels == width || i + 1 == count) {
@@ -325,7 +306,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
 static xsm_status reserve(xsmi_implicit *s, size_t count, xsm_error *err)
 {
     if (count > s->work_count) {
-        xsmi_implicit_release(s);
+        release_work(s);
         XSMI_TRY(xsmi_array_new(s->sum.context, &s->work, count, sizeof *s->work, "the step of a batch", err));
         s->work_count = count;
     }
@@ -342,7 +323,7 @@ static uint32_t position_of(const uint32_t *classes, uint32_t length, uint32_t l
     return j;
 }
 
-xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_error *err)
+static xsm_status step_jointly(void *state, const xsm_score_block *block, xsm_error *err)
 {
     xsmi_implicit *s = state;
     size_t n = (size_t)block->count, classes = block->lengths[0], rank = (size_t)block->rank, table, total;
@@ -409,3 +390,22 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     }
     return XSM_OK;
 }
+
+const xsm_estimator_ops xsmi_implicit_ops = {
+    XSMI_ESTIMATOR_OF(xsmi_implicit),
+    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_WEIGHTED,
+    .name = "implicit",
+    .summary = "implicit SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
+    XSMI_ESTIMATOR_OPTIONS(options),
+    .bind = bind,
+    .unbind = unbind,
+    .scratch = scratch,
+    .width = xsmi_double_sum_width,
+    .select = xsmi_double_sum_select,
+    .prefetch = xsmi_double_sum_fetch,
+    .state_tensor = xsmi_double_sum_tensor,
+    .gradient = gradient,
+    .joint_width = width_of_joint,
+    .joint_select = select_joint,
+    .joint = step_jointly,
+};

@@ -18,10 +18,4 @@ typedef struct xsmi_implicit {
     size_t work_count;
 } xsmi_implicit;
 
-uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch);
-void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
-                                uint32_t *length);
-xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_error *err);
-void xsmi_implicit_release(xsmi_implicit *s);
-
 #endif

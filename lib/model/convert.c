@@ -318,7 +318,6 @@ typedef struct pruning {
     xsmi_held held; /* the arrays whose sizes are known */
     const xsm_model *model;
     xsm_prune_options options;
-    xsmi_prune_chunks chunks;
     xsmi_sparse_builder *builder;
     float *row;  /* [D] */
     float *best; /* [keep] the absolute values of the largest weights, and their features */
@@ -441,7 +440,7 @@ static xsm_status prune_rows(pruning *p, xsm_error *err)
             keep_largest(p);
         }
         XSMI_TRY(append_row(p, err));
-        if (p->rows == p->chunks.classes || p->entries >= p->chunks.entries) {
+        if (p->rows == CHUNK_CLASSES || p->entries >= CHUNK_ENTRIES) {
             XSMI_TRY(end_chunk(p, err));
         }
         xsmi_advance(p->model->context, 1);
@@ -459,7 +458,7 @@ static xsm_status start(pruning *p, xsm_error *err)
     p->row = xsmi_hold(&p->held, d, sizeof *p->row);
     p->best = xsmi_hold(&p->held, p->keep, sizeof *p->best);
     p->best_feature = xsmi_hold(&p->held, p->keep, sizeof *p->best_feature);
-    p->row_end = xsmi_hold(&p->held, p->chunks.classes, sizeof *p->row_end);
+    p->row_end = xsmi_hold(&p->held, CHUNK_CLASSES, sizeof *p->row_end);
     p->starts = xsmi_hold(&p->held, d + 1, sizeof *p->starts);
     p->used = xsmi_hold(&p->held, d, sizeof *p->used);
     return xsmi_held_check(&p->held, "pruning", err);
@@ -511,10 +510,9 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
     return XSM_OK;
 }
 
-xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
-                            xsm_error *err)
+static xsm_status prune_model(const xsm_model *m, const xsm_prune_options *o, xsm_model **out, xsm_error *err)
 {
-    pruning p = {.model = m, .options = *o, .chunks = chunks};
+    pruning p = {.model = m, .options = *o};
     xsmi_sparse *weights;
     XSMI_TRY(make_weights(&p, &weights, err));
     xsm_model *pruned;
@@ -549,6 +547,5 @@ xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options,
     }
     xsmi_activity activity;
     xsmi_begin(&activity, m->context, "pruning", "classes", m->classes);
-    return xsmi_end(&activity, xsmi_model_prune(m, &o, (xsmi_prune_chunks){CHUNK_CLASSES, CHUNK_ENTRIES}, out, err),
-                    err);
+    return xsmi_end(&activity, prune_model(m, &o, out, err), err);
 }

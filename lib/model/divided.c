@@ -35,8 +35,9 @@ static xsm_status new_part(xsm_model *m, const xsm_model_options *o, xsm_error *
     return XSM_OK;
 }
 
-xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
-                                   xsm_model **out, xsm_error *err)
+/* xsm_model_new_linear() in a context with several processes, for checked options. */
+static xsm_status new_divided(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
+                              xsm_model **out, xsm_error *err)
 {
     xsm_model *m = NULL;
     xsm_status status = xsmi_model_new_empty(ctx, features, classes, &m, err);
@@ -179,7 +180,7 @@ static xsm_status new_linear(xsm_context *context, uint32_t features, uint32_t c
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_model_options.layout is %d, which is no XSM_LAYOUT_* value",
                          o.layout);
     }
-    return context && xsmi_ranks(context) > 1 ? xsmi_divided_new_linear(context, features, classes, &o, out, err)
+    return context && xsmi_ranks(context) > 1 ? new_divided(context, features, classes, &o, out, err)
                                               : xsmi_model_new_local(context, features, classes, &o, out, err);
 }
 

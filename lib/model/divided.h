@@ -41,9 +41,6 @@ size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, si
 
 /* -- models (divided.c) -------------------------------------------------------------------------------------------- */
 
-/* xsm_model_new_linear() in a context with several processes, for checked options. */
-xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
-                                   xsm_model **out, xsm_error *err);
 /* Makes a divided model with the shape of another, without its layer. Its part in this process is `own`, which it takes
  * on success. Sends nothing. */
 xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err);

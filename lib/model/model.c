@@ -368,7 +368,8 @@ static void pass_rows(void *state, const xsmi_range *r)
     }
 }
 
-xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err)
+/* Calls a function for each row of weights, in parallel. */
+static xsm_status for_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err)
 {
     row_pass pass = {m, row};
     return xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, pass_rows, &pass, m->classes,
@@ -388,7 +389,7 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
         return XSM_OK;
     }
     XSMI_TRY(xsmi_array_new(m->context, &m->row_length, m->classes, sizeof *m->row_length, "the rows' lengths", err));
-    const xsm_status status = xsmi_model_each_row(m, xsmi_model_sum_row_length, err);
+    const xsm_status status = for_each_row(m, xsmi_model_sum_row_length, err);
     if (status != XSM_OK) {
         xsmi_model_drop_row_lengths(m);
     }
@@ -419,7 +420,7 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
         m->w.row_scale[k] *= m->w.alpha;
     }
     m->w.alpha = 1.0;
-    XSMI_TRY(xsmi_model_each_row(m, xsmi_model_fold_row, err));
+    XSMI_TRY(for_each_row(m, xsmi_model_fold_row, err));
     if (!m->row_length) { /* bounded rows will soon be scaled again */
         xsmi_release(m->context, m->w.row_scale, m->classes, sizeof *m->w.row_scale);
         m->w.row_scale = NULL;
@@ -662,7 +663,7 @@ void xsmi_model_settle(xsm_model *m, uint32_t class)
 
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
 {
-    return m->score == XSM_GEOMETRY_LINEAR ? XSM_OK : xsmi_model_each_row(m, xsmi_model_settle, err);
+    return m->score == XSM_GEOMETRY_LINEAR ? XSM_OK : for_each_row(m, xsmi_model_settle, err);
 }
 
 bool xsmi_model_constant(const xsm_model *m, uint32_t class, const float *row, size_t width, float *constant)
@@ -717,7 +718,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
     }
     XSMI_TRY(status);
     m->w.layout = own->w.layout;
-    return xsmi_agree(group, xsmi_model_each_row(own, xsmi_model_settle, err), err);
+    return xsmi_agree(group, for_each_row(own, xsmi_model_settle, err), err);
 }
 
 static xsm_status set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)

@@ -201,8 +201,6 @@ static inline void xsmi_mark(uint64_t *marks, size_t index)
 }
 /* Like xsmi_model_zero() for a model whose weights are zero where no mark is set. Clears the marks. */
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
-/* Calls a function for each row of weights, in parallel. */
-xsm_status xsmi_model_each_row(xsm_model *m, void (*row)(xsm_model *m, uint32_t k), xsm_error *err);
 /* Whether steps pull rows before they add to them, and settle them afterwards: for distances.
  * xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear step lacks; the
  * other computes the bias of a changed row. */
@@ -236,15 +234,6 @@ static inline int32_t xsmi_model_dtype(const xsm_model *m)
 /* Copies all but the weights to a model of the same shape; from a divided model to one that is divided in the same way,
  * where it copies only this process's part. (convert.c) */
 xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
-/* xsm_model_prune() for checked options and a checked model. A chunk has at most `classes` classes, and ends with the
- * class that brings it to `entries` weights. */
-typedef struct xsmi_prune_chunks {
-    uint32_t classes; /* 1 to XSMI_CHUNK_ROWS */
-    size_t entries;   /* 1 to 2^31 */
-} xsmi_prune_chunks;
-xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
-                            xsm_error *err);
-
 /* Returns the weights of the first layer's vectors: those of the output layer if they are tied; NULL without a first
  * layer. */
 static inline const xsmi_weights *xsmi_model_vectors(const xsm_model *m)

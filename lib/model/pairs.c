@@ -1,5 +1,17 @@
-/* Values of pairs of a feature and a class. */
-#include "model/pairs.h"
+/*
+ * Values of pairs of a feature and a class that occur together in training rows: a linear part beside an embedding
+ * model's vectors, as sparse as the rows, computed from counts. The score of class k for row x grows by sum_j x_j v_jk,
+ * with
+ *
+ *     v_jk = strength log(1 + 4 p(k|j) / (K p(k))),   p(k|j) = C_jk / (1 + sum_l C_jl),   p(k) = n_k / sum_l n_l,
+ *
+ * where C_jk is the sum of x_j > 0 over the rows with label k, and n_k their number. p(k|j) / p(k) is the ratio of
+ * pointwise mutual information (Church and Hanks 1990). The 1 in the logarithm bounds it from below: pairs that did not
+ * occur have the value 0. Among classes of equal size, one that follows feature j with probability p gets log(1 + 4p).
+ */
+#include "base/base.h"
+#include "base/held.h"
+#include "data/dataset.h"
 
 #include "base/activity.h"
 #include "model/head.h"
@@ -13,14 +25,27 @@
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/experimental.h>
 
-/* The 4 in the formula of pairs.h. */
+typedef struct xsmi_pairs {
+    xsm_context *context;
+    xsmi_held held; /* the arrays */
+    uint32_t features, classes;
+    size_t count;
+    uint32_t *counts; /* [features] number of classes of each feature */
+    uint64_t *start;  /* [features+1] where the classes of each feature begin */
+    uint32_t *class;  /* [count] rising for each feature */
+    float *value;     /* [count] */
+} xsmi_pairs;
+
+/* The 4 in the formula. */
 #define RATIO_FACTOR 4.0
 /* Numbers of rows or labels, and of values of rows, between two polls. */
 #define ROWS_TOGETHER 4096
 #define VALUES_TOGETHER 4096
 
-xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
-                            xsmi_pairs *p, xsm_error *err)
+/* Allocates `counts` [features] (copied) classes for each feature. `pairs` must be zeros; clear_pairs() releases
+ * it at any stage. */
+static xsm_status start_pairs(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
+                              xsmi_pairs *p, xsm_error *err)
 {
     p->context = p->held.context = xsmi_context_retain(ctx);
     p->features = features;
@@ -41,14 +66,15 @@ xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t f
     return xsmi_held_check(&p->held, "pairs of a feature and a class", err);
 }
 
-void xsmi_pairs_clear(xsmi_pairs *p)
+static void clear_pairs(xsmi_pairs *p)
 {
     xsmi_held_release(&p->held);
     xsm_context_free(p->context);
     memset(p, 0, sizeof *p);
 }
 
-bool xsmi_pairs_sound(const xsmi_pairs *p)
+/* Checks pairs from a file: whether classes exist and rise for each feature, and values are finite. */
+static bool are_sound(const xsmi_pairs *p)
 {
     for (uint32_t j = 0; j < p->features; j++) {
         for (uint64_t i = p->start[j]; i < p->start[j + 1]; i++) {
@@ -171,7 +197,8 @@ static xsm_status set_values(xsm_context *ctx, const by_class *by, const tally *
     return XSM_OK;
 }
 
-xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double strength, xsmi_pairs *p, xsm_error *err)
+/* Counts pairs in the rows of a sparse dataset. O(non-zeros times labels). `count` is 0 if no pair occurs. */
+static xsm_status count_pairs(xsm_context *ctx, const xsm_dataset *d, double strength, xsmi_pairs *p, xsm_error *err)
 {
     by_class by = {.classes = d->classes, .labels = (size_t)d->counted.labels};
     tally t = {.features = d->features};
@@ -185,11 +212,11 @@ xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double stren
     xsm_status status = xsmi_held_check(&held, "counts of features and classes", err);
     status = status == XSM_OK ? sort_rows(ctx, d, &by, err) : status;
     status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, NULL, err) : status;
-    status = status == XSM_OK ? xsmi_pairs_start(ctx, t.counts, d->features, d->classes, p, err) : status;
+    status = status == XSM_OK ? start_pairs(ctx, t.counts, d->features, d->classes, p, err) : status;
     status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, p, err) : status;
     status = status == XSM_OK ? set_values(ctx, &by, &t, strength, p, err) : status;
     if (status != XSM_OK) {
-        xsmi_pairs_clear(p);
+        clear_pairs(p);
     }
     xsmi_held_release(&held);
     return status;
@@ -212,8 +239,10 @@ static uint64_t find(const xsmi_pairs *p, uint32_t j, uint32_t class)
     return low;
 }
 
-void xsmi_pairs_add_range(const xsmi_pairs *p, const xsmi_features *x, uint32_t first, uint32_t count, float *scores,
-                          size_t stride)
+/* Adds the row's pairs to the scores of `count` classes from `first` on, `stride` floats apart. A class gets the same
+ * bits in every range. */
+static void add_range(const xsmi_pairs *p, const xsmi_features *x, uint32_t first, uint32_t count, float *scores,
+                      size_t stride)
 {
     for (size_t f = 0; f < x->count; f++) {
         const uint32_t j = x->index ? x->index[f] : (uint32_t)f;
@@ -224,10 +253,12 @@ void xsmi_pairs_add_range(const xsmi_pairs *p, const xsmi_features *x, uint32_t 
     }
 }
 
-void xsmi_pairs_add(const xsmi_pairs *p, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores)
+/* Adds them to the scores of chosen classes. */
+static void add_to_chosen(const xsmi_pairs *p, const xsmi_features *x, const uint32_t *classes, size_t count,
+                          float *scores)
 {
     for (size_t c = 0; c < count; c++) {
-        xsmi_pairs_add_range(p, x, classes[c], 1, scores + c, 1);
+        add_range(p, x, classes[c], 1, scores + c, 1);
     }
 }
 
@@ -260,14 +291,14 @@ static xsm_status of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_head **out,
 
 static void clear(xsmi_head *c)
 {
-    xsmi_pairs_clear(&((correction_of_pairs *)c)->pairs);
+    clear_pairs(&((correction_of_pairs *)c)->pairs);
 }
 
 static void add_chosen(const xsmi_head *c, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores,
                        float *scratch)
 {
     (void)scratch;
-    xsmi_pairs_add(pairs_of(c), x, classes, count, scores);
+    add_to_chosen(pairs_of(c), x, classes, count, scores);
 }
 
 static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
@@ -275,10 +306,10 @@ static void add_tile(const xsmi_head *c, const xsmi_tile *tile, const xsmi_featu
 {
     (void)prepared;
     for (size_t l = 0; tile->lanes && l < count; l++) {
-        xsmi_pairs_add_range(pairs_of(c), &rows[l], tile->first, tile->count, scores + l, XSMI_LANES);
+        add_range(pairs_of(c), &rows[l], tile->first, tile->count, scores + l, XSMI_LANES);
     }
     if (!tile->lanes) {
-        xsmi_pairs_add_range(pairs_of(c), &rows[tile->row], tile->first, tile->count, scores, 1);
+        add_range(pairs_of(c), &rows[tile->row], tile->first, tile->count, scores, 1);
     }
 }
 
@@ -328,13 +359,13 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_head **out, xsm_error *
     }
     xsmi_pairs pairs;
     memset(&pairs, 0, sizeof pairs);
-    xsm_status status = xsmi_pairs_start(s->context, counts, s->features, s->classes, &pairs, err);
+    xsm_status status = start_pairs(s->context, counts, s->features, s->classes, &pairs, err);
     if (status == XSM_OK) {
         memcpy(pairs.class, t[1]->data, t[1]->size);
         memcpy(pairs.value, t[2]->data, t[2]->size);
-        status = xsmi_pairs_sound(&pairs) ? of_pairs(s->context, &pairs, out, err) : bad_pairs(s, err);
+        status = are_sound(&pairs) ? of_pairs(s->context, &pairs, out, err) : bad_pairs(s, err);
     }
-    xsmi_pairs_clear(&pairs);
+    clear_pairs(&pairs);
     return status;
 }
 
@@ -386,7 +417,7 @@ static xsm_status add_pairs(xsm_model *m, const xsm_dataset *train, double stren
     xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
     xsm_context *group = xsmi_model_group(m);
     xsmi_head *correction = NULL;
-    xsm_status status = xsmi_end(&activity, xsmi_pairs_count(m->context, train, strength, &pairs, err), err);
+    xsm_status status = xsmi_end(&activity, count_pairs(m->context, train, strength, &pairs, err), err);
     if (status == XSM_OK && pairs.count > 0) {
         status = of_pairs(m->context, &pairs, &correction, err);
     }
@@ -395,7 +426,7 @@ static xsm_status add_pairs(xsm_model *m, const xsm_dataset *train, double stren
         xsmi_model_set_head(m, correction);
     }
     xsmi_head_release(correction);
-    xsmi_pairs_clear(&pairs);
+    clear_pairs(&pairs);
     return status;
 }
 

@@ -131,7 +131,7 @@ void xsmi_sparse_builder_free(xsmi_sparse_builder *b)
 }
 
 /* Returns the bits of a feature within its block with which blocks have about BLOCK_COLUMNS columns. */
-uint32_t xsmi_sparse_shift(uint32_t features, uint32_t columns)
+static uint32_t shift_of(uint32_t features, uint32_t columns)
 {
     const uint32_t most = XSMI_MAX(columns / BLOCK_COLUMNS, 1);
     uint32_t shift = 0;
@@ -165,7 +165,7 @@ xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chu
     if (b->chunks > 0) {
         at = b->places[b->chunks];
     }
-    at.shift = xsmi_sparse_shift(b->features, chunk->columns);
+    at.shift = shift_of(b->features, chunk->columns);
     const size_t blocks = xsmi_sparse_blocks_of(b->features, at.shift);
     const uint32_t entries = chunk->starts[chunk->columns];
     XSMI_TRY(reserve(b, &at, chunk, blocks, err));

@@ -68,8 +68,7 @@ typedef struct xsmi_sparse {
 xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s);
 void xsmi_sparse_release(xsmi_sparse *s);
 
-/* Return the shift of a chunk with so many columns, and the number of its blocks with that shift. */
-uint32_t xsmi_sparse_shift(uint32_t features, uint32_t columns);
+/* Returns the number of blocks of a chunk with that shift. */
 static inline size_t xsmi_sparse_blocks_of(uint32_t features, uint32_t shift)
 {
     return features > 0 ? (size_t)((features - 1) >> shift) + 1 : 1;

@@ -47,9 +47,6 @@ xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
 
 /* -- accumulators (optimizer.c) ------------------------------------------------------------------------------------ */
 
-/* Makes the accumulators of the bound model, with the initial values of the table. */
-xsm_status xsmi_accumulators_new(xsm_optimizer *o, xsm_error *err);
-void xsmi_accumulators_free(xsm_optimizer *o);
 /* Refuses a model whose shape has changed; follows its layout. */
 xsm_status xsmi_accumulators_follow(xsm_optimizer *o, xsm_error *err);
 
@@ -159,9 +156,6 @@ static inline size_t xsmi_rule_zeros(const xsm_model *m)
 {
     return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
 }
-/* Takes the step of a table with row_rate() on a row whose whole gradient is factor*x (rule.c). */
-void xsmi_row_rate_step(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
-                        const xsm_step *step);
 /* The rule for weights whose gradient is factor*x; of a row_rate(), the row's whole gradient. */
 void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                    const xsm_step *step);

@@ -73,7 +73,8 @@ static way way_of(const xsm_predictor *p)
     return searches_hierarchy(p->model, p->top) ? (way){hierarchy_scratch, run_hierarchy} : (way){all_scratch, run_all};
 }
 
-xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
+/* Refuses an index that was not built over the model as it is; NULL is accepted. */
+static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
 {
     if (index && (!index->built || index->model != model || index->shape != model->shape)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model as it is", index->ops.name);
@@ -101,15 +102,17 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
     if (m->head != p->head) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
-    XSMI_TRY(xsmi_predictor_check_index(m, p->index, err));
+    XSMI_TRY(check_index(m, p->index, err));
     const size_t needed = way_of(p).scratch(p);
     return xsmi_reserve(p->context, &p->scratch, &p->scratch_size, needed, 1)
                ? XSM_OK
                : xsmi_fail_memory(err, needed, "a predictor");
 }
 
-xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
-                               uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err)
+/* As xsm_predictor_new(), for options that were read and checked, with `top` classes a row and a beam of width `beam`.
+ * The memory is the context's. */
+static xsm_status make_predictor(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
+                                 uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err)
 {
     xsm_predictor *p;
     XSMI_TRY(XSMI_OBJECT_NEW(context, &p, xsm_predictor, "a predictor", err));
@@ -260,15 +263,88 @@ static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error 
     return XSM_OK;
 }
 
-xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+/* Reserves memory for a prediction that was checked. */
+static xsm_status prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     XSMI_TRY(xsmi_filter_prepare(p, to, err));
     return check_model(p, err);
 }
 
-xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+static xsm_status go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     return way_of(p).run(p, to, err);
+}
+
+/* -- rows that are divided among threads --------------------------------------------------------------------------- */
+
+/* Makes so many workers, one a thread; options as above. */
+static xsm_status make_workers(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err)
+{
+    XSMI_TRY(xsmi_zeros_new(p->context, &p->workers, count, sizeof *p->workers, "a predictor", err));
+    p->worker_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        XSMI_TRY(make_predictor(p->context, p->model, o, p->top, p->beam, &p->workers[i].predictor, err));
+    }
+    return XSM_OK;
+}
+
+/* Returns the rows first..first+count of a prediction; `batch` gets that part of its batch. */
+static xsm_prediction slice_of(const xsm_prediction *to, size_t first, size_t count, uint32_t top, xsm_batch *batch)
+{
+    xsm_prediction slice = *to;
+    *batch = xsmi_batch_slice(to->batch, first, count);
+    slice.batch = batch;
+    slice.classes += first * top;
+    slice.scores = to->scores ? to->scores + first * top : NULL;
+    slice.probabilities = to->probabilities ? to->probabilities + first * top : NULL;
+    slice.lengths = to->lengths ? to->lengths + first : NULL;
+    slice.filters = to->filters ? to->filters + first : NULL;
+    slice.allow_offsets = to->allow_offsets ? to->allow_offsets + first : NULL;
+    slice.deny_offsets = to->deny_offsets ? to->deny_offsets + first : NULL;
+    return slice;
+}
+
+typedef struct share_job {
+    const xsm_predictor *predictor;
+    const xsm_prediction *to;
+} share_job;
+
+static void run_some(void *state, const xsmi_range *r)
+{
+    const share_job *job = state;
+    const xsm_predictor *p = job->predictor;
+    xsmi_worker *w = &p->workers[r->thread];
+    xsm_batch batch;
+    const xsm_prediction some = slice_of(job->to, r->first, r->end - r->first, p->top, &batch);
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_status status = go(w->predictor, &some, &err);
+    if (status != XSM_OK && r->index < w->failed) {
+        w->failed = r->index;
+        w->status = status;
+        w->err = err;
+    }
+}
+
+/* Predicts with the workers. */
+static xsm_status run_workers(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+{
+    const size_t rows = (size_t)to->batch->count, wanted = rows / (4 * (size_t)p->worker_count);
+    if (rows == 0) {
+        return XSM_OK;
+    }
+    share_job job = {p, to};
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        xsmi_worker *w = &p->workers[i];
+        w->failed = SIZE_MAX;
+        XSMI_TRY(prepare(w->predictor, to, err));
+    }
+    XSMI_TRY(xsmi_run_ranges(p->context, run_some, &job, rows, XSMI_CLAMP(wanted, (size_t)1, (size_t)XSMI_PIECE), err));
+    const xsmi_worker *first = &p->workers[0];
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        const xsmi_worker *w = &p->workers[i];
+        first = w->failed < first->failed ? w : first;
+    }
+    return first->failed == SIZE_MAX ? XSM_OK : xsmi_fail_copy(err, &first->err);
 }
 
 /* -- predictors as callers have them ------------------------------------------------------------------------------- */
@@ -284,7 +360,7 @@ static xsm_status new_predictor(xsm_context *context, const xsm_model *model, co
     if (o->beam > 0 || o->tree_alone || o->shortlist) {
         XSMI_TRY(xsmi_model_need_whole(model, "a predictor with a beam or a shortlist", err));
     }
-    XSMI_TRY(xsmi_predictor_check_index(model, o->index, err));
+    XSMI_TRY(check_index(model, o->index, err));
     XSMI_TRY(xsmi_shortlist_check(model, o, err));
     uint32_t top = o->top ? o->top : XSMI_DEFAULT(xsm_predictor_options, top);
     if (top > XSM_TOP_MAX) {
@@ -293,7 +369,7 @@ static xsm_status new_predictor(xsm_context *context, const xsm_model *model, co
     top = XSMI_MIN(top, model->classes);
     uint32_t beam;
     XSMI_TRY(xsmi_beam_width(model, o, top, &beam, err));
-    return xsmi_predictor_make(context, model, o, top, beam, out, err);
+    return make_predictor(context, model, o, top, beam, out, err);
 }
 
 static xsm_status predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
@@ -368,7 +444,7 @@ static xsm_status read_call(const char *call, xsm_predictor *p, const xsm_predic
                          "probabilities need the scores of all classes, which a search is there to avoid, unless the "
                          "model is calibrated for several labels");
     }
-    return xsmi_predictor_prepare(p, to, err);
+    return prepare(p, to, err);
 }
 
 static uint64_t hash_lists(const uint64_t *offsets, const uint32_t *classes, uint64_t rows, uint64_t hash)
@@ -405,7 +481,7 @@ static xsm_status predictor_run(xsm_predictor *p, const xsm_prediction *predicti
     XSMI_TRY(xsmi_together_batch(p->model, &batch, asked, status, err));
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    status = xsmi_predictor_go(p, &to, err);
+    status = go(p, &to, err);
     return xsmi_end(&activity, status, err);
 }
 
@@ -425,10 +501,10 @@ static xsm_status predict_rows(xsm_predictor *p, const xsm_predictor_options *o,
     XSMI_TRY(read_call("xsm_predict", p, prediction, &to, &batch, err));
     const uint32_t threads = xsmi_context_threads(p->context);
     const uint32_t count = (uint32_t)XSMI_MIN(batch.count, threads);
-    XSMI_TRY(count > 1 ? xsmi_workers_make(p, o, count, err) : XSM_OK);
+    XSMI_TRY(count > 1 ? make_workers(p, o, count, err) : XSM_OK);
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    const xsm_status status = count > 1 ? xsmi_workers_run(p, &to, err) : xsmi_predictor_go(p, &to, err);
+    const xsm_status status = count > 1 ? run_workers(p, &to, err) : go(p, &to, err);
     return xsmi_end(&activity, status, err);
 }
 
@@ -455,74 +531,4 @@ xsm_status xsm_predict(xsm_context *context, const xsm_model *model, const xsm_p
     XSMI_ENTER(err);
     XSMI_NEED(err, {model, "the model"});
     return XSMI_TOGETHER(model, predict(context, model, options, prediction, err), err);
-}
-
-/* -- rows that are divided among threads --------------------------------------------------------------------------- */
-
-xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err)
-{
-    XSMI_TRY(xsmi_zeros_new(p->context, &p->workers, count, sizeof *p->workers, "a predictor", err));
-    p->worker_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        XSMI_TRY(xsmi_predictor_make(p->context, p->model, o, p->top, p->beam, &p->workers[i].predictor, err));
-    }
-    return XSM_OK;
-}
-
-/* Returns the rows first..first+count of a prediction; `batch` gets that part of its batch. */
-static xsm_prediction slice_of(const xsm_prediction *to, size_t first, size_t count, uint32_t top, xsm_batch *batch)
-{
-    xsm_prediction slice = *to;
-    *batch = xsmi_batch_slice(to->batch, first, count);
-    slice.batch = batch;
-    slice.classes += first * top;
-    slice.scores = to->scores ? to->scores + first * top : NULL;
-    slice.probabilities = to->probabilities ? to->probabilities + first * top : NULL;
-    slice.lengths = to->lengths ? to->lengths + first : NULL;
-    slice.filters = to->filters ? to->filters + first : NULL;
-    slice.allow_offsets = to->allow_offsets ? to->allow_offsets + first : NULL;
-    slice.deny_offsets = to->deny_offsets ? to->deny_offsets + first : NULL;
-    return slice;
-}
-
-typedef struct share_job {
-    const xsm_predictor *predictor;
-    const xsm_prediction *to;
-} share_job;
-
-static void run_some(void *state, const xsmi_range *r)
-{
-    const share_job *job = state;
-    const xsm_predictor *p = job->predictor;
-    xsmi_worker *w = &p->workers[r->thread];
-    xsm_batch batch;
-    const xsm_prediction some = slice_of(job->to, r->first, r->end - r->first, p->top, &batch);
-    xsm_error err = XSM_ERROR_INIT;
-    const xsm_status status = xsmi_predictor_go(w->predictor, &some, &err);
-    if (status != XSM_OK && r->index < w->failed) {
-        w->failed = r->index;
-        w->status = status;
-        w->err = err;
-    }
-}
-
-xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
-{
-    const size_t rows = (size_t)to->batch->count, wanted = rows / (4 * (size_t)p->worker_count);
-    if (rows == 0) {
-        return XSM_OK;
-    }
-    share_job job = {p, to};
-    for (uint32_t i = 0; i < p->worker_count; i++) {
-        xsmi_worker *w = &p->workers[i];
-        w->failed = SIZE_MAX;
-        XSMI_TRY(xsmi_predictor_prepare(w->predictor, to, err));
-    }
-    XSMI_TRY(xsmi_run_ranges(p->context, run_some, &job, rows, XSMI_CLAMP(wanted, (size_t)1, (size_t)XSMI_PIECE), err));
-    const xsmi_worker *first = &p->workers[0];
-    for (uint32_t i = 0; i < p->worker_count; i++) {
-        const xsmi_worker *w = &p->workers[i];
-        first = w->failed < first->failed ? w : first;
-    }
-    return first->failed == SIZE_MAX ? XSM_OK : xsmi_fail_copy(err, &first->err);
 }

@@ -86,22 +86,7 @@ static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
     return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
 }
 
-/* Refuses an index that was not built over the model as it is; NULL is accepted. */
-xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err);
-/* As xsm_predictor_new(), for options that were read and checked, with `top` classes a row and a beam of width `beam`.
- * The memory is the context's. */
-xsm_status xsmi_predictor_make(xsm_context *context, const xsm_model *model, const xsm_predictor_options *o,
-                               uint32_t top, uint32_t beam, xsm_predictor **out, xsm_error *err);
-/* Reserves memory for a prediction that was checked; and runs it. */
-xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
-xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
-
 /* -- rows that are divided among threads (predict.c) ------------------------------------------------------- */
-
-/* Makes so many workers, one a thread; options as above. */
-xsm_status xsmi_workers_make(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err);
-/* Predicts with the workers. */
-xsm_status xsmi_workers_run(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
 /* Searches the best classes of a row among those that the filter leaves (NULL = all). Fills the list, best first, and
  * probabilities [top] unless that is NULL. `own` is the search's scratch. False if a score is not finite. */

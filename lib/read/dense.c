@@ -2,7 +2,7 @@
  * CSV and TSV (RFC 4180 with any separator), with or without a header line: columns of labels, weights, text or
  * features. Rows that are read against a class map may lack the labels.
  */
-#include "read/dense.h"
+#include "read/output.h"
 #include "base/order.h"
 #include "base/utf8.h"
 #include "data/schema.h"
@@ -17,6 +17,11 @@
 #include <math.h>
 #include <string.h>
 #include <xsoftmax/vocabulary.h>
+
+static char separator_for(int32_t format)
+{
+    return format == XSM_FORMAT_CSV ? ',' : '\t';
+}
 
 /* -- recognising --------------------------------------------------------------------------------------------------- */
 
@@ -455,7 +460,7 @@ static xsm_status read_records(xsmi_record *c, table *t, xsm_error *err)
         if (!have_columns) {
             XSMI_TRY(xsmi_columns_check_separator(r, c->line, text, length, err));
             const char found = xsmi_columns_separator(r, r->format->id, text, length);
-            c->separator = found ? found : xsmi_dense_separator(r->format->id);
+            c->separator = found ? found : separator_for(r->format->id);
         }
         xsmi_record_start(c, text, length);
         XSMI_TRY(have_columns ? read_record(c, t, err) : read_first(c, t, err));
@@ -504,32 +509,6 @@ static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
     xsmi_record_end(&c);
     return status;
 }
-
-const xsmi_format xsmi_csv_format = {
-    .id = XSM_FORMAT_CSV,
-    .name = "CSV",
-    .form = "CSV",
-    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES | XSMI_ACCEPTS_TABLE,
-    .labels = XSMI_LABELS_WORDS,
-    .single = true,
-    .named = true,
-    .match = match_csv,
-    .read = read_dense,
-    .write = xsmi_write_dense,
-};
-
-const xsmi_format xsmi_tsv_format = {
-    .id = XSM_FORMAT_TSV,
-    .name = "TSV",
-    .form = "TSV",
-    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES | XSMI_ACCEPTS_TABLE,
-    .labels = XSMI_LABELS_WORDS,
-    .single = true,
-    .named = true,
-    .match = match_tsv,
-    .read = read_dense,
-    .write = xsmi_write_dense,
-};
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
@@ -640,10 +619,10 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
     return xsmi_output_char(o, '\n', err);
 }
 
-xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
+static xsm_status write_dense(xsmi_output *o, xsm_error *err)
 {
     const xsm_dataset *d = o->d;
-    const char separator = xsmi_dense_separator(o->options->format);
+    const char separator = separator_for(o->options->format);
     XSMI_TRY(write_columns(o, separator, err));
     for (uint64_t i = 0; i < d->rows; i++) {
         xsmi_features f = xsmi_dataset_features(d, i);
@@ -672,3 +651,16 @@ xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
     }
     return XSM_OK;
 }
+
+/* -- the formats -----------------------------------------------------------------------------------------------------
+ */
+
+#define TABLE_FORMAT(kind, matcher)                                                                                    \
+    {                                                                                                                  \
+        .id = XSM_FORMAT_##kind, .name = #kind, .form = #kind,                                                         \
+        .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES | XSMI_ACCEPTS_TABLE, .labels = XSMI_LABELS_WORDS,    \
+        .single = true, .named = true, .match = matcher, .read = read_dense, .write = write_dense,                     \
+    }
+
+const xsmi_format xsmi_csv_format = TABLE_FORMAT(CSV, match_csv);
+const xsmi_format xsmi_tsv_format = TABLE_FORMAT(TSV, match_tsv);

@@ -91,16 +91,8 @@ const xsmi_format *xsmi_format_of(int32_t id);
 /* Returns the highest number of a format. */
 int32_t xsmi_format_last(void);
 
-/* Sets *format if the first bytes of a source show it. */
-xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_error *err);
-/* Detects r->format by the lines of the file, and returns to the first one. r->guessed: no line shows a format, and
- * r->format is the nearest. */
-xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
 /* Decides by the first line whether the file is the table that xsm_read_options.text_column and other options describe;
  * fails if that is uncertain. (text_table.c) */
 xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err);
-/* Fails if the first lines of the file, which is to be read as text with a class map's vocabulary, are certainly no
- * text. */
-xsm_status xsmi_detect_no_text(xsmi_reader *r, xsm_error *err);
 
 #endif

@@ -330,7 +330,8 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
     }
 }
 
-void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out)
+/* log q(k|x) of the classes [first, first+count) by a code. */
+static void log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out)
 {
     if (s->ops.log_probabilities) {
         s->ops.log_probabilities(s->state, code, first, count, out);
@@ -359,7 +360,7 @@ static void run_row(draw_job *job, size_t i, uint32_t thread)
     xsmi_sampler_encode_batch(s, job->batch, i, code);
     xsmi_code_test(&job->code_fault, code, s->code_length, i);
     if (job->many_log_probabilities) {
-        xsmi_sampler_log_range(s, code, job->first, job->count, job->many_log_probabilities + i * job->count);
+        log_range(s, code, job->first, job->count, job->many_log_probabilities + i * job->count);
         test_row(job, i);
         return;
     }
@@ -618,7 +619,7 @@ static void prepare(const xsmi_head *c, const xsmi_kernels *kernels, const xsmi_
         return;
     }
     for (size_t l = 0; l < count; l++) {
-        xsmi_sampler_log_range(s, codes[l], 0, s->classes, b.one);
+        log_range(s, codes[l], 0, s->classes, b.one);
         for (size_t k = 0; k < s->classes; k++) {
             b.log_q[k * XSMI_LANES + l] = b.one[k];
         }

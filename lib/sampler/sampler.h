@@ -67,8 +67,6 @@ xsm_status xsmi_code_check(const xsm_sampler *s, const xsmi_code_fault *fault, x
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);
 
-/* log q(k|x) of the classes [first, first+count) by a code. */
-void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out);
 /* Refuses a bound sampler whose distribution does not depend on the row if it gives a class no probability. Only
  * classes with rows, by counts[], matter; counts NULL: all do. */
 xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts, xsm_error *err);
