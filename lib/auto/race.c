@@ -14,7 +14,6 @@
  */
 #include "auto/choose.h"
 
-#include "base/entry.h"
 #include "base/order.h"
 
 #include <limits.h>

@@ -12,7 +12,6 @@
 #include "model/together.h"
 #include "estimator/pass.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Returns the number of examples of one job. */

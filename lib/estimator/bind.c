@@ -8,7 +8,6 @@
 #include "estimator/stream.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* Checks that every row has a label (exactly one, if the estimator allows no more), and that labels are below K. *most
  * is the largest number of labels of a row. */

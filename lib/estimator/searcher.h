@@ -8,7 +8,6 @@
 #ifndef XSMI_SEARCHER_H
 #define XSMI_SEARCHER_H
 
-#include "base/arena.h"
 #include "base/held.h"
 #include "index/index.h"
 

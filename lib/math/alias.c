@@ -3,8 +3,6 @@
 
 #include "base/order.h"
 
-#include <math.h>
-
 xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t count, xsmi_alias *out, xsm_error *err)
 {
     xsmi_alias_column *columns = xsmi_allocate(ctx, count, sizeof *columns);

@@ -13,7 +13,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 /* F and its first two derivatives at one u. */

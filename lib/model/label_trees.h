@@ -12,7 +12,6 @@
 #ifndef XSMI_LABEL_TREES_H
 #define XSMI_LABEL_TREES_H
 
-#include "base/arena.h"
 #include "model/class_tree.h"
 #include "model/sparse_weights.h"
 

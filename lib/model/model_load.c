@@ -16,7 +16,6 @@
 #include "ranks/comm.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A file being loaded: the container, and its name in messages. */

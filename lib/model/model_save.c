@@ -42,7 +42,6 @@
 #include "ranks/same.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Number of bytes of weights that are buffered before they are written, more if a row is longer. */

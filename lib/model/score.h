@@ -5,7 +5,6 @@
 #define XSMI_SCORE_H
 
 #include "base/arena.h"
-#include "base/top.h"
 #include "data/batch.h"
 #include "model/filter.h"
 #include "model/model.h"

@@ -6,7 +6,6 @@
 #ifndef XSMI_CALIBRATE_ROWS_H
 #define XSMI_CALIBRATE_ROWS_H
 
-#include "base/arena.h"
 #include "math/platt.h"
 #include "model/score.h"
 #include "predict/bins.h"

@@ -11,7 +11,6 @@
 #include "model/best_first.h"
 #include "model/filter.h"
 #include "model/score.h"
-#include "base/arena.h"
 #include "base/held.h"
 #include "base/top.h"
 

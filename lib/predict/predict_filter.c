@@ -8,7 +8,6 @@
 #include "model/label_scores.h"
 
 #include <math.h>
-#include <string.h>
 
 /* -- what the caller gave ------------------------------------------------------------------------------------------ */
 

@@ -27,7 +27,6 @@
 #include "data/schema.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define KEY_TRANSFORMED "transformed"

@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "read/number.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* If all numbers of a column are within this share of their size, float32 keeps at most 12 bits of their

@@ -7,7 +7,6 @@
 
 #include "base/base.h"
 
-#include <math.h>
 #include <string.h>
 
 /* The range of a column's numbers, zeros left out. */

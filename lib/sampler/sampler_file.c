@@ -14,7 +14,6 @@
 #include "base/option_texts.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define KEY_CLASSES "classes"

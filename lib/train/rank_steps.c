@@ -12,7 +12,6 @@
 #include "base/order.h"
 #include "estimator/divided_lists.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
