@@ -60,29 +60,9 @@ V_INLINE vf v_set_at(const float *p)
     return _mm256_broadcast_ss(p);
 }
 
-V_INLINE vf v_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-V_INLINE vf v_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-V_INLINE vf v_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
-
 V_INLINE vf v_sqrt(vf a)
 {
     return _mm256_sqrt_ps(a);
-}
-
-V_INLINE vf v_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
 }
 
 V_INLINE vf v_fma(vf a, vf b, vf c)

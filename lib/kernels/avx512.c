@@ -53,29 +53,9 @@ V_INLINE vf v_set_at(const float *p)
     return _mm512_set1_ps(*p);
 }
 
-V_INLINE vf v_add(vf a, vf b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-V_INLINE vf v_sub(vf a, vf b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-V_INLINE vf v_div(vf a, vf b)
-{
-    return _mm512_div_ps(a, b);
-}
-
 V_INLINE vf v_sqrt(vf a)
 {
     return _mm512_sqrt_ps(a);
-}
-
-V_INLINE vf v_mul(vf a, vf b)
-{
-    return _mm512_mul_ps(a, b);
 }
 
 V_INLINE vf v_fma(vf a, vf b, vf c)

@@ -70,29 +70,9 @@ V_INLINE vf v_set_at(const float *p)
     return vld1q_dup_f32(p);
 }
 
-V_INLINE vf v_add(vf a, vf b)
-{
-    return vaddq_f32(a, b);
-}
-
-V_INLINE vf v_sub(vf a, vf b)
-{
-    return vsubq_f32(a, b);
-}
-
-V_INLINE vf v_div(vf a, vf b)
-{
-    return vdivq_f32(a, b);
-}
-
 V_INLINE vf v_sqrt(vf a)
 {
     return vsqrtq_f32(a);
-}
-
-V_INLINE vf v_mul(vf a, vf b)
-{
-    return vmulq_f32(a, b);
 }
 
 V_INLINE vf v_fma(vf a, vf b, vf c)

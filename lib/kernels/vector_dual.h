@@ -47,7 +47,7 @@ XSMI_INLINE void dual_products(const float *weights, const uint32_t *index, cons
     }
     XSMI_UNROLL
     for (size_t q = 0; q < DUAL; q++) {
-        z[q] = v_add(v_add(sum[0][q], sum[1][q]), v_add(sum[2][q], sum[3][q]));
+        z[q] = sum[0][q] + sum[1][q] + (sum[2][q] + sum[3][q]);
     }
 }
 
@@ -64,7 +64,7 @@ XSMI_INLINE vf dual_step(dual_lanes *kept, vf z, float *alpha, vf step, vf diago
     const vf zero = v_set(0.0f);
     const vf y = v_select(m_lanes(positive), v_set(1.0f), v_set(-1.0f));
     const vf a = v_load(alpha);
-    const vf g = v_fma(a, diagonal, v_fma(y, v_add(z, kept->bias), v_set(-1.0f)));
+    const vf g = v_fma(a, diagonal, v_fma(y, z + kept->bias, v_set(-1.0f)));
     const vm above_zero = m_less(zero, a);
     const uint32_t out = *active & m_bits(m_less(kept->above, g)) & ~m_bits(above_zero);
     *active &= ~out;
@@ -74,40 +74,40 @@ XSMI_INLINE vf dual_step(dual_lanes *kept, vf z, float *alpha, vf step, vf diago
     kept->least = v_select(visits, v_min(projected, kept->least), kept->least);
     const vf next = v_select(visits, v_max(v_fma(step, g, a), zero), a);
     v_store(alpha, next);
-    const vf d = v_mul(y, v_sub(next, a));
-    kept->bias = v_add(kept->bias, d);
+    const vf d = y * (next - a);
+    kept->bias = kept->bias + d;
     return d;
 }
 
 /* The logistic function of -u. */
 XSMI_INLINE vf minus_sigma(vf u)
 {
-    const vf zero = v_set(0.0f), e = v_expf0(v_min(u, v_sub(zero, u)));
-    const vf q = v_div(v_set(1.0f), v_add(v_set(1.0f), e));
-    return v_select(m_less(u, zero), q, v_mul(e, q));
+    const vf zero = v_set(0.0f), e = v_expf0(v_min(u, zero - u));
+    const vf q = v_set(1.0f) / (v_set(1.0f) + e);
+    return v_select(m_less(u, zero), q, e * q);
 }
 
 XSMI_INLINE vf v_size(vf a)
 {
-    const vf minus = v_sub(v_set(0.0f), a);
+    const vf minus = v_set(0.0f) - a;
     return v_select(m_less(minus, a), a, minus);
 }
 
 /* The root of u - from - k sigma(-u), from `start`, in the lanes of a mask's bits. */
 XSMI_INLINE vf logistic_root(vf start, vf from, vf k, uint32_t moving)
 {
-    const vf zero = v_set(0.0f), minus_k = v_sub(zero, k);
-    vf low = from, high = v_add(from, k);
-    const vf near = v_mul(v_set(XSMI_LOGISTIC_NEAR), v_add(v_add(v_set(1.0f), k), v_size(from)));
+    const vf zero = v_set(0.0f), minus_k = zero - k;
+    vf low = from, high = from + k;
+    const vf near = v_set(XSMI_LOGISTIC_NEAR) * (v_set(1.0f) + k + v_size(from));
     vf u = v_select(m_less(low, start), start, low);
     u = v_select(m_less(u, high), u, high);
     for (uint32_t n = 0; n < XSMI_LOGISTIC_ROUNDS && moving; n++) {
-        const vf p = minus_sigma(u), f = v_fma(minus_k, p, v_sub(u, from));
+        const vf p = minus_sigma(u), f = v_fma(minus_k, p, u - from);
         low = v_select(m_less(f, zero), u, low);
         high = v_select(m_less(zero, f), u, high);
         moving &= m_bits(m_less(near, v_size(f)));
-        const vf slope = v_fma(k, v_fma(v_sub(zero, p), p, p), v_set(1.0f));
-        const vf newton = v_sub(u, v_div(f, slope)), middle = v_mul(v_set(0.5f), v_add(low, high));
+        const vf slope = v_fma(k, v_fma(zero - p, p, p), v_set(1.0f));
+        const vf newton = u - f / slope, middle = v_set(0.5f) * (low + high);
         const uint32_t within = m_bits(m_less(low, newton)) & m_bits(m_less(newton, high));
         u = v_select(m_lanes(moving), v_select(m_lanes(within), newton, middle), u);
     }
@@ -121,16 +121,16 @@ XSMI_INLINE vf dual_logistic_step(dual_lanes *kept, vf z, float *alpha, vf step,
 {
     const vf zero = v_set(0.0f);
     const vf y = v_select(m_lanes(positive), v_set(1.0f), v_set(-1.0f));
-    const vf u = v_load(alpha), before = minus_sigma(u), m = v_mul(y, v_add(z, kept->bias));
-    const vf k = v_mul(step, diagonal);
+    const vf u = v_load(alpha), before = minus_sigma(u), m = y * (z + kept->bias);
+    const vf k = step * diagonal;
     const vm visits = m_lanes(*active);
-    kept->most = v_select(visits, v_max(v_size(v_sub(m, u)), kept->most), kept->most);
+    kept->most = v_select(visits, v_max(v_size(m - u), kept->most), kept->most);
     kept->least = v_select(visits, v_min(zero, kept->least), kept->least);
-    const vf root = logistic_root(m, v_fma(v_sub(zero, k), before, m), k, *active);
+    const vf root = logistic_root(m, v_fma(zero - k, before, m), k, *active);
     const vf next = v_select(visits, root, u);
     v_store(alpha, next);
-    const vf d = v_select(visits, v_mul(v_mul(y, diagonal), v_sub(minus_sigma(next), before)), v_mul(y, zero));
-    kept->bias = v_add(kept->bias, d);
+    const vf d = v_select(visits, y * diagonal * (minus_sigma(next) - before), y * zero);
+    kept->bias = kept->bias + d;
     return d;
 }
 
@@ -213,7 +213,7 @@ static void dual_squares(float *squares, const uint32_t *index, const float *val
         const vf square = v_set(value[k] * value[k]);
         XSMI_UNROLL
         for (size_t q = 0; q < DUAL; q++) {
-            v_store(to + q * VW, v_add(v_load(to + q * VW), v_mul(square, of[q])));
+            v_store(to + q * VW, v_load(to + q * VW) + square * of[q]);
         }
     }
 }
@@ -233,9 +233,9 @@ static void dual_shares(const float *squares, const uint32_t *index, const float
         const vf square = v_set(value[k] * value[k]);
         XSMI_UNROLL
         for (size_t q = 0; q < DUAL; q++) {
-            const vf rest = v_sub(v_load(from + q * VW), v_mul(square, of[q]));
+            const vf rest = v_load(from + q * VW) - square * of[q];
             const vf others = v_select(m_less(zero, rest), rest, zero);
-            sum[q] = v_add(sum[q], v_div(square, v_add(one, v_mul(by, others))));
+            sum[q] = sum[q] + square / (one + by * others);
         }
     }
     XSMI_UNROLL

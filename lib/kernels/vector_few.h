@@ -67,12 +67,12 @@ XSMI_INLINE void finish_few(vf sum, size_t n, float scale, const float *row_scal
     float score[VW];
     vf s = v_set(scale);
     if (row_scale) {
-        s = v_mul(s, n < VW ? v_load_first(row_scale, n) : v_load(row_scale));
+        s = s * (n < VW ? v_load_first(row_scale, n) : v_load(row_scale));
     }
     if (bias) {
         sum = v_fma(s, sum, n < VW ? v_load_first(bias, n) : v_load(bias));
     } else {
-        sum = v_mul(s, sum);
+        sum = s * sum;
     }
     v_store(score, sum);
     for (size_t l = 0; l < n; l++) {
@@ -247,7 +247,7 @@ static void reduce_few(const float *scores, size_t classes, uint32_t first, xsmi
         r->max[l] = max;
         const vf by = v_set(shift[l]);
         for (size_t c = 0; c < classes; c += VW) {
-            v_store(z[l] + c, v_expf0(v_sub(v_load(z[l] + c), by)));
+            v_store(z[l] + c, v_expf0(v_load(z[l] + c) - by));
         }
     }
     for (size_t l = r->lanes; l < XSMI_FEW; l++) {

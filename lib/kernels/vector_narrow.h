@@ -36,7 +36,7 @@ XSMI_INLINE vf narrow_int8(vf a, size_t k)
 {
     const vf base = v_set(k % 2 == 0 ? 0x1p+23f + 128.0f : 0x1p+15f + 128.0f);
     const vn_u32 bits = k < 2 ? (vn_u32)a : (vn_u32)a >> 16;
-    return v_sub((vf)((bits & (UINT32_C(0xff) << k % 2 * 8)) ^ (vn_u32)base), base);
+    return (vf)((bits & (UINT32_C(0xff) << k % 2 * 8)) ^ (vn_u32)base) - base;
 }
 
 /* The same of which n < VW exist: the others are read as 0. */
@@ -398,7 +398,7 @@ XSMI_INLINE float screen_row(const int32_t dtype, const bool squared, const void
         vf half[QUARTER];
         XSMI_UNROLL
         for (size_t k = 0; k < QUARTER; k++) {
-            half[k] = v_add(square[k], square[k + QUARTER]);
+            half[k] = square[k] + square[k + QUARTER];
         }
         *squares = v_join(half);
     }

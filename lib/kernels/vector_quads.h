@@ -23,7 +23,7 @@ static void score_quads(const float *query, const float *rows, size_t block_stri
                 }
             }
             v_transpose_quads(sum);
-            v_store(out + at, v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+            v_store(out + at, sum[0] + sum[1] + (sum[2] + sum[3]));
         }
     }
 }

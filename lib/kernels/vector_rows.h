@@ -42,7 +42,7 @@ XSMI_INLINE float join_partials(const vf acc[PARTS])
     vf quarter[QUARTER];
     XSMI_UNROLL
     for (size_t k = 0; k < QUARTER; k++) {
-        quarter[k] = v_add(v_add(acc[k], acc[k + QUARTER]), v_add(acc[k + 2 * QUARTER], acc[k + 3 * QUARTER]));
+        quarter[k] = acc[k] + acc[k + QUARTER] + (acc[k + 2 * QUARTER] + acc[k + 3 * QUARTER]);
     }
     return v_join(quarter);
 }
@@ -51,7 +51,7 @@ XSMI_INLINE float join_partials(const vf acc[PARTS])
 XSMI_INLINE vf exp_parts(vf x, vf *power)
 {
     vf shifted = v_fma(x, v_set(XSMI_EXP_LOG2E), v_set(XSMI_EXP_SHIFT));
-    vf n = v_sub(shifted, v_set(XSMI_EXP_SHIFT));
+    vf n = shifted - v_set(XSMI_EXP_SHIFT);
     vf r = v_fma(n, v_set(-XSMI_EXP_LN2_HIGH), x);
     r = v_fma(n, v_set(-XSMI_EXP_LN2_LOW), r);
     vf p = v_fma(v_set(XSMI_EXP_C6), r, v_set(XSMI_EXP_C5));
@@ -67,7 +67,7 @@ XSMI_INLINE vf v_expf0(vf x)
 {
     vf power;
     vf p = exp_parts(x, &power);
-    return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), v_set(0.0f), v_mul(p, power));
+    return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), v_set(0.0f), p * power);
 }
 
 /* sum + expf0(x). The product p * power is exact, so one fused operation rounds like a multiplication and an
@@ -182,7 +182,7 @@ XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b
         vf updated[32 / VW];
         XSMI_UNROLL
         for (size_t k = 0; k < 32 / VW; k++) {
-            updated[k] = v_fma(va, v_load(x + i + k * VW), v_mul(vb, v_load(y + i + k * VW)));
+            updated[k] = v_fma(va, v_load(x + i + k * VW), vb * v_load(y + i + k * VW));
         }
         XSMI_UNROLL
         for (size_t k = 0; k < 32 / VW; k++) {
@@ -190,10 +190,10 @@ XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b
         }
     }
     for (; i + VW <= n; i += VW) {
-        v_store(y + i, v_fma(va, v_load(x + i), v_mul(vb, v_load(y + i))));
+        v_store(y + i, v_fma(va, v_load(x + i), vb * v_load(y + i)));
     }
     if (i < n) {
-        vf last = v_fma(va, v_load_first(x + i, n - i), v_mul(vb, v_load_first(y + i, n - i)));
+        vf last = v_fma(va, v_load_first(x + i, n - i), vb * v_load_first(y + i, n - i));
         v_store_first(y + i, last, n - i);
     }
 }
@@ -248,10 +248,10 @@ static void scale(float *y, size_t n, float a)
     const vf va = v_set(a);
     size_t i = 0;
     for (; i + VW <= n; i += VW) {
-        v_store(y + i, v_mul(va, v_load(y + i)));
+        v_store(y + i, va * v_load(y + i));
     }
     if (i < n) {
-        v_store_first(y + i, v_mul(va, v_load_first(y + i, n - i)), n - i);
+        v_store_first(y + i, va * v_load_first(y + i, n - i), n - i);
     }
 }
 
@@ -341,7 +341,7 @@ static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t
 XSMI_INLINE vf adagrad_some(vf y, vf *s, vf t, vf eta)
 {
     *s = v_fma(t, t, *s);
-    return v_sub(y, v_div(v_mul(eta, t), v_sqrt(*s)));
+    return y - eta * t / v_sqrt(*s);
 }
 
 static void adagrad(float *y, float *s, const float *x, size_t n, float a, float b, float eta)
@@ -350,7 +350,7 @@ static void adagrad(float *y, float *s, const float *x, size_t n, float a, float
     size_t i = 0;
     for (; i + VW <= n; i += VW) {
         vf sums = v_load(s + i);
-        vf stepped = adagrad_some(v_load(y + i), &sums, v_mul(vb, v_mul(va, v_load(x + i))), ve);
+        vf stepped = adagrad_some(v_load(y + i), &sums, vb * (va * v_load(x + i)), ve);
         v_store(s + i, sums);
         v_store(y + i, stepped);
     }
@@ -367,7 +367,7 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
     for (; i + VW <= nnz; i += VW) {
         float changed[VW], grown[VW];
         vf sums = v_gather(s, index + i);
-        v_store(changed, adagrad_some(v_gather(y, index + i), &sums, v_mul(vb, v_mul(va, v_load(value + i))), ve));
+        v_store(changed, adagrad_some(v_gather(y, index + i), &sums, vb * (va * v_load(value + i)), ve));
         v_store(grown, sums);
         for (size_t k = 0; k < VW; k++) {
             y[index[i + k]] = changed[k];
@@ -656,7 +656,7 @@ static float row_max(const float *z, size_t n)
 /* Scales a vector in place and raises *most to the largest size; *nan collects the lanes that are NaN. */
 XSMI_INLINE vf scale_vector(vf y, vf a, vf least, vf *most, vm *nan)
 {
-    const vf scaled = v_mul(a, y), size = v_max(scaled, v_sub(v_set(0.0f), scaled));
+    const vf scaled = a * y, size = v_max(scaled, v_set(0.0f) - scaled);
     const vf kept = v_select(m_less(size, least), v_set(0.0f), scaled);
     *nan = m_or(*nan, m_unordered(scaled, scaled));
     *most = v_max(size, *most);
@@ -715,7 +715,7 @@ static double row_sum_exp(const float *z, size_t n, float max)
         for (; i + XSMI_PARTIALS <= end; i += XSMI_PARTIALS) {
             XSMI_UNROLL
             for (size_t k = 0; k < PARTS; k++) {
-                acc[k] = add_expf0(acc[k], v_sub(v_load(z + i + k * VW), shift));
+                acc[k] = add_expf0(acc[k], v_load(z + i + k * VW) - shift);
             }
         }
         if (i < end) {
@@ -723,9 +723,9 @@ static double row_sum_exp(const float *z, size_t n, float max)
             for (size_t k = 0; k < PARTS; k++) {
                 size_t at = i + k * VW;
                 if (at + VW <= end) {
-                    acc[k] = add_expf0(acc[k], v_sub(v_load(z + at), shift));
+                    acc[k] = add_expf0(acc[k], v_load(z + at) - shift);
                 } else if (at < end) {
-                    vf sum = add_expf0(acc[k], v_sub(v_load_first(z + at, end - at), shift));
+                    vf sum = add_expf0(acc[k], v_load_first(z + at, end - at) - shift);
                     acc[k] = v_select(m_first(end - at), sum, acc[k]);
                 }
             }
@@ -737,7 +737,7 @@ static double row_sum_exp(const float *z, size_t n, float max)
 
 XSMI_INLINE vf softmax_vector(vf z, vf shift, vf scale)
 {
-    return v_mul(scale, v_expf0(v_min(v_set(0.0f), v_sub(z, shift))));
+    return scale * v_expf0(v_min(v_set(0.0f), z - shift));
 }
 
 static void row_softmax(const float *z, size_t n, float shift, float scale, float *out)
@@ -764,7 +764,7 @@ XSMI_INLINE vf v_log1p01(vf e)
     q = v_fma(q, e, v_set(XSMI_LOG1P_C2));
     q = v_fma(q, e, v_set(XSMI_LOG1P_C1));
     q = v_fma(q, e, v_set(XSMI_LOG1P_C0));
-    return v_mul(q, e);
+    return q * e;
 }
 
 static void log_branches(const float *scores, const float *parents, size_t nodes, float *children)
@@ -774,11 +774,11 @@ static void log_branches(const float *scores, const float *parents, size_t nodes
         float *left = children + 2 * c * XSMI_LANES;
         for (size_t l = 0; l < XSMI_LANES; l += VW) {
             vf s = v_load(scores + c * XSMI_LANES + l);
-            vf minus = v_sub(zero, s);
+            vf minus = zero - s;
             vf parent = v_load(parents + c * XSMI_LANES + l);
             vf t = v_log1p01(v_expf0(v_min(s, minus)));
-            v_store(left + l, v_add(parent, v_sub(v_min(minus, zero), t)));
-            v_store(left + XSMI_LANES + l, v_add(parent, v_sub(v_min(s, zero), t)));
+            v_store(left + l, parent + (v_min(minus, zero) - t));
+            v_store(left + XSMI_LANES + l, parent + (v_min(s, zero) - t));
         }
     }
 }
@@ -787,9 +787,9 @@ XSMI_INLINE void logistic_vectors(vf s, vf *left, vf *right, vf *e)
 {
     const vf zero = v_set(0.0f);
     const vf one = v_set(1.0f);
-    *e = v_expf0(v_min(s, v_sub(zero, s)));
-    vf larger = v_div(one, v_add(one, *e));
-    vf smaller = v_mul(*e, larger);
+    *e = v_expf0(v_min(s, zero - s));
+    vf larger = one / (one + *e);
+    vf smaller = *e * larger;
     vm below = m_less(s, zero);
     *left = v_select(below, larger, smaller);
     *right = v_select(below, smaller, larger);

@@ -167,7 +167,7 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const i
         vf s = v_set(row_scale ? scale * row_scale[c] : scale);
         XSMI_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            vf score = bias ? v_fma(s, acc[c][v], v_set(bias[c])) : v_mul(s, acc[c][v]);
+            vf score = bias ? v_fma(s, acc[c][v], v_set(bias[c])) : (vf)(s * acc[c][v]);
             v_store(out + c * XSMI_LANES + v * VW, score);
         }
     }
@@ -367,7 +367,7 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
             }
         }
         /* + 0: whether the maximum is +0 or -0 depends on the order of the comparisons. */
-        vf all_max = v_add(v_max(tile_max, before[v]), v_set(0.0f));
+        vf all_max = v_max(tile_max, before[v]) + v_set(0.0f);
         v_store(r->max + lane + v * VW, all_max);
         /* If every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
         shift[v] = v_select(m_less(v_set(-INFINITY), all_max), all_max, v_set(0.0f));
@@ -376,7 +376,7 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
     for (c = 0; c < classes; c++) {
         XSMI_UNROLL
         for (size_t v = 0; v < REDUCE_VECTORS; v++) {
-            sum[v] = add_expf0(sum[v], v_sub(v_load(scores + c * XSMI_LANES + lane + v * VW), shift[v]));
+            sum[v] = add_expf0(sum[v], v_load(scores + c * XSMI_LANES + lane + v * VW) - shift[v]);
         }
     }
     float tile_sum[REDUCE_VECTORS * VW];
@@ -384,7 +384,7 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
     XSMI_UNROLL
     for (size_t v = 0; v < REDUCE_VECTORS; v++) {
         v_store(tile_sum + v * VW, sum[v]);
-        v_store(factor + v * VW, v_expf0(v_sub(before[v], shift[v])));
+        v_store(factor + v * VW, v_expf0(before[v] - shift[v]));
     }
     for (size_t l = 0; l < REDUCE_VECTORS * VW; l++) {
         double scaled = r->sum[lane + l] * (double)factor[l];
