@@ -15,6 +15,7 @@
  */
 #include "auto/tune.h"
 
+#include "base/held.h"
 #include "base/order.h"
 #include "base/random.h"
 #include "model/score.h"
@@ -165,20 +166,18 @@ static xsm_status keep_classes(xsmi_tuner *t, const uint32_t *class_of, uint32_t
 /* Selects the classes of the planned round, and the factor of its rates. */
 static xsm_status select_classes(xsmi_tuner *t, xsm_error *err)
 {
-    xsm_context *ctx = t->runner.context;
     const uint32_t all = t->run.train->classes;
     uint32_t classes = 0;
     double first;
     restore_classes(t);
-    uint64_t *order = xsmi_allocate(ctx, all, sizeof *order);
-    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
-    xsm_status status =
-        order && class_of
-            ? draw_classes(t, t->size.rows + t->size.held_back, order, class_of, &classes, err)
-            : xsmi_fail_memory(err, (size_t)all * (sizeof *order + sizeof *class_of), "the classes of trials");
+    xsmi_held held = {.context = t->runner.context};
+    uint64_t *order = xsmi_hold(&held, all, sizeof *order);
+    uint32_t *class_of = xsmi_hold(&held, all, sizeof *class_of);
+    xsm_status status = xsmi_held_check(&held, "the classes of trials", err);
+    status =
+        status == XSM_OK ? draw_classes(t, t->size.rows + t->size.held_back, order, class_of, &classes, err) : status;
     status = status == XSM_OK ? keep_classes(t, class_of, classes, err) : status;
-    xsmi_release(ctx, order, all, sizeof *order);
-    xsmi_release(ctx, class_of, all, sizeof *class_of);
+    xsmi_held_release(&held);
     XSMI_TRY(status);
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->runner.model, t->rows.train, err));
     XSMI_TRY(first_step(t, t->rows.train, &first, err));

@@ -5,6 +5,7 @@
 #include "estimator/pass.h"
 
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "estimator/sifted.h"
 
@@ -361,20 +362,18 @@ static xsm_status check_lists(const xsmi_estimator_trial *t, const xsm_estimator
     if (!xsmi_multiply(ROWS + 1, width, &entries) || !xsmi_add(entries, GUARD + ROWS, &entries)) {
         return xsmi_fail_memory(err, SIZE_MAX, "the trial of an estimator");
     }
-    xsm_example *examples = xsmi_allocate(t->context, ROWS, sizeof *examples);
-    uint32_t *memory = xsmi_allocate(t->context, entries, sizeof *memory);
-    xsm_status status = XSM_OK;
-    if (!examples || !memory) {
-        status = xsmi_fail_memory(err, entries * sizeof *memory, "the trial of an estimator");
-    } else {
+    xsmi_held held = {.context = t->context};
+    xsm_example *examples = xsmi_hold(&held, ROWS, sizeof *examples);
+    uint32_t *memory = xsmi_hold(&held, entries, sizeof *memory);
+    xsm_status status = xsmi_held_check(&held, "the trial of an estimator", err);
+    if (status == XSM_OK) {
         for (uint64_t i = 0; i < ROWS; i++) {
             examples[i] = xsmi_example_at(e, i, FIRST + i);
         }
         const selection s = {examples, memory, memory + ROWS * width + GUARD, memory + ROWS * width + GUARD + ROWS};
         status = compare_lists(t, e, &s, err);
     }
-    xsmi_release(t->context, examples, ROWS, sizeof *examples);
-    xsmi_release(t->context, memory, entries, sizeof *memory);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include "base/entry.h"
 #include "base/grow.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "math/logarithm.h"
 
@@ -534,10 +535,11 @@ xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_t
     parts.features = features;
     parts.idf_count = t->idf_count > 0 ? features : 0;
     parts.columns = t->columns > 0 ? features : 0;
-    float *idf = xsmi_allocate(ctx, parts.idf_count, sizeof *idf);
-    double *standard = xsmi_allocate(ctx, parts.columns, 2 * sizeof *standard);
-    xsm_status status = XSM_OK;
-    if (idf && standard) {
+    xsmi_held held = {.context = ctx};
+    float *idf = xsmi_hold(&held, parts.idf_count, sizeof *idf);
+    double *standard = xsmi_hold(&held, parts.columns, 2 * sizeof *standard);
+    xsm_status status = xsmi_held_check(&held, "a transform", err);
+    if (status == XSM_OK) {
         float largest = 0;
         for (uint32_t j = 0; j < parts.idf_count; j++) {
             idf[j] = j < t->idf_count ? t->idf[j] : largest;
@@ -547,11 +549,8 @@ xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_t
         parts.idf = parts.idf_count > 0 ? idf : NULL;
         parts.standard = parts.columns > 0 ? standard : NULL;
         status = status == XSM_OK ? xsmi_transform_restore(ctx, &parts, out, err) : status;
-    } else {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for a transform of %u features", features);
     }
-    xsmi_release(ctx, idf, parts.idf_count, sizeof *idf);
-    xsmi_release(ctx, standard, parts.columns, 2 * sizeof *standard);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/activity.h"
 #include "base/heap_sort.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "ranks/share.h"
 #include "labels/parts.h"
@@ -33,6 +34,7 @@ typedef struct node_job {
 
 typedef struct grower {
     xsm_context *context;
+    xsmi_held held; /* the arrays, without those of `chunk` */
     const xsm_dataset *data;
     const xsmi_grow_settings *settings;
     xsmi_layout layout;
@@ -138,14 +140,12 @@ static xsm_status allocate_jobs(grower *g, xsm_error *err)
     for (uint32_t v = 0; v < t->nodes; v++) {
         g->groups += groups_of(t, v);
     }
-    g->job = xsmi_allocate(g->context, g->groups, sizeof *g->job);
-    g->sorted = xsmi_allocate(g->context, g->groups, sizeof *g->sorted);
-    g->part = xsmi_allocate_zero(g->context, g->groups, sizeof *g->part);
+    g->job = xsmi_hold(&g->held, g->groups, sizeof *g->job);
+    g->sorted = xsmi_hold(&g->held, g->groups, sizeof *g->sorted);
+    g->part = xsmi_hold_zeros(&g->held, g->groups, sizeof *g->part);
     const bool divided = g->settings->divided;
-    g->owner = divided ? xsmi_allocate(g->context, g->groups, sizeof *g->owner) : NULL;
-    return g->job && g->sorted && g->part && (g->owner || !divided)
-               ? XSM_OK
-               : xsmi_fail_memory(err, g->groups * sizeof *g->part, "the nodes of a label tree");
+    g->owner = divided ? xsmi_hold(&g->held, g->groups, sizeof *g->owner) : NULL;
+    return xsmi_held_check(&g->held, "the nodes of a label tree", err);
 }
 
 /* The share of a level's rows that are sampled, times 2^32. */
@@ -653,7 +653,7 @@ static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, bool res
 static xsm_status train_all(grower *g, xsm_error *err)
 {
     const uint32_t threads = xsmi_context_threads(g->context);
-    g->work = xsmi_allocate_zero(g->context, threads, sizeof *g->work);
+    g->work = xsmi_hold_zeros(&g->held, threads, sizeof *g->work);
     bool enough = g->work != NULL;
     for (uint32_t t = 0; enough && t < threads; t++) {
         enough = xsmi_node_work_new(&g->work[t], g->context, g->data->features);
@@ -699,7 +699,8 @@ static xsm_status find_idle(grower *g, xsm_error *err)
 {
     const xsmi_layout *t = &g->layout;
     const xsmi_arrivals *a = g->settings->arrivals;
-    XSMI_TRY(xsmi_array_new(g->context, &g->idle, t->nodes, sizeof *g->idle, "the nodes of a label tree", err));
+    g->idle = xsmi_hold(&g->held, t->nodes, sizeof *g->idle);
+    XSMI_TRY(xsmi_held_check(&g->held, "the nodes of a label tree", err));
     for (uint32_t v = t->nodes; v-- > 0;) {
         g->idle[v] = !xsmi_layout_is_leaf(t, v) || a->parent[g->label[t->order[t->start[v]]]] == XSMI_NO_CLASS;
         for (uint32_t c = t->first_child[v]; c < t->first_child[v + 1]; c++) {
@@ -711,18 +712,14 @@ static xsm_status find_idle(grower *g, xsm_error *err)
 
 static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err)
 {
-    XSMI_TRY(xsmi_array_new(g->context, &g->place_of, g->data->classes, sizeof *g->place_of,
-                            "the classes of a label tree", err));
-    if (!g->data->sparse) {
-        XSMI_TRY(xsmi_array_new(g->context, &g->identity, g->data->features, sizeof *g->identity, "the features", err));
-        for (uint32_t f = 0; f < g->data->features; f++) {
-            g->identity[f] = f;
-        }
-    }
     const xsmi_arrivals *a = g->settings->arrivals;
-    if (a) {
-        XSMI_TRY(xsmi_array_new(g->context, &g->child_of, a->old->tree->widest, sizeof *g->child_of,
-                                "the nodes of a label tree", err));
+    g->held.context = g->context;
+    g->place_of = xsmi_hold(&g->held, g->data->classes, sizeof *g->place_of);
+    g->identity = g->data->sparse ? NULL : xsmi_hold(&g->held, g->data->features, sizeof *g->identity);
+    g->child_of = a ? xsmi_hold(&g->held, a->old->tree->widest, sizeof *g->child_of) : NULL;
+    XSMI_TRY(xsmi_held_check(&g->held, "a label tree", err));
+    for (uint32_t f = 0; g->identity && f < g->data->features; f++) {
+        g->identity[f] = f;
     }
     XSMI_TRY(xsmi_layout_make(&g->layout, v, &g->settings->layout, err));
     for (uint32_t p = 0; p < g->layout.labels; p++) {
@@ -730,6 +727,7 @@ static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err
     }
     XSMI_TRY(a ? find_idle(g, err) : XSM_OK);
     g->levels = (xsmi_levels){.context = g->context,
+                              .held = {.context = g->context},
                               .data = g->data,
                               .layout = &g->layout,
                               .place = g->place_of,
@@ -747,25 +745,17 @@ static void clear(grower *g)
     for (size_t p = 0; g->part && p < g->groups; p++) {
         xsmi_node_part_free(&g->part[p], ctx);
     }
-    xsmi_release(ctx, g->part, g->groups, sizeof *g->part);
-    xsmi_release(ctx, g->job, g->groups, sizeof *g->job);
-    xsmi_release(ctx, g->sorted, g->groups, sizeof *g->sorted);
-    xsmi_release(ctx, g->owner, g->owner ? g->groups : 0, sizeof *g->owner);
     const uint32_t threads = xsmi_context_threads(ctx);
     for (uint32_t t = 0; g->work && t < threads; t++) {
         xsmi_node_work_free(&g->work[t]);
     }
-    xsmi_release(ctx, g->work, threads, sizeof *g->work);
     xsmi_sparse_builder_free(g->builder);
     xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)), &g->chunk.columns);
     xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.row), XSMI_ARRAY(g->chunk.value)), &g->chunk.entries);
     xsmi_release(ctx, g->chunk.bias, g->chunk.rows, sizeof *g->chunk.bias);
-    xsmi_release(ctx, g->place_of, g->data->classes, sizeof *g->place_of);
-    xsmi_release(ctx, g->identity, g->data->sparse ? 0 : g->data->features, sizeof *g->identity);
-    xsmi_release(ctx, g->idle, g->layout.nodes, sizeof *g->idle);
     xsmi_layout_free(&g->layout);
+    xsmi_held_release(&g->held);
     if (g->settings->arrivals) {
-        xsmi_release(ctx, g->child_of, g->settings->arrivals->old->tree->widest, sizeof *g->child_of);
         xsmi_sparse_taken_free(&g->taken);
     }
 }

@@ -131,11 +131,11 @@ void xsmi_levels_release(xsmi_levels *s, uint32_t number)
 
 /* -- the beam ------------------------------------------------------------------------------------------------------ */
 
-static xsm_status allocate_beams(const xsmi_levels *s, xsmi_beams *b, uint64_t places, xsm_error *err)
+static xsm_status allocate_beams(xsmi_levels *s, xsmi_beams *b, uint64_t places, xsm_error *err)
 {
-    b->node = xsmi_allocate(s->context, places, sizeof *b->node);
-    b->score = xsmi_allocate(s->context, places, sizeof *b->score);
-    return b->node && b->score ? XSM_OK : xsmi_fail_memory(err, places * 8, "the beams of the rows");
+    b->node = xsmi_hold(&s->held, places, sizeof *b->node);
+    b->score = xsmi_hold(&s->held, places, sizeof *b->score);
+    return xsmi_held_check(&s->held, "the beams of the rows", err);
 }
 
 /* Puts every row at the root. */
@@ -233,9 +233,5 @@ void xsmi_levels_free(xsmi_levels *s)
     if (s->level) {
         xsmi_release(s->context, s->level, (size_t)s->layout->depth + 1, sizeof *s->level);
     }
-    const size_t places = s->data ? (size_t)s->data->rows * s->width : 0;
-    xsmi_release(s->context, s->beam.node, places, sizeof *s->beam.node);
-    xsmi_release(s->context, s->beam.score, places, sizeof *s->beam.score);
-    xsmi_release(s->context, s->start.node, places, sizeof *s->start.node);
-    xsmi_release(s->context, s->start.score, places, sizeof *s->start.score);
+    xsmi_held_release(&s->held);
 }

@@ -6,6 +6,7 @@
 #define XSMI_LABEL_LEVELS_H
 
 #include "labels/level_scale.h"
+#include "base/held.h"
 #include "labels/layout.h"
 #include "labels/node.h"
 
@@ -29,6 +30,7 @@ typedef struct xsmi_beams {
 /* All levels. The caller sets the first members; the others start at zero. */
 typedef struct xsmi_levels {
     xsm_context *context;
+    xsmi_held held; /* the beams; its context, too, is the caller's to set */
     const xsm_dataset *data;
     const xsmi_layout *layout;
     const uint32_t *place; /* [classes] position in the layout's order */

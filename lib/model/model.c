@@ -9,6 +9,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "ranks/comm.h"
 #include "base/order.h"
 #include "model/model_file.h"
@@ -617,19 +618,17 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
     norm_job job = norm_of(m);
     const xsm_model *own = job.model;
     const size_t jobs = pieces_of(&job, own->classes), count = pieces_of(&job, m->classes);
-    double *all = xsmi_allocate(m->context, count, sizeof *all);
-    job.sums = divided ? xsmi_allocate(m->context, jobs, sizeof *job.sums) : all;
-    xsm_status status = all && job.sums ? xsmi_run(m->context, norm_part, &job, jobs, err)
-                                        : xsmi_fail_memory(err, count * sizeof *all, "a sum over the weights");
+    xsmi_held held = {.context = m->context};
+    double *all = xsmi_hold(&held, count, sizeof *all);
+    job.sums = divided ? xsmi_hold(&held, jobs, sizeof *job.sums) : all;
+    xsm_status status = xsmi_held_check(&held, "a sum over the weights", err);
+    status = status == XSM_OK ? xsmi_run(m->context, norm_part, &job, jobs, err) : status;
     status = divided ? share_sums(m, &job, status, all, err) : status;
     double sum = 0;
     for (size_t i = 0; status == XSM_OK && i < count; i++) {
         sum += all[i];
     }
-    if (divided) {
-        xsmi_release(m->context, job.sums, jobs, sizeof *job.sums);
-    }
-    xsmi_release(m->context, all, count, sizeof *all);
+    xsmi_held_release(&held);
     if (status == XSM_OK) {
         *norm = sum * own->w.alpha * own->w.alpha + xsmi_layer_squared_norm(own);
     }

@@ -30,6 +30,7 @@
 
 /* Rows of the datasets with known labels, by their features: the chains of a hash table. */
 typedef struct known_rows {
+    xsmi_held held; /* the arrays */
     const xsm_dataset *const *datasets;
     size_t dataset_count;
     uint64_t *heads; /* [1 << bits] */
@@ -74,11 +75,9 @@ static xsm_status start_known(xsm_context *ctx, const xsm_ranks_options *o, know
     }
     for (k->bits = 4; k->bits < 40 && (UINT64_C(1) << k->bits) < k->rows; k->bits++) {
     }
-    k->heads = xsmi_allocate(ctx, (size_t)1 << k->bits, sizeof *k->heads);
-    k->next = xsmi_allocate(ctx, (size_t)k->rows, sizeof *k->next);
-    if (!k->heads || !k->next) {
-        return xsmi_fail_memory(err, (size_t)k->rows * sizeof *k->next, "rows whose labels are known");
-    }
+    k->heads = xsmi_hold(&k->held, (size_t)1 << k->bits, sizeof *k->heads);
+    k->next = xsmi_hold(&k->held, (size_t)k->rows, sizeof *k->next);
+    XSMI_TRY(xsmi_held_check(&k->held, "rows whose labels are known", err));
     memset(k->heads, 0xFF, ((size_t)1 << k->bits) * sizeof *k->heads);
     for (uint64_t number = 0; number < k->rows; number++) {
         uint64_t row;
@@ -92,16 +91,6 @@ static xsm_status start_known(xsm_context *ctx, const xsm_ranks_options *o, know
         }
     }
     return XSM_OK;
-}
-
-static void end_known(xsm_context *ctx, known_rows *k)
-{
-    if (k->heads) {
-        xsmi_release(ctx, k->heads, (size_t)1 << k->bits, sizeof *k->heads);
-    }
-    if (k->next) {
-        xsmi_release(ctx, k->next, (size_t)k->rows, sizeof *k->next);
-    }
 }
 
 /* -- the classes that concern a row -------------------------------------------------------------------------------- */
@@ -430,7 +419,7 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
         XSMI_TRY(check_data(model, o.known[d], "a dataset of known labels", err));
     }
     r.labels = r.unseen_labels = 0;
-    known_rows known = {0};
+    known_rows known = {.held = {.context = ctx}};
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
     job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_TILE_BLOCKS);
@@ -465,7 +454,7 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
     for (size_t t = 0; job.lists && t < threads; t++) {
         xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);
     }
-    end_known(ctx, &known);
+    xsmi_held_release(&known.held);
     xsmi_held_release(&held);
     xsmi_rounds_end(ctx, &job.rounds);
     return status;

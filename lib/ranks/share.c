@@ -56,12 +56,11 @@ static void sink(load *heap, size_t count)
 xsm_status xsmi_share_work(xsm_context *ctx, const uint64_t *work, size_t count, uint32_t *owner, xsm_error *err)
 {
     const uint32_t ranks = xsmi_ranks(ctx);
-    piece *pieces = xsmi_allocate(ctx, count, sizeof *pieces);
-    load *loads = xsmi_allocate(ctx, ranks, sizeof *loads);
-    xsm_status status = XSM_OK;
-    if (!pieces || !loads) {
-        status = xsmi_fail_memory(err, count * sizeof *pieces + ranks * sizeof *loads, "the work of the processes");
-    } else {
+    xsmi_held held = {.context = ctx};
+    piece *pieces = xsmi_hold(&held, count, sizeof *pieces);
+    load *loads = xsmi_hold(&held, ranks, sizeof *loads);
+    const xsm_status status = xsmi_held_check(&held, "the work of the processes", err);
+    if (status == XSM_OK) {
         for (size_t i = 0; i < count; i++) {
             pieces[i] = (piece){work[i], i};
         }
@@ -75,8 +74,7 @@ xsm_status xsmi_share_work(xsm_context *ctx, const uint64_t *work, size_t count,
             sink(loads, ranks);
         }
     }
-    xsmi_release(ctx, pieces, count, sizeof *pieces);
-    xsmi_release(ctx, loads, ranks, sizeof *loads);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -7,6 +7,7 @@
  * takes q for what it is told, learns from any order of the rows.
  */
 #include "sampler/arrays.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "sampler/sampler.h"
 
@@ -17,6 +18,7 @@ typedef struct recent_state {
     double share;
     int64_t labels; /* the most that are kept */
     xsm_context *context;
+    xsmi_held held; /* the arrays */
     uint32_t classes;
     uint32_t *ring;   /* [labels] */
     uint32_t *counts; /* [classes] of each class in the ring */
@@ -32,22 +34,19 @@ static const xsm_option options[] = {
 static void unbind(void *state)
 {
     recent_state *s = state;
-    xsmi_release(s->context, s->ring, (size_t)s->labels, sizeof *s->ring);
-    xsmi_release(s->context, s->counts, s->classes, sizeof *s->counts);
+    xsmi_held_release(&s->held);
     s->ring = s->counts = NULL;
 }
 
 static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
 {
     recent_state *s = state;
-    s->context = problem->context;
+    s->context = s->held.context = problem->context;
     s->classes = problem->classes;
     s->seen = 0;
-    s->ring = xsmi_allocate_zero(s->context, (size_t)s->labels, sizeof *s->ring);
-    s->counts = xsmi_allocate_zero(s->context, s->classes, sizeof *s->counts);
-    return s->ring && s->counts
-               ? XSM_OK
-               : xsmi_fail_memory(err, ((size_t)s->labels + s->classes) * sizeof *s->ring, "recent labels");
+    s->ring = xsmi_hold_zeros(&s->held, (size_t)s->labels, sizeof *s->ring);
+    s->counts = xsmi_hold_zeros(&s->held, s->classes, sizeof *s->counts);
+    return xsmi_held_check(&s->held, "recent labels", err);
 }
 
 /* Returns how many labels the ring has. */

@@ -299,6 +299,7 @@ static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_
 }
 
 typedef struct descent {
+    xsmi_held held; /* the arrays */
     xsmi_collapsed *at;
     xsm_model *models[2];
     float *before; /* [words][stride] the vectors before a step */
@@ -408,10 +409,10 @@ static xsm_status start(descent *d, const xsmi_word_task *task, xsm_error *err)
 {
     XSMI_TRY(xsmi_collapsed_new(task, &d->options, &d->at, err));
     d->floats = d->at->words * d->at->stride;
-    d->before = xsmi_allocate(task->context, d->floats, sizeof *d->before);
-    d->slope = xsmi_allocate(task->context, d->floats, sizeof *d->slope);
-    return d->before && d->slope ? XSM_OK
-                                 : xsmi_fail_memory(err, d->floats * sizeof *d->before, "a step of all vectors");
+    d->held.context = task->context;
+    d->before = xsmi_hold(&d->held, d->floats, sizeof *d->before);
+    d->slope = xsmi_hold(&d->held, d->floats, sizeof *d->slope);
+    return xsmi_held_check(&d->held, "a step of all vectors", err);
 }
 
 static xsm_status fit(descent *d, const xsmi_word_task *task, xsm_error *err)
@@ -421,8 +422,7 @@ static xsm_status fit(descent *d, const xsmi_word_task *task, xsm_error *err)
     xsm_status status = start(d, task, err);
     status = status == XSM_OK ? run(d, err) : status;
     status = xsmi_end(&activity, status, err);
-    xsmi_release(task->context, d->before, d->floats, sizeof *d->before);
-    xsmi_release(task->context, d->slope, d->floats, sizeof *d->slope);
+    xsmi_held_release(&d->held);
     xsmi_collapsed_free(d->at);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "words/corpus.h"
 #include "base/grow.h"
+#include "base/held.h"
 #include "base/order.h"
 #include "read/number.h"
 #include "base/utf8.h"
@@ -112,6 +113,7 @@ static xsm_status check_names(const xsm_model *m, xsm_error *err)
 }
 
 typedef struct writing {
+    xsmi_held held; /* the buffers */
     const xsm_model *model;
     xsmi_activity *activity;
     xsmi_replace *file;
@@ -177,17 +179,15 @@ static xsm_status open_file(writing *w, const char *path, xsm_error *err)
     const size_t row = (size_t)m->features * sizeof *w->rows, fit = WRITE_BYTES / row;
     w->together = XSMI_CLAMP(fit, 1, m->classes);
     w->line_size = ((size_t)m->features + 2) * NUMBER_SIZE;
-    w->line = xsmi_allocate(m->context, w->line_size, 1);
-    w->rows = xsmi_allocate(m->context, w->together, row);
-    if (!w->line || !w->rows) {
-        return xsmi_fail_memory(err, w->line_size + w->together * row, "lines of numbers");
-    }
+    w->held.context = m->context;
+    w->line = xsmi_hold(&w->held, w->line_size, 1);
+    w->rows = xsmi_hold(&w->held, w->together, row);
+    XSMI_TRY(xsmi_held_check(&w->held, "lines of numbers", err));
     return xsmi_replace_open(m->context, path, &w->file, err);
 }
 
 static xsm_status write_file(writing *w, const char *path, xsm_error *err)
 {
-    const xsm_model *m = w->model;
     xsm_status status = open_file(w, path, err);
     status = status == XSM_OK ? write_rows(w, err) : status;
     if (status == XSM_OK) {
@@ -195,8 +195,7 @@ static xsm_status write_file(writing *w, const char *path, xsm_error *err)
         w->file = NULL;
     }
     xsmi_replace_abandon(w->file);
-    xsmi_release(m->context, w->line, w->line_size, 1);
-    xsmi_release(m->context, w->rows, w->together, m->features * sizeof *w->rows);
+    xsmi_held_release(&w->held);
     return status;
 }
 
