@@ -204,4 +204,4 @@ V_INLINE vu u_mul(vu a, vu b)
 #include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 
-const xsmi_kernels xsmi_kernels_avx2 = XSMI_VECTOR_KERNELS("avx2");
+const xsmi_kernels xsmi_kernels_avx2 = XSMI_KERNELS("avx2");

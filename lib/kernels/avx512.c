@@ -197,4 +197,4 @@ V_INLINE vu u_mul(vu a, vu b)
 #include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 
-const xsmi_kernels xsmi_kernels_avx512 = XSMI_VECTOR_KERNELS("avx512");
+const xsmi_kernels xsmi_kernels_avx512 = XSMI_KERNELS("avx512");

@@ -368,6 +368,24 @@ uint32_t xsmi_cpu_features(void);
 void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const uint32_t *index,
                                const float *value, size_t nnz, float *out);
 
+/* A table of the functions of these names, which each file of a set defines. */
+#define XSMI_KERNELS(set)                                                                                              \
+    {                                                                                                                  \
+        .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
+        .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
+        .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
+        .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_widening = score_widening,          \
+        .score_few = score_few, .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile,        \
+        .pack_rows = pack_rows, .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max,            \
+        .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,                      \
+        .row_subtract = row_subtract, .row_multiply_sum = row_multiply_sum, .log_branches = log_branches,              \
+        .logistics = logistics, .widen = widen, .gather_narrow = gather_narrow,                                        \
+        .sparse_gather_narrow = xsmi_sparse_gather_narrow, .narrow_column_sums = narrow_column_sums,                   \
+        .score_narrow = score_narrow, .screen = screen, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,          \
+        .solve = solve, .dual_pass = dual_pass, .dual_logistic_pass = dual_logistic_pass,                              \
+        .dual_squares = dual_squares, .dual_shares = dual_shares, .dual_keep = dual_keep, .philox = philox,            \
+    }
+
 extern const xsmi_kernels xsmi_kernels_scalar;
 #if defined(__x86_64__) || defined(__i386__)
 extern const xsmi_kernels xsmi_kernels_avx2;

@@ -214,4 +214,4 @@ V_INLINE vu u_mul(vu a, vu b)
 #include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 
-const xsmi_kernels xsmi_kernels_neon = XSMI_VECTOR_KERNELS("neon");
+const xsmi_kernels xsmi_kernels_neon = XSMI_KERNELS("neon");
