@@ -8,12 +8,18 @@
 #ifndef XSMI_GRADIENT_H
 #define XSMI_GRADIENT_H
 
-#include "gradient/limits.h"
 #include "gradient/work.h"
 #include "model/head.h"
 
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/ext/experimental.h>
+
+/* Larger scores and steps are reported as divergence. The limit is far above any meaningful number, and small enough
+ * that a step divided by the smallest scales of a row is still a float32. */
+#define XSMI_STEP_LIMIT 1e15
+/* The limit of the weight gradients of an example, for every learning rate: squares of larger numbers, which optimizers
+ * sum, exceed float32. */
+#define XSMI_GRADIENT_LIMIT 1e18
 
 typedef enum xsmi_gradient_form {
     XSMI_GRADIENT_LISTED,    /* each example lists its classes, and the entries are theirs */

@@ -60,8 +60,13 @@ static xsm_status write_file(const xsm_index *x, uint64_t fingerprint, const xsm
     return status;
 }
 
-static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *err)
+xsm_status xsm_index_save(const xsm_index *x, const char *path, const xsm_storage *storage, xsm_error *err)
 {
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_NEED(err, {x, "the index"});
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_index_save", &place, err));
     uint64_t fingerprint;
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built: there is nothing to save", x->ops.name);
@@ -72,21 +77,11 @@ static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *e
     }
     XSMI_TRY(xsmi_index_check_model(x, err));
     XSMI_TRY(xsmi_index_fingerprint(x, &fingerprint, err));
-    if (!place->storage && x->model && xsmi_is_mapped(&x->model->mapping, place->name)) {
+    if (!place.storage && x->model && xsmi_is_mapped(&x->model->mapping, place.name)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s is the model's own file, which the index would replace",
-                         place->name);
+                         place.name);
     }
-    return write_file(x, fingerprint, place, err);
-}
-
-xsm_status xsm_index_save(const xsm_index *x, const char *path, const xsm_storage *storage, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    xsm_storage known;
-    xsmi_place place;
-    XSMI_NEED(err, {x, "the index"});
-    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_index_save", &place, err));
-    return save(x, &place, err);
+    return write_file(x, fingerprint, &place, err);
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
@@ -209,24 +204,6 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
-static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
-                       xsm_index **out, xsm_error *err)
-{
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsmi_container *file;
-    xsmi_activity activity;
-    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
-    xsm_status status = xsmi_container_open_at(ctx, place, (xsmi_open_how){.believe = false}, &file, err);
-    if (status == XSM_OK) {
-        status = from_file(ctx, file, place->name, ops, rows, out, err);
-        xsmi_container_close(file);
-    }
-    status = xsmi_end(&activity, status, err);
-    xsm_context_free(ctx);
-    return status;
-}
-
 static xsm_status load_over(xsm_context *context, const char *path, const xsm_storage *storage,
                             const xsm_index_ops *ops, const row_place *rows, xsm_index **out, const char *function,
                             xsm_error *err)
@@ -238,7 +215,19 @@ static xsm_status load_over(xsm_context *context, const char *path, const xsm_st
     if (!out || (!rows->model && !rows->rows)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, out ? "what has its rows" : "out");
     }
-    return load(context, &place, ops, rows, out, err);
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *file;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    xsm_status status = xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = false}, &file, err);
+    if (status == XSM_OK) {
+        status = from_file(ctx, file, place.name, ops, rows, out, err);
+        xsmi_container_close(file);
+    }
+    status = xsmi_end(&activity, status, err);
+    xsm_context_free(ctx);
+    return status;
 }
 
 xsm_status xsm_index_load(xsm_context *context, const char *path, const xsm_storage *storage, const xsm_index_ops *ops,

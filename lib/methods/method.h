@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "base/option.h"
-#include "gradient/limits.h"
+#include "gradient/gradient.h"
 #include "sampler/sampler.h"
 
 #define XSM_EXPERIMENTAL

@@ -398,9 +398,11 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
     return xsmi_model_check_labels(model, data, what, err);
 }
 
-static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                           const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
+xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                              const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
 {
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"}, {ranks, "ranks"});
     xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
     XSMI_TRY(XSMI_READ(xsm_ranks_options, &o, options, err));
     XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_ranks()", err));
@@ -458,12 +460,4 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
     xsmi_held_release(&held);
     xsmi_rounds_end(ctx, &job.rounds);
     return status;
-}
-
-xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                              const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {model, "the model"}, {ranks, "ranks"});
-    return evaluate(context, model, dataset, options, ranks, err);
 }

@@ -174,9 +174,11 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     return status;
 }
 
-static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                           const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
+xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                               const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
 {
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"}, {dataset, "the data"}, {metrics, "metrics"});
     XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_search()", err));
     XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, dataset, "the data", err));
@@ -203,12 +205,4 @@ static xsm_status evaluate(xsm_context *context, const xsm_model *model, const x
                             .dataset = dataset,
                             .top = XSMI_MIN(o.top, model->classes)};
     return run(job, &m, metrics, err);
-}
-
-xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                               const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {model, "the model"}, {dataset, "the data"}, {metrics, "metrics"});
-    return evaluate(context, model, dataset, options, metrics, err);
 }

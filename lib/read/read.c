@@ -787,19 +787,6 @@ static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_o
     return XSM_OK;
 }
 
-static xsm_status read_all(xsm_context *context, const input *from, const xsm_read_options *options, xsm_dataset **out,
-                           xsm_error *err)
-{
-    xsmi_reader r;
-    memset(&r, 0, sizeof r);
-    r.source.fd = -1;
-    XSMI_TRY(xsmi_context_acquire(context, &r.context, err));
-    xsmi_begin(&r.activity, r.context, "reading", "bytes", 0);
-    xsm_status status = xsmi_end(&r.activity, read_input(&r, from, options, out, err), err);
-    end(&r);
-    return status;
-}
-
 /* The bytes of a storage that are not read yet. */
 typedef struct unread {
     const char *next;
@@ -828,7 +815,14 @@ xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_st
     unread bytes = {known.bytes, known.byte_count};
     const xsm_source source = {sizeof source, &bytes, read_bytes};
     const input from = {path, path ? NULL : known.source ? known.source : &source, place.name};
-    return read_all(context, &from, options, out, err);
+    xsmi_reader r;
+    memset(&r, 0, sizeof r);
+    r.source.fd = -1;
+    XSMI_TRY(xsmi_context_acquire(context, &r.context, err));
+    xsmi_begin(&r.activity, r.context, "reading", "bytes", 0);
+    xsm_status status = xsmi_end(&r.activity, read_input(&r, &from, options, out, err), err);
+    end(&r);
+    return status;
 }
 
 /* -- all formats --------------------------------------------------------------------------------------------------- */

@@ -63,8 +63,13 @@ static xsm_status list(const xsm_sampler *s, const xsm_array_writer *w, xsmi_con
     return XSM_OK;
 }
 
-static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error *err)
+xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, const xsm_storage *storage, xsm_error *err)
 {
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_NEED(err, {s, "the sampler"});
+    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_sampler_save", &place, err));
     if (!s->bound) {
         return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound: there is nothing to save", s->ops.name);
     }
@@ -75,20 +80,10 @@ static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error 
     xsmi_contents_start(&c, s->context);
     xsm_status status = xsmi_sampler_arrays(s, &w, err);
     status = status == XSM_OK ? list(s, &w, &c, err) : status;
-    status = status == XSM_OK ? xsmi_contents_save(&c, place, &activity, err) : status;
+    status = status == XSM_OK ? xsmi_contents_save(&c, &place, &activity, err) : status;
     xsmi_contents_end(&c);
     xsmi_array_writer_clear(&w);
     return xsmi_end(&activity, status, err);
-}
-
-xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, const xsm_storage *storage, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    xsm_storage known;
-    xsmi_place place;
-    XSMI_NEED(err, {s, "the sampler"});
-    XSMI_TRY(xsmi_place_to_write(path, storage, &known, "xsm_sampler_save", &place, err));
-    return save(s, &place, err);
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
@@ -188,24 +183,6 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
-static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_sampler_ops *ops, xsm_sampler **out,
-                       xsm_error *err)
-{
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsmi_container *file;
-    xsmi_activity activity;
-    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
-    xsm_status status = xsmi_container_open_at(ctx, place, (xsmi_open_how){.believe = false}, &file, err);
-    if (status == XSM_OK) {
-        status = from_file(ctx, file, place->name, ops, out, err);
-        xsmi_container_close(file);
-    }
-    status = xsmi_end(&activity, status, err);
-    xsm_context_free(ctx);
-    return status;
-}
-
 xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_storage *storage,
                             const xsm_sampler_ops *ops, xsm_sampler **out, xsm_error *err)
 {
@@ -215,5 +192,17 @@ xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_st
     XSMI_TRY(xsmi_place_to_read(path, storage, &known, "xsm_sampler_load", &place, err));
     XSMI_TRY(xsmi_place_check_unlent(&place, err));
     XSMI_NEED(err, {out, "out"});
-    return load(context, &place, ops, out, err);
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *file;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    xsm_status status = xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = false}, &file, err);
+    if (status == XSM_OK) {
+        status = from_file(ctx, file, place.name, ops, out, err);
+        xsmi_container_close(file);
+    }
+    status = xsmi_end(&activity, status, err);
+    xsm_context_free(ctx);
+    return status;
 }

@@ -386,9 +386,13 @@ static xsm_status prepare_weights(const fit *t, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
-                            const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
+xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                              xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
+                              xsm_error *err)
 {
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"}, {train, "the data"}, {estimator, "the estimator"});
+    XSMI_TRY(xsmi_context_need_alone(model->context, "a fit of all rows at once (L-BFGS)", err));
     XSMI_TRY(xsmi_model_need_no_layer(model, "a fit of all rows at once (L-BFGS)", err));
     XSMI_TRY(xsmi_model_need_linear(model, "a fit of all rows at once (L-BFGS)", err));
     fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
@@ -438,14 +442,4 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
         (void)XSMI_WRITE(xsm_fit_result, &r, result, NULL);
     }
     return status;
-}
-
-xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
-                              xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
-                              xsm_error *err)
-{
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {model, "the model"}, {train, "the data"}, {estimator, "the estimator"});
-    XSMI_TRY(xsmi_context_need_alone(model->context, "a fit of all rows at once (L-BFGS)", err));
-    return fit_model(context, model, train, estimator, options, result, err);
 }
