@@ -1,4 +1,3 @@
-/* Arrays that are released together: see held.h. */
 #include "base/held.h"
 
 typedef void *(*allocator)(xsm_context *ctx, uint64_t count, size_t each);

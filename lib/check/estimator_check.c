@@ -594,12 +594,7 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
     xsmi_activity activity;
     xsmi_begin(&activity, parent, "trying an estimator", "problems", 3 * 8);
     xsm_status status = xsmi_trial_context(&memory, parent, 1, 0xa5, &t.context, err);
-    if (status != XSM_OK) {
-        status = xsmi_end(&activity, status, err);
-        xsm_context_free(parent);
-        return status;
-    }
-    status = check_options(&t, err);
+    status = status == XSM_OK ? check_options(&t, err) : status;
     for (uint32_t kind = 0; kind < 3 * 8 && status == XSM_OK; kind++) {
         uint32_t size = sizes[kind / 8];
         t.smallest = kind / 8 < 2;
@@ -616,7 +611,9 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
         }
         xsmi_reach(&activity, kind + 1);
     }
-    xsmi_trial_end(&memory, t.context);
+    if (t.context) {
+        xsmi_trial_end(&memory, t.context);
+    }
     status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
     return status;

@@ -552,10 +552,10 @@ static xsm_status try_draw_rows(const xsmi_sampler_trial *t, const xsm_sampler *
 {
     static const uint32_t counts[] = {0, 1, 3, MOST_DRAWS}, sizes[] = {1, 2, LANES - 1, LANES};
     const size_t floats = (size_t)LANES * s->code_length;
-    rows_trial *r = xsmi_allocate(t->context, 1, sizeof *r);
-    float *codes = xsmi_allocate(t->context, floats, sizeof *codes);
-    xsm_status status =
-        r && codes ? XSM_OK : xsmi_fail_memory(err, sizeof *r + floats * sizeof *codes, "the trial of a sampler");
+    xsmi_held held = {.context = t->context};
+    rows_trial *r = xsmi_hold(&held, 1, sizeof *r);
+    float *codes = xsmi_hold(&held, floats, sizeof *codes);
+    xsm_status status = xsmi_held_check(&held, "the trial of a sampler", err);
     for (uint32_t i = 0; status == XSM_OK && i < LANES; i++) {
         float *code = codes + (size_t)i * s->code_length;
         xsm_batch one = xsm_batch_range(t->data, i % t->data->rows, 1);
@@ -570,8 +570,7 @@ static xsm_status try_draw_rows(const xsmi_sampler_trial *t, const xsm_sampler *
             status = compare(t, s, r, sizes[n], counts[c], err);
         }
     }
-    xsmi_release(t->context, r, 1, sizeof *r);
-    xsmi_release(t->context, codes, floats, sizeof *codes);
+    xsmi_held_release(&held);
     return status;
 }
 
@@ -834,11 +833,6 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
     xsmi_activity activity;
     xsmi_begin(&activity, parent, "trying a sampler", "problems", SIZES);
     xsm_status status = xsmi_trial_context(&memory, parent, 1, 0xa5, &t.context, err);
-    if (status != XSM_OK) {
-        status = xsmi_end(&activity, status, err);
-        xsm_context_free(parent);
-        return status;
-    }
     for (size_t i = 0; i < SIZES && status == XSM_OK; i++) {
         t.shape = (xsmi_trial_shape){.rows = sizes[i] > 20 ? 3 * (uint64_t)sizes[i] : 60,
                                      .features = o.features,
@@ -847,7 +841,9 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
         status = try_shape(&t, err);
         xsmi_reach(&activity, i + 1);
     }
-    xsmi_trial_end(&memory, t.context);
+    if (t.context) {
+        xsmi_trial_end(&memory, t.context);
+    }
     status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
     return status;

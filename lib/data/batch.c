@@ -1,4 +1,3 @@
-/* Parsing and checking the rows of a call: see batch.h. */
 #include "data/batch.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"

@@ -181,11 +181,10 @@ xsm_status xsmi_class_check(const xsm_class_map *rows, const char *what, const x
 typedef struct together {
     xsm_context *context;
     xsmi_held held;          /* the arrays */
-    uint32_t capacity, own;  /* classes of both at most; of the dataset */
-    uint32_t *match;         /* [own] class of the map, or none; then the new class */
-    int64_t *labels;         /* [capacity]; NULL: the classes are words */
-    const char **names;      /* [capacity] or NULL */
-    char (*numbers)[NUMBER]; /* [capacity] names of classes that have none but a number */
+    uint32_t *match;         /* [classes of the dataset] class of the map, or none; then the new class */
+    int64_t *labels;         /* [classes of both]; NULL: the classes are words */
+    const char **names;      /* [classes of both] or NULL */
+    char (*numbers)[NUMBER]; /* [classes of both] names of classes that have none but a number */
     uint32_t classes;
 } together;
 
@@ -207,15 +206,13 @@ static xsm_status prepare(together *t, const xsm_class_map *own, const xsm_class
 {
     const bool words = has_words(own) || has_words(map), named = own->names || map->names;
     XSMI_TRY(check_names_kept(own, map, err));
-    t->own = own->classes;
-    if (__builtin_add_overflow(own->classes, map->classes, &t->capacity)) {
-        t->capacity = UINT32_MAX;
-    }
+    uint32_t capacity;
+    capacity = __builtin_add_overflow(own->classes, map->classes, &capacity) ? UINT32_MAX : capacity;
     t->held.context = t->context;
-    t->match = xsmi_hold(&t->held, t->own, sizeof *t->match);
-    t->labels = words ? NULL : xsmi_hold(&t->held, t->capacity, sizeof *t->labels);
-    t->names = named ? xsmi_hold(&t->held, t->capacity, sizeof *t->names) : NULL;
-    t->numbers = named ? xsmi_hold(&t->held, t->capacity, sizeof *t->numbers) : NULL;
+    t->match = xsmi_hold(&t->held, own->classes, sizeof *t->match);
+    t->labels = words ? NULL : xsmi_hold(&t->held, capacity, sizeof *t->labels);
+    t->names = named ? xsmi_hold(&t->held, capacity, sizeof *t->names) : NULL;
+    t->numbers = named ? xsmi_hold(&t->held, capacity, sizeof *t->numbers) : NULL;
     XSMI_TRY(xsmi_held_check(&t->held, "the classes of both", err));
     return xsmi_class_match(t->context, own, map, t->match, err);
 }

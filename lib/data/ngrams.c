@@ -1,4 +1,3 @@
-/* N-grams of text: see ngrams.h. */
 #include "data/ngrams.h"
 #include "base/activity.h"
 #include "base/grow.h"

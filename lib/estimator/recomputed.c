@@ -1,4 +1,3 @@
-/* Gradients whose coefficients are not kept: see recomputed.h. */
 #include "estimator/recomputed.h"
 
 #include "base/arena.h"

@@ -1,4 +1,3 @@
-/* Sifts the scores (logits) of a batch: see sifted.h. */
 #include "estimator/sifted.h"
 
 #include "loss/loss.h"

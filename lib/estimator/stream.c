@@ -1,4 +1,3 @@
-/* Rows of a stream, which have no dataset: see stream.h. */
 #include "estimator/stream.h"
 
 #include <string.h>

@@ -1,4 +1,3 @@
-/* Sums of vectors in shards: see shards.h. */
 #include "gradient/shards.h"
 
 #include "base/order.h"

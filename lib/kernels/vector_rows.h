@@ -537,6 +537,10 @@ XSMI_INLINE void column_sums_rest(size_t vectors, size_t rest, const float *w, s
     }
 }
 
+#define COLUMN_SUMS(vectors)                                                                                           \
+    column_sums_rest(vectors, rest, w + c, stride, index, value, nnz, out + c);                                        \
+    break
+
 static void column_sums(const float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                         float *out)
 {
@@ -547,28 +551,21 @@ static void column_sums(const float *w, size_t stride, const uint32_t *index, co
     const size_t rest = (n - c) % VW;
     switch ((n - c) / VW) {
     case 7:
-        column_sums_rest(7, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(7);
     case 6:
-        column_sums_rest(6, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(6);
     case 5:
-        column_sums_rest(5, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(5);
     case 4:
-        column_sums_rest(4, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(4);
     case 3:
-        column_sums_rest(3, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(3);
     case 2:
-        column_sums_rest(2, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(2);
     case 1:
-        column_sums_rest(1, rest, w + c, stride, index, value, nnz, out + c);
-        break;
+        COLUMN_SUMS(1);
     default:
-        column_sums_rest(0, rest, w + c, stride, index, value, nnz, out + c);
+        COLUMN_SUMS(0);
     }
 }
 

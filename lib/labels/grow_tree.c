@@ -482,27 +482,26 @@ static xsm_status calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse 
 /* Divides the `count` sorted jobs among the processes, and keeps those of this process. */
 static xsm_status keep_own(grower *g, size_t *count, xsm_error *err)
 {
-    xsm_context *ctx = g->context;
     const size_t all = *count;
-    uint64_t *work = xsmi_allocate(ctx, all, sizeof *work);
-    uint32_t *owner = xsmi_allocate(ctx, all, sizeof *owner);
-    xsm_status status = work && owner ? XSM_OK : xsmi_fail_memory(err, all * 12, "the nodes of a label tree");
+    xsmi_held held = {.context = g->context};
+    uint64_t *work = xsmi_hold(&held, all, sizeof *work);
+    uint32_t *owner = xsmi_hold(&held, all, sizeof *owner);
+    xsm_status status = xsmi_held_check(&held, "the nodes of a label tree", err);
     for (size_t i = 0; i < all && status == XSM_OK; i++) {
         work[i] = g->sorted[i].work;
     }
-    status = status == XSM_OK ? xsmi_share_work(ctx, work, all, owner, err) : status;
+    status = status == XSM_OK ? xsmi_share_work(g->context, work, all, owner, err) : status;
     *count = 0;
     for (size_t i = 0; i < all && status == XSM_OK; i++) {
         const node_job job = g->sorted[i];
         for (uint32_t p = 0; p < job.count; p++) {
             g->owner[job.part + p] = owner[i];
         }
-        if (owner[i] == xsmi_rank(ctx)) {
+        if (owner[i] == xsmi_rank(g->context)) {
             g->sorted[(*count)++] = job;
         }
     }
-    xsmi_release(ctx, work, all, sizeof *work);
-    xsmi_release(ctx, owner, all, sizeof *owner);
+    xsmi_held_release(&held);
     return status;
 }
 

@@ -36,6 +36,7 @@
 #include "model/sparse_file.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/held.h"
 #include "base/option.h"
 #include "base/order.h"
 #include "ranks/comm.h"
@@ -258,10 +259,10 @@ static xsm_status write_columns(const xsmi_content *c, xsmi_container_writer *w,
     together = XSMI_MAX(together, 1);
     together = XSMI_MIN(together, all);
     column_lines l = {.line = line, .stride = stride};
-    size_t *numbers = xsmi_allocate(m->context, 2 * (size_t)ranks, sizeof *numbers);
-    unsigned char *some = xsmi_allocate(m->context, 3 * together, line);
-    xsm_status status =
-        numbers && some ? XSM_OK : xsmi_fail_memory(err, 3 * together * line, "copies of an optimizer's numbers");
+    xsmi_held held = {.context = m->context};
+    size_t *numbers = xsmi_hold(&held, 2 * (size_t)ranks, sizeof *numbers);
+    unsigned char *some = xsmi_hold(&held, 3 * together, line);
+    xsm_status status = xsmi_held_check(&held, "copies of an optimizer's numbers", err);
     if (status == XSM_OK) {
         l.ends = numbers;
         l.sizes = numbers + ranks;
@@ -279,8 +280,7 @@ static xsm_status write_columns(const xsmi_content *c, xsmi_container_writer *w,
         *s->ended |= status != XSM_OK;
         status = status == XSM_OK ? xsmi_container_write(w, l.whole, count * line, err) : status;
     }
-    xsmi_release(m->context, numbers, 2 * (size_t)ranks, sizeof *numbers);
-    xsmi_release(m->context, some, 3 * together, line);
+    xsmi_held_release(&held);
     return status;
 }
 

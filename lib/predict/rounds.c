@@ -1,4 +1,3 @@
-/* Sums in the order of the rows: see rounds.h. */
 #include "predict/rounds.h"
 
 #include "base/order.h"

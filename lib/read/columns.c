@@ -1,4 +1,3 @@
-/* Columns of a table: see columns.h. */
 #include "read/columns.h"
 #include "base/grow.h"
 #include "base/order.h"

@@ -1,4 +1,3 @@
-/* Sorting the features of a row: see entry_sort.h. */
 #include "read/entry_sort.h"
 #include "base/grow.h"
 #include "data/sort.h"

@@ -1,4 +1,3 @@
-/* Fields of records: see record.h. */
 #include "read/record.h"
 #include "base/grow.h"
 

@@ -1,4 +1,3 @@
-/* What float32 does not keep: see rounding.h. */
 #include "read/rounding.h"
 #include "base/grow.h"
 #include "base/order.h"

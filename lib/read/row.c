@@ -1,4 +1,3 @@
-/* Reading a row at a time: see row.h. */
 #include "read/row.h"
 #include "base/grow.h"
 #include "read/format.h"

@@ -1,4 +1,3 @@
-/* What this library works with: see release.h. */
 #include "words/release.h"
 
 #include <xsoftmax/version.h>
