@@ -55,11 +55,6 @@ V_INLINE vf v_set(float a)
     return _mm256_set1_ps(a);
 }
 
-V_INLINE vf v_set_at(const float *p)
-{
-    return _mm256_broadcast_ss(p);
-}
-
 V_INLINE vf v_sqrt(vf a)
 {
     return _mm256_sqrt_ps(a);
@@ -123,11 +118,6 @@ V_INLINE int m_any(vm a)
 V_INLINE vf v_select(vm m, vf a, vf b)
 {
     return _mm256_blendv_ps(b, a, m);
-}
-
-V_INLINE vf v_power(vf a)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 
 V_INLINE float v_join(const vf a[2])

@@ -48,11 +48,6 @@ V_INLINE vf v_set(float a)
     return _mm512_set1_ps(a);
 }
 
-V_INLINE vf v_set_at(const float *p)
-{
-    return _mm512_set1_ps(*p);
-}
-
 V_INLINE vf v_sqrt(vf a)
 {
     return _mm512_sqrt_ps(a);
@@ -113,11 +108,6 @@ V_INLINE int m_any(vm a)
 V_INLINE vf v_select(vm m, vf a, vf b)
 {
     return _mm512_mask_blend_ps(m, b, a);
-}
-
-V_INLINE vf v_power(vf a)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
 }
 
 V_INLINE float v_join(const vf a[1])

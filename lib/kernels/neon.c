@@ -65,11 +65,6 @@ V_INLINE vf v_set(float a)
     return vdupq_n_f32(a);
 }
 
-V_INLINE vf v_set_at(const float *p)
-{
-    return vld1q_dup_f32(p);
-}
-
 V_INLINE vf v_sqrt(vf a)
 {
     return vsqrtq_f32(a);
@@ -133,11 +128,6 @@ V_INLINE int m_any(vm a)
 V_INLINE vf v_select(vm m, vf a, vf b)
 {
     return vbslq_f32(m, a, b);
-}
-
-V_INLINE vf v_power(vf a)
-{
-    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), 23));
 }
 
 V_INLINE float v_join(const vf a[4])

@@ -27,7 +27,7 @@ XSMI_INLINE void dual_products(const float *weights, const uint32_t *index, cons
         XSMI_UNROLL
         for (size_t p = 0; p < 4; p++) {
             const float *w = weights + (size_t)index[k + p] * XSMI_DUAL_LANES;
-            const vf x = v_set_at(value + k + p);
+            const vf x = v_set(value[k + p]);
             XSMI_UNROLL
             for (size_t q = 0; q < DUAL; q++) {
                 sum[p][q] = v_fma(x, v_load(w + q * VW), sum[p][q]);
@@ -38,7 +38,7 @@ XSMI_INLINE void dual_products(const float *weights, const uint32_t *index, cons
     for (size_t p = 0; p < 3; p++) {
         if (k + p < count) {
             const float *w = weights + (size_t)index[k + p] * XSMI_DUAL_LANES;
-            const vf x = v_set_at(value + k + p);
+            const vf x = v_set(value[k + p]);
             XSMI_UNROLL
             for (size_t q = 0; q < DUAL; q++) {
                 sum[p][q] = v_fma(x, v_load(w + q * VW), sum[p][q]);
@@ -176,7 +176,7 @@ XSMI_INLINE void run_dual_pass(const xsmi_dual_pass *p, bool logistic)
         p->active[i] = (uint16_t)left;
         for (size_t k = 0; m_any(any) && k < count; k++) {
             float *w = p->weights + (size_t)index[k] * XSMI_DUAL_LANES;
-            const vf x = v_set_at(value + k);
+            const vf x = v_set(value[k]);
             XSMI_UNROLL
             for (size_t q = 0; q < DUAL; q++) {
                 v_store(w + q * VW, v_fma(d[q], x, v_load(w + q * VW)));

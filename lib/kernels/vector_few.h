@@ -90,7 +90,7 @@ XSMI_INLINE void add_quad(const size_t rows, const float *w, size_t stride, cons
     for (size_t k = 0; k < 4; k++) {
         XSMI_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            acc[r] = v_fma(quad[k], v_set_at(x[r] + i + k), acc[r]);
+            acc[r] = v_fma(quad[k], v_set(x[r][i + k]), acc[r]);
         }
     }
 }
@@ -133,7 +133,7 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
             vf column = load_column(w + g * VW * stride + i, stride, VW);
             XSMI_UNROLL
             for (size_t r = 0; r < rows; r++) {
-                acc[g][r] = v_fma(column, v_set_at(x[r] + i), acc[g][r]);
+                acc[g][r] = v_fma(column, v_set(x[r][i]), acc[g][r]);
             }
         }
     }
@@ -153,7 +153,7 @@ XSMI_INLINE void score_left(const float *w, size_t stride, size_t n, const float
 {
     vf sum = v_set(0.0f);
     for (size_t i = 0; i < d; i++) {
-        sum = v_fma(load_column(w + i, stride, n), v_set_at(x + i), sum);
+        sum = v_fma(load_column(w + i, stride, n), v_set(x[i]), sum);
     }
     finish_few(sum, n, scale, row_scale, bias, out);
 }

@@ -16,8 +16,6 @@
 
 #include "kernels/vector_few.h"
 
-typedef uint32_t vn_u32 __attribute__((vector_size(4 * VW)));
-
 /* VW numbers from number `at` on, widened. */
 XSMI_INLINE vf load_narrow(const bool int8, const void *data, size_t at)
 {
@@ -27,7 +25,7 @@ XSMI_INLINE vf load_narrow(const bool int8, const void *data, size_t at)
 /* The k-th bfloat16 (k < 2) in the 32 bits of each lane, widened. */
 XSMI_INLINE vf narrow_bfloat16(vf a, size_t k)
 {
-    return (vf)(k == 0 ? (vn_u32)a << 16 : (vn_u32)a & UINT32_C(0xffff0000));
+    return (vf)(k == 0 ? (v_bits)a << 16 : (v_bits)a & UINT32_C(0xffff0000));
 }
 
 /* The same for the k-th int8 (k < 4). A byte at bit 0 becomes the last bits of 2^23 + 128 + the number, one at bit 8
@@ -35,8 +33,8 @@ XSMI_INLINE vf narrow_bfloat16(vf a, size_t k)
 XSMI_INLINE vf narrow_int8(vf a, size_t k)
 {
     const vf base = v_set(k % 2 == 0 ? 0x1p+23f + 128.0f : 0x1p+15f + 128.0f);
-    const vn_u32 bits = k < 2 ? (vn_u32)a : (vn_u32)a >> 16;
-    return (vf)((bits & (UINT32_C(0xff) << k % 2 * 8)) ^ (vn_u32)base) - base;
+    const v_bits bits = k < 2 ? (v_bits)a : (v_bits)a >> 16;
+    return (vf)((bits & (UINT32_C(0xff) << k % 2 * 8)) ^ (v_bits)base) - base;
 }
 
 /* The same of which n < VW exist: the others are read as 0. */
@@ -204,7 +202,7 @@ XSMI_INLINE void add_narrow(const bool int8, const size_t groups, const size_t r
                 const vf w = narrow_part(int8, quad[g], f);
                 XSMI_UNROLL
                 for (size_t r = 0; r < rows; r++) {
-                    acc[g][r] = v_fma(w, v_set_at(x[r] + i + f), acc[g][r]);
+                    acc[g][r] = v_fma(w, v_set(x[r][i + f]), acc[g][r]);
                 }
             }
         }
@@ -226,7 +224,7 @@ XSMI_INLINE void add_narrow_rest(const bool int8, const size_t rows, const unsig
         const vf w = load_narrow(int8, numbers, 0);
         XSMI_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            acc[r] = v_fma(w, v_set_at(x[r] + i), acc[r]);
+            acc[r] = v_fma(w, v_set(x[r][i]), acc[r]);
         }
     }
 }

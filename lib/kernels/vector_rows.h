@@ -5,14 +5,13 @@
  * The vocabulary: VW floats in a vector vf, a mask vm of VW lanes;
  *   v_load, v_store            unaligned
  *   v_load_first, v_store_first  the first n < VW lanes only (others read as 0, and no other byte is touched)
- *   v_set, v_add, v_sub, v_mul, v_fma (a*b + c), v_div, v_sqrt
+ *   v_set, v_fma (a*b + c), v_sqrt
  *   v_max, v_min               a if a is larger (smaller) than b, else b; so b where either is NaN
  *   m_first, m_less, m_unordered, m_or, m_any, m_lanes, m_bits, v_select (a where the mask is set, else b)
- *   v_power                    the float whose exponent field is the low eight bits of each lane: 2^n of arithmetic.h
  *   v_join                     joins 16/VW vectors as xsmi_join_16() does
  *   v_gather                   p[index[0..VW)]
  *   q_load, q_fma              of four floats in a vector vq
- * and ROWS, the number of dot products for which x is read once.
+ * ROWS, the number of dot products for which x is read once; and the operators of C, lane by lane.
  */
 #ifndef XSMI_VECTOR_ROWS_H
 #define XSMI_VECTOR_ROWS_H
@@ -32,6 +31,9 @@
 #define XSMI_UNROLL _Pragma("GCC unroll 64")
 #define XSMI_UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
+
+/* The bits of a vector. */
+typedef uint32_t v_bits __attribute__((vector_size(4 * VW)));
 
 /* Vectors in a set of partial sums, and in a quarter of it. */
 #define PARTS (XSMI_PARTIALS / VW)
@@ -59,7 +61,7 @@ XSMI_INLINE vf exp_parts(vf x, vf *power)
     p = v_fma(p, r, v_set(XSMI_EXP_C3));
     p = v_fma(p, r, v_set(XSMI_EXP_C2));
     p = v_fma(p, r, v_set(1.0f));
-    *power = v_power(shifted);
+    *power = (vf)((v_bits)shifted << 23); /* 2^n of arithmetic.h: the exponent field is the low eight bits */
     return v_fma(p, r, v_set(1.0f));
 }
 

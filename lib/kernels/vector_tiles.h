@@ -1,6 +1,5 @@
 /*
  * The kernels on tiles of scores, over the vocabulary of vector_rows.h and
- *   v_set_at                   a float of memory in every lane
  *   v_load_quads               four floats from each of VW/4 rows: rows[0], rows[4], ..., at the same offset
  *   v_transpose_quads          transposes the 4 x 4 blocks of four such vectors
  *   BLOCK_VECTORS              most vectors in a block of accumulators,
@@ -93,7 +92,7 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
     vf x[BLOCK_VECTORS], factor[BLOCK_MOST];
     XSMI_UNROLL
     for (size_t c = 0; classes < vectors && c < classes; c++) {
-        factor[c] = v_set_at(a + c * step);
+        factor[c] = v_set(a[c * step]);
     }
     XSMI_UNROLL
     for (size_t v = 0; v < vectors; v++) {
@@ -105,7 +104,7 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
     }
     XSMI_UNROLL
     for (size_t c = 0; classes >= vectors && c < classes; c++) {
-        factor[c] = v_set_at(a + c * step);
+        factor[c] = v_set(a[c * step]);
         XSMI_UNROLL
         for (size_t v = 0; v < vectors; v++) {
             acc[c][v] = v_fma(factor[c], x[v], acc[c][v]);
