@@ -458,6 +458,6 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     }
     xsmi_held_release(&known.held);
     xsmi_held_release(&held);
-    xsmi_rounds_end(ctx, &job.rounds);
+    xsmi_held_release(&job.rounds.held);
     return status;
 }

@@ -9,17 +9,12 @@ xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err)
     r->first = 0;
     r->jobs = (size_t)((r->rows + r->job_rows - 1) / r->job_rows);
     r->round = XSMI_MIN(r->jobs, XSMI_MAX(XSMI_ROUND_NUMBERS / r->each, XSMI_ROUND_JOBS));
-    r->sums = xsmi_allocate_zero(ctx, r->each, sizeof *r->sums);
+    r->held.context = ctx;
+    r->sums = xsmi_hold_zeros(&r->held, r->each, sizeof *r->sums);
     size_t bytes;
-    r->numbers = xsmi_multiply(r->each, sizeof *r->numbers, &bytes) ? xsmi_allocate(ctx, r->round, bytes) : NULL;
-    return r->sums && r->numbers ? XSM_OK
-                                 : xsmi_fail_memory(err, r->round * r->each * sizeof *r->numbers, "an evaluation");
-}
-
-void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r)
-{
-    xsmi_release(ctx, r->sums, r->each, sizeof *r->sums);
-    xsmi_release(ctx, r->numbers, r->round, r->each * sizeof *r->numbers);
+    bytes = xsmi_multiply(r->each, sizeof *r->numbers, &bytes) ? bytes : SIZE_MAX;
+    r->numbers = xsmi_hold(&r->held, r->round, bytes);
+    return xsmi_held_check(&r->held, "an evaluation", err);
 }
 
 /* Jobs of a round. */

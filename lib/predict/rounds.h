@@ -6,6 +6,7 @@
 #define XSMI_ROUNDS_H
 
 #include "base/base.h"
+#include "base/held.h"
 
 /* The most numbers that are stored before they are added, 64 MiB, so that not every job needs memory. */
 #define XSMI_ROUND_NUMBERS ((size_t)1 << 23)
@@ -13,6 +14,7 @@
 #define XSMI_ROUND_JOBS ((size_t)16)
 
 typedef struct xsmi_rounds {
+    xsmi_held held;  /* the arrays, which the caller releases, after a failure, too */
     uint64_t rows;   /* all; the caller sets it and the next two */
     size_t job_rows; /* of a job */
     size_t each;     /* numbers of a job */
@@ -23,9 +25,7 @@ typedef struct xsmi_rounds {
     double *sums;    /* [each] of all rounds so far */
 } xsmi_rounds;
 
-/* Allocates; releases what xsmi_rounds_start() allocated, even where it failed. */
 xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err);
-void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r);
 /* Runs all jobs, with indices and rows of all rounds. */
 xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsmi_range_job job, void *state, xsm_error *err);
 /* Returns the numbers of a job. */

@@ -169,7 +169,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
         xsmi_release(ctx, job.pairs[i].want, JOB_ROWS * (size_t)top, sizeof(uint32_t));
         xsmi_release(ctx, job.pairs[i].have, JOB_ROWS * (size_t)top, sizeof(uint32_t));
     }
-    xsmi_rounds_end(ctx, &job.rounds);
+    xsmi_held_release(&job.rounds.held);
     xsmi_held_release(&held);
     return status;
 }

@@ -140,24 +140,19 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     if (status == XSM_OK && o.evaluate_every > 0 && o.test) {
         status = xsmi_metrics_new(ctx, o.evaluate_top, &t->report.test, err);
     }
-    t->sequence.now = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.now);
-    if (status == XSM_OK && !t->sequence.now) {
-        status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.now, "the order of the rows");
-    }
+    t->held.context = ctx;
+    t->sequence.now = xsmi_hold(&t->held, train->rows, sizeof *t->sequence.now);
+    status = status == XSM_OK ? xsmi_held_check(&t->held, "the order of the rows", err) : status;
     if (status == XSM_OK && o.batch == 1 && xsmi_window_fits(estimator, model)) {
         status = xsmi_window_new(ctx, estimator, optimizer, &t->window, err);
         if (status == XSM_OK) {
             t->window_steps = xsmi_window_steps(t->window);
-            t->etas = xsmi_allocate(ctx, t->window_steps, sizeof *t->etas);
-            if (!t->etas) {
-                status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
-            }
+            t->etas = xsmi_hold(&t->held, t->window_steps, sizeof *t->etas);
+            status = xsmi_held_check(&t->held, "a window of steps", err);
         }
         if (status == XSM_OK && o.epochs > 1 && xsmi_window_threads(t->window) > 1) {
-            t->sequence.next = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.next);
-            if (!t->sequence.next) {
-                status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.next, "the order of the rows");
-            }
+            t->sequence.next = xsmi_hold(&t->held, train->rows, sizeof *t->sequence.next);
+            status = xsmi_held_check(&t->held, "the order of the rows", err);
         }
     } else if (status == XSM_OK) {
         status = xsm_gradient_new(ctx, &t->gradient, err);
@@ -198,9 +193,7 @@ void xsm_trainer_free(xsm_trainer *t)
         xsm_context *ctx = t->context;
         xsmi_window_free(t->window);
         xsm_gradient_free(t->gradient);
-        xsmi_release(ctx, t->sequence.now, t->rows, sizeof *t->sequence.now);
-        xsmi_release(ctx, t->sequence.next, t->rows, sizeof *t->sequence.next);
-        xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
+        xsmi_held_release(&t->held);
         xsmi_metrics_free(ctx, &t->report.train);
         xsmi_metrics_free(ctx, &t->report.test);
         xsmi_dataset_release(t->options.test);

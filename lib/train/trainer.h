@@ -5,6 +5,7 @@
 #define XSMI_TRAINER_H
 
 #include "estimator/estimator.h"
+#include "base/held.h"
 #include "optimizer/optimizer.h"
 #include "train/window.h"
 
@@ -46,6 +47,7 @@ typedef struct xsmi_trainer_report {
 
 struct xsm_trainer {
     xsm_context *context;
+    xsmi_held held; /* the orders of rows, and the rates */
     /* References; options.test is one, too. */
     xsm_model *model;
     const xsm_dataset *train;
