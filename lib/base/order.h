@@ -59,6 +59,22 @@ static inline size_t xsmi_lower_bound(const uint32_t *numbers, size_t n, uint32_
     return low;
 }
 
+/* Returns the number of rank `rank`, from 0, among those that are not in n rising numbers. */
+static inline uint32_t xsmi_other_number(const uint32_t *numbers, size_t n, uint32_t rank)
+{
+    /* numbers[i] - i others are smaller than numbers[i]: where that is at most `rank`, it comes before the result. */
+    size_t low = 0;
+    for (size_t high = n; low < high;) {
+        const size_t middle = low + (high - low) / 2;
+        if (numbers[middle] - middle <= rank) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return rank + (uint32_t)low;
+}
+
 /* Returns the position of `text` in n rising texts, of which text_of(list, i) is number i, or where it would be
  * inserted. */
 static inline size_t xsmi_find_text(const char *(*text_of)(const void *list, size_t i), const void *list, size_t n,

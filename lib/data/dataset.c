@@ -777,18 +777,21 @@ size_t xsm_class_map_label(const xsm_class_map *given, uint32_t class_number, ch
     return length;
 }
 
-static uint32_t find_number(const xsm_class_map *map, int64_t number)
+uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label)
 {
-    uint32_t low = 0, high = map->classes; /* labels rise */
+    if (!labels) {
+        return label >= 0 && label < (int64_t)classes ? (uint32_t)label : XSM_CLASS_UNSEEN;
+    }
+    uint32_t low = 0, high = classes;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (number_of(map, middle) < number) {
+        if (labels[middle] < label) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < map->classes && number_of(map, low) == number ? low : XSM_NO_CLASS;
+    return low < classes && labels[low] == label ? low : XSM_CLASS_UNSEEN;
 }
 
 uint32_t xsm_class_map_find(const xsm_class_map *given, const char *label)
@@ -799,7 +802,7 @@ uint32_t xsm_class_map_find(const xsm_class_map *given, const char *label)
         return XSM_NO_CLASS;
     }
     if (!map.names) {
-        return xsmi_parse_int(label, &number) ? find_number(&map, number) : XSM_NO_CLASS;
+        return xsmi_parse_int(label, &number) ? xsmi_class_of_number(map.labels, map.classes, number) : XSM_NO_CLASS;
     }
     for (uint32_t k = 0; k < map.classes; k++) {
         if (strcmp(map.names[k], label) == 0) {

@@ -303,4 +303,8 @@ static inline uint64_t *xsmi_dataset_own_label_offsets(const xsm_dataset *d)
     return (uint64_t *)(uintptr_t)d->label_offsets;
 }
 
+/* Returns the class of a label that is a number: its position in labels[], which rise, or the label itself if labels is
+ * NULL. XSM_CLASS_UNSEEN if there is none. */
+uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label);
+
 #endif

@@ -2,6 +2,7 @@
 #include "data/dictionary.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -147,4 +148,13 @@ uint32_t xsmi_dictionary_find_hashed_word(const xsmi_dictionary *d, uint64_t has
 uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length)
 {
     return xsmi_dictionary_find_hashed_word(d, xsmi_dictionary_hash(word, length), word, length);
+}
+
+int xsmi_dictionary_before(const void *dictionary, uint32_t a, uint32_t b)
+{
+    size_t a_length, b_length;
+    const char *a_text = xsmi_dictionary_text(dictionary, a, &a_length);
+    const char *b_text = xsmi_dictionary_text(dictionary, b, &b_length);
+    const int order = memcmp(a_text, b_text, XSMI_MIN(a_length, b_length));
+    return order < 0 || (order == 0 && a_length < b_length);
 }

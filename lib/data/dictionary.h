@@ -52,5 +52,7 @@ static inline const char *xsmi_dictionary_text(const xsmi_dictionary *d, uint32_
     *length = (size_t)(d->starts[id + 1] - d->starts[id] - 1);
     return d->text + d->starts[id];
 }
+/* Whether word a comes before word b in the order of their bytes, for xsmi_sort_by(). */
+int xsmi_dictionary_before(const void *dictionary, uint32_t a, uint32_t b);
 
 #endif

@@ -162,19 +162,11 @@ uint32_t xsmi_vocabulary_buckets(const xsm_vocabulary *v)
 
 uint32_t xsmi_vocabulary_bucket(const xsm_vocabulary *v, uint32_t bucket)
 {
-    uint32_t low = 0, high = v->kept_count;
     if (!v->kept) {
         return bucket;
     }
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (v->kept[middle] < bucket) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < v->kept_count && v->kept[low] == bucket ? low : UINT32_MAX;
+    const size_t at = xsmi_lower_bound(v->kept, v->kept_count, bucket);
+    return at < v->kept_count && v->kept[at] == bucket ? (uint32_t)at : UINT32_MAX;
 }
 
 bool xsmi_vocabulary_same_ngrams(const xsm_vocabulary *a, const xsm_vocabulary *b)

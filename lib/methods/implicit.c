@@ -249,23 +249,6 @@ static uint64_t width_of_joint(const void *state, uint64_t batch)
     return XSMI_MIN(most, s->sum.classes);
 }
 
-/* Returns the class with rank `rank`, from 0, among the classes that are not in labels[0..count), which rises. */
-static uint32_t class_beside(const uint32_t *labels, uint32_t count, uint32_t rank)
-{
-    /* labels[i] - i classes before label i are not labels: labels for which that is at most `rank` come before the
-     * class. */
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (labels[middle] - middle <= rank) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return rank + low;
-}
-
 static void select_joint(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                          uint32_t *length)
 {
@@ -297,7 +280,7 @@ static void select_joint(const void *state, const xsm_example *examples, uint64_
         /* The function excludes one number: it gets one number more than there are, and that is the one. */
         xsmi_stream_others(&stream, beside + 1, beside, drawn, classes + labels);
         for (uint32_t j = labels; j < labels + drawn; j++) {
-            classes[j] = class_beside(classes, labels, classes[j]);
+            classes[j] = xsmi_other_number(classes, labels, classes[j]);
         }
     }
     *length = labels + drawn;

@@ -108,37 +108,13 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
 /* Returns the number of classes of C below k. */
 static uint32_t inside_below(const ove_state *s, uint32_t k)
 {
-    uint32_t low = 0, high = s->inside_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->inside[middle] < k) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return (uint32_t)xsmi_lower_bound(s->inside, s->inside_count, k);
 }
 
 static bool is_inside(const ove_state *s, uint32_t k)
 {
     uint32_t position = inside_below(s, k);
     return position < s->inside_count && s->inside[position] == k;
-}
-
-/* Returns the class with rank `rank`, from 0, among those outside of C. */
-static uint32_t outside_at(const ove_state *s, uint32_t rank)
-{
-    uint32_t low = 0, high = s->inside_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->inside[middle] - middle <= rank) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return rank + low;
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -205,7 +181,7 @@ static void select(const void *state, const xsm_example *examples, uint64_t coun
             xsmi_stream_others(&stream, others + 1, inside ? outside : y - below, drawn, of + length);
         }
         for (uint32_t j = 0; j < drawn; j++) {
-            of[length + j] = outside_at(s, of[length + j]);
+            of[length + j] = xsmi_other_number(s->inside, s->inside_count, of[length + j]);
         }
         lengths[i] = length + drawn;
     }

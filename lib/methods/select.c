@@ -58,16 +58,7 @@ static void skip_labels(const uint32_t *labels, uint32_t own, uint32_t *classes,
         }
     }
     for (uint32_t j = 0; j < count && own > FEW; j++) {
-        uint32_t low = 0, high = own;
-        while (low < high) {
-            uint32_t middle = low + (high - low) / 2;
-            if (labels[middle] - middle <= classes[j]) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        classes[j] += low;
+        classes[j] = xsmi_other_number(labels, own, classes[j]);
     }
 }
 

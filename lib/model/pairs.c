@@ -16,6 +16,7 @@
 #include "base/activity.h"
 #include "model/head.h"
 #include "base/entry.h"
+#include "base/order.h"
 #include "ranks/comm.h"
 #include "model/score.h"
 
@@ -227,16 +228,8 @@ static xsm_status count_pairs(xsm_context *ctx, const xsm_dataset *d, double str
 /* Returns the first position of feature j whose class is not below `class`. */
 static uint64_t find(const xsmi_pairs *p, uint32_t j, uint32_t class)
 {
-    uint64_t low = p->start[j], high = p->start[j + 1];
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (p->class[middle] < class) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    const uint64_t start = p->start[j];
+    return start + xsmi_lower_bound(p->class + start, (size_t)(p->start[j + 1] - start), class);
 }
 
 /* Adds the row's pairs to the scores of `count` classes from `first` on, `stride` floats apart. A class gets the same

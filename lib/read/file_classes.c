@@ -38,34 +38,6 @@ static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
     return true;
 }
 
-uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label)
-{
-    if (!labels) {
-        return label >= 0 && label < (int64_t)classes ? (uint32_t)label : XSM_CLASS_UNSEEN;
-    }
-    uint32_t low = 0;
-    uint32_t high = classes;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (labels[middle] < label) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < classes && labels[low] == label ? low : XSM_CLASS_UNSEEN;
-}
-
-static int word_before(const void *state, uint32_t a, uint32_t b)
-{
-    const xsmi_dictionary *d = state;
-    size_t a_length, b_length;
-    const char *a_text = xsmi_dictionary_text(d, a, &a_length);
-    const char *b_text = xsmi_dictionary_text(d, b, &b_length);
-    int order = memcmp(a_text, b_text, XSMI_MIN(a_length, b_length));
-    return order < 0 || (order == 0 && a_length < b_length);
-}
-
 /* Returns a label as messages have it: a name, or else a number. */
 static const char *show(const char *name, size_t length, int64_t number, char text[XSMI_QUOTE_SIZE])
 {
@@ -131,7 +103,7 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
     for (uint32_t i = 0; i < count; i++) {
         order[i] = i;
     }
-    xsmi_sort_by(r->context, word_before, &r->dictionary, order, order + count, count);
+    xsmi_sort_by(r->context, xsmi_dictionary_before, &r->dictionary, order, order + count, count);
     XSMI_TRY(xsmi_go_on(r->context, err));
     const char **names;
     XSMI_TRY(xsmi_array_new(r->context, &names, count, sizeof *names, "the names of classes", err));

@@ -170,9 +170,6 @@ uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
 /* Gives a dataset, whose classes are those of its file, the classes of the class map. */
 xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err);
-/* Returns the class of a label that is a number: its position in labels[], which rise, or the label itself if labels is
- * NULL. XSM_CLASS_UNSEEN if there is none. (file_classes.c) */
-uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label);
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 

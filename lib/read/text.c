@@ -315,15 +315,9 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
 
 static int comes_before(const void *state, uint32_t a, uint32_t b)
 {
-    const xsmi_dictionary *d = state;
-    if (d->entries[a].mark != d->entries[b].mark) {
-        return d->entries[a].mark > d->entries[b].mark;
-    }
-    size_t a_length, b_length;
-    const char *a_text = xsmi_dictionary_text(d, a, &a_length);
-    const char *b_text = xsmi_dictionary_text(d, b, &b_length);
-    int order = memcmp(a_text, b_text, XSMI_MIN(a_length, b_length));
-    return order < 0 || (order == 0 && a_length < b_length);
+    const uint64_t first = ((const xsmi_dictionary *)state)->entries[a].mark,
+                   second = ((const xsmi_dictionary *)state)->entries[b].mark;
+    return first != second ? first > second : xsmi_dictionary_before(state, a, b);
 }
 
 /* Makes the reader's schema: the class map's vocabulary, followed by the most frequent new words. */
