@@ -16,12 +16,7 @@
 #ifndef XSMI_KERNELS_H
 #define XSMI_KERNELS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <xsoftmax/dtype.h>
+#include "kernels/weight_kinds.h"
 
 /* Examples in a packed block: the vector lanes of full scoring run over examples. */
 #define XSMI_LANES 32
@@ -136,8 +131,8 @@ typedef struct xsmi_dual_pass {
                                  absolute values, and at most 0 */
 } xsmi_dual_pass;
 
-/* Rows of weights that are stored in fewer bits: XSM_DTYPE_BFLOAT16, or XSM_DTYPE_INT8 without their factors. screen()
- * takes XSM_DTYPE_FLOAT32, too. */
+/* Rows of weights that are stored in fewer bits (XSMI_NARROW_KINDS), without their factors. screen() takes
+ * XSM_DTYPE_FLOAT32, too. */
 typedef struct xsmi_narrow {
     int32_t dtype;
     const void *data; /* aligned to a number */
@@ -400,28 +395,10 @@ void xsmi_reduction_start(xsmi_reduction *r);
 /* Floats in a cache line. */
 #define XSMI_LINE 16
 
-/* Returns the bytes of a number of an XSM_DTYPE_* value. */
-static inline size_t xsmi_number_bytes(int32_t dtype)
-{
-    return dtype == XSM_DTYPE_INT8 ? sizeof(int8_t) : dtype == XSM_DTYPE_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
-}
-
-/* Returns the float with these upper 16 bits: a bfloat16, widened. */
-static inline float xsmi_of_bfloat16(uint16_t upper)
-{
-    const uint32_t bits = (uint32_t)upper << 16;
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
 /* One number, widened. */
 static inline float xsmi_narrow_number(const xsmi_narrow *w, size_t at)
 {
-    if (w->dtype == XSM_DTYPE_INT8) {
-        return (float)((const int8_t *)w->data)[at];
-    }
-    return xsmi_of_bfloat16(((const uint16_t *)w->data)[at]);
+    return xsmi_number_at(w->dtype, w->data, at);
 }
 
 /* Returns the position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */

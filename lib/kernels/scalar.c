@@ -173,19 +173,24 @@ static void score_few(const float *w, size_t stride, size_t classes, const float
 
 static void widen(const xsmi_narrow *w, size_t first, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        out[i] = xsmi_narrow_number(w, first + i);
+#define WIDEN(dtype)                                                                                                   \
+    for (size_t i = 0; i < n; i++) {                                                                                   \
+        out[i] = xsmi_number_at(dtype, w->data, first + i);                                                            \
     }
+    XSMI_BY_NARROW_KIND(w->dtype, WIDEN);
 }
 
 static void gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const float *x, size_t d, float *out)
 {
     for (size_t j = 0; j < m; j++) {
+        const size_t row = rows[j] * w->stride;
         float partial[XSMI_PARTIALS] = {0};
-        for (size_t i = 0; i < d; i++) {
-            float *sum = &partial[i % XSMI_PARTIALS];
-            *sum = __builtin_fmaf(xsmi_narrow_number(w, rows[j] * w->stride + i), x[i], *sum);
-        }
+#define GATHER(dtype)                                                                                                  \
+    for (size_t i = 0; i < d; i++) {                                                                                   \
+        float *sum = &partial[i % XSMI_PARTIALS];                                                                      \
+        *sum = __builtin_fmaf(xsmi_number_at(dtype, w->data, row + i), x[i], *sum);                                    \
+    }
+        XSMI_BY_NARROW_KIND(w->dtype, GATHER);
         out[j] = xsmi_join_partials(partial);
     }
 }
@@ -194,11 +199,14 @@ void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_
                                const float *value, size_t nnz, float *out)
 {
     for (size_t j = 0; j < m; j++) {
+        const size_t row = rows[j] * w->stride;
         float partial[16] = {0};
-        for (size_t i = 0; i < nnz; i++) {
-            float *sum = &partial[i % 16];
-            *sum = __builtin_fmaf(xsmi_narrow_number(w, rows[j] * w->stride + index[i]), value[i], *sum);
-        }
+#define SPARSE_GATHER(dtype)                                                                                           \
+    for (size_t i = 0; i < nnz; i++) {                                                                                 \
+        float *sum = &partial[i % 16];                                                                                 \
+        *sum = __builtin_fmaf(xsmi_number_at(dtype, w->data, row + index[i]), value[i], *sum);                         \
+    }
+        XSMI_BY_NARROW_KIND(w->dtype, SPARSE_GATHER);
         out[j] = xsmi_join_16(partial);
     }
 }
@@ -208,9 +216,11 @@ static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, cons
 {
     for (size_t i = 0; i < nnz; i++) {
         const size_t row = (index ? index[i] : i) * w->stride;
-        for (size_t c = 0; c < n; c++) {
-            out[c] = __builtin_fmaf(value[i], xsmi_narrow_number(w, row + c), out[c]);
-        }
+#define ADD_ROW(dtype)                                                                                                 \
+    for (size_t c = 0; c < n; c++) {                                                                                   \
+        out[c] = __builtin_fmaf(value[i], xsmi_number_at(dtype, w->data, row + c), out[c]);                            \
+    }
+        XSMI_BY_NARROW_KIND(w->dtype, ADD_ROW);
     }
 }
 
@@ -219,13 +229,14 @@ static void screen(const xsmi_narrow *w, size_t first, size_t classes, const flo
 {
     for (size_t c = 0; c < classes; c++) {
         float partial[XSMI_PARTIALS] = {0}, square[32] = {0}, both[16];
-        for (size_t i = 0; i < d; i++) {
-            const size_t at = (first + c) * w->stride + i;
-            const float number =
-                w->dtype == XSM_DTYPE_FLOAT32 ? ((const float *)w->data)[at] : xsmi_narrow_number(w, at);
-            partial[i % XSMI_PARTIALS] = __builtin_fmaf(number, x[i], partial[i % XSMI_PARTIALS]);
-            square[i % 32] = __builtin_fmaf(number, number, square[i % 32]);
-        }
+        const size_t row = (first + c) * w->stride;
+#define SCREEN(dtype)                                                                                                  \
+    for (size_t i = 0; i < d; i++) {                                                                                   \
+        const float number = xsmi_number_at(dtype, w->data, row + i);                                                  \
+        partial[i % XSMI_PARTIALS] = __builtin_fmaf(number, x[i], partial[i % XSMI_PARTIALS]);                         \
+        square[i % 32] = __builtin_fmaf(number, number, square[i % 32]);                                               \
+    }
+        XSMI_BY_KIND(w->dtype, SCREEN);
         out[c] = xsmi_join_partials(partial);
         for (size_t l = 0; l < 16; l++) {
             both[l] = square[l] + square[l + 16];
@@ -244,9 +255,11 @@ static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, con
         const float s = row_scale ? scale * row_scale[c] : scale;
         for (size_t l = 0; l < n; l++) {
             float sum = 0.0f;
-            for (size_t i = 0; i < d; i++) {
-                sum = __builtin_fmaf(xsmi_narrow_number(w, row + i), x[l][i], sum);
-            }
+#define SCORE(dtype)                                                                                                   \
+    for (size_t i = 0; i < d; i++) {                                                                                   \
+        sum = __builtin_fmaf(xsmi_number_at(dtype, w->data, row + i), x[l][i], sum);                                   \
+    }
+            XSMI_BY_NARROW_KIND(w->dtype, SCORE);
             out[c * XSMI_LANES + l] = bias ? __builtin_fmaf(s, sum, bias[c]) : s * sum;
         }
     }

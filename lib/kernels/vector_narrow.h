@@ -1,8 +1,8 @@
 /*
  * The kernels on weights that are stored in fewer bits, over the vocabulary of vector_rows.h and vector_tiles.h, which
  * includes this file, and
- *   v_load_bfloat16, v_load_int8  VW numbers, widened
- *   NARROW_GROUPS                 the most vectors of classes that are scored at once
+ *   v_load_NAME    VW numbers of each kind (weight_kinds.h), widened
+ *   NARROW_GROUPS  the most vectors of classes that are scored at once
  *
  * Widening is exact, and the sums are those of the kernels on floats, so that the bits are theirs, too, in every
  * instruction set. Instructions that multiply such numbers as they are stay unused: those of AVX-512 and NEON for
@@ -16,21 +16,30 @@
 
 #include "kernels/vector_few.h"
 
-/* VW numbers from number `at` on, widened. */
-XSMI_INLINE vf load_narrow(const bool int8, const void *data, size_t at)
+/* VW numbers from number `at` on, widened. Here and below `dtype`, of a kind, is a constant wherever this is inlined.
+ */
+#define v_load_float32 v_load
+XSMI_INLINE vf load_narrow(const int32_t dtype, const void *data, size_t at)
 {
-    return int8 ? v_load_int8((const int8_t *)data + at) : v_load_bfloat16((const uint16_t *)data + at);
+#define LOAD_OF_KIND(with, TYPE, name, number, ...)                                                                    \
+    case XSM_DTYPE_##TYPE:                                                                                             \
+        return v_load_##name((const number *)data + at);
+    switch (dtype) {
+        XSMI_WEIGHT_KINDS(LOAD_OF_KIND, )
+    default:
+        return v_set(NAN);
+    }
 }
 
 /* The k-th bfloat16 (k < 2) in the 32 bits of each lane, widened. */
-XSMI_INLINE vf narrow_bfloat16(vf a, size_t k)
+XSMI_INLINE vf bfloat16_part(vf a, size_t k)
 {
     return (vf)(k == 0 ? (v_bits)a << 16 : (v_bits)a & UINT32_C(0xffff0000));
 }
 
 /* The same for the k-th int8 (k < 4). A byte at bit 0 becomes the last bits of 2^23 + 128 + the number, one at bit 8
  * bits of 2^15 + 128 + the number, from which the rest is subtracted. */
-XSMI_INLINE vf narrow_int8(vf a, size_t k)
+XSMI_INLINE vf int8_part(vf a, size_t k)
 {
     const vf base = v_set(k % 2 == 0 ? 0x1p+23f + 128.0f : 0x1p+15f + 128.0f);
     const v_bits bits = k < 2 ? (v_bits)a : (v_bits)a >> 16;
@@ -38,38 +47,38 @@ XSMI_INLINE vf narrow_int8(vf a, size_t k)
 }
 
 /* The same of which n < VW exist: the others are read as 0. */
-XSMI_INLINE vf load_narrow_first(const bool int8, const void *data, size_t at, size_t n)
+XSMI_INLINE vf load_narrow_first(const int32_t dtype, const void *data, size_t at, size_t n)
 {
     uint16_t numbers[VW] = {0};
-    const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t);
+    const size_t size = xsmi_number_bytes(dtype);
+    if (dtype == XSM_DTYPE_FLOAT32) {
+        return v_load_first((const float *)data + at, n);
+    }
     memcpy(numbers, (const unsigned char *)data + at * size, n * size);
-    return load_narrow(int8, numbers, 0);
+    return load_narrow(dtype, numbers, 0);
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-XSMI_INLINE void widen_numbers(const bool int8, const void *data, size_t n, float *out)
+XSMI_INLINE void widen_numbers(const int32_t dtype, const void *data, size_t n, float *out)
 {
     size_t i = 0;
     for (; i + VW <= n; i += VW) {
-        v_store(out + i, load_narrow(int8, data, i));
+        v_store(out + i, load_narrow(dtype, data, i));
     }
     if (i < n) {
-        v_store_first(out + i, load_narrow_first(int8, data, i, n - i), n - i);
+        v_store_first(out + i, load_narrow_first(dtype, data, i, n - i), n - i);
     }
 }
 
 static void widen(const xsmi_narrow *w, size_t first, size_t n, float *out)
 {
-    if (w->dtype == XSM_DTYPE_INT8) {
-        widen_numbers(true, (const int8_t *)w->data + first, n, out);
-    } else {
-        widen_numbers(false, (const uint16_t *)w->data + first, n, out);
-    }
+#define WIDEN(dtype) widen_numbers(dtype, (const unsigned char *)w->data + first * xsmi_number_bytes(dtype), n, out)
+    XSMI_BY_NARROW_KIND(w->dtype, WIDEN);
 }
 
 /* As dot(), with a row that begins at number `first`. */
-XSMI_INLINE float dot_narrow(const bool int8, const void *data, size_t first, const float *x, size_t n)
+XSMI_INLINE float dot_narrow(const int32_t dtype, const void *data, size_t first, const float *x, size_t n)
 {
     vf acc[PARTS];
     XSMI_UNROLL
@@ -81,17 +90,17 @@ XSMI_INLINE float dot_narrow(const bool int8, const void *data, size_t first, co
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; k++) {
             const size_t at = i + k * VW;
-            acc[k] = v_fma(load_narrow(int8, data, first + at), v_load(x + at), acc[k]);
+            acc[k] = v_fma(load_narrow(dtype, data, first + at), v_load(x + at), acc[k]);
         }
     }
     XSMI_UNROLL
     for (size_t k = 0; k < PARTS; k++) {
         const size_t at = i + k * VW;
         if (at + VW <= n) {
-            acc[k] = v_fma(load_narrow(int8, data, first + at), v_load(x + at), acc[k]);
+            acc[k] = v_fma(load_narrow(dtype, data, first + at), v_load(x + at), acc[k]);
         } else if (at < n) {
             /* Not a plain fma: adding 0 would turn a partial sum of -0 into +0. */
-            const vf numbers = load_narrow_first(int8, data, first + at, n - at);
+            const vf numbers = load_narrow_first(dtype, data, first + at, n - at);
             acc[k] = v_select(m_first(n - at), v_fma(numbers, v_load_first(x + at, n - at), acc[k]), acc[k]);
         }
     }
@@ -102,13 +111,13 @@ static void gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, 
 {
     for (size_t j = 0; j < m; j++) {
         const size_t first = rows[j] * w->stride;
-        out[j] = w->dtype == XSM_DTYPE_INT8 ? dot_narrow(true, w->data, first, x, d)
-                                            : dot_narrow(false, w->data, first, x, d);
+#define DOT(dtype) out[j] = dot_narrow(dtype, w->data, first, x, d)
+        XSMI_BY_NARROW_KIND(w->dtype, DOT);
     }
 }
 
 /* n <= XSMI_PARTIALS columns from the number `first` of each row on. */
-XSMI_INLINE void column_piece(const bool int8, const xsmi_narrow *w, size_t first, const uint32_t *index,
+XSMI_INLINE void column_piece(const int32_t dtype, const xsmi_narrow *w, size_t first, const uint32_t *index,
                               const float *value, size_t nnz, size_t n, float *out)
 {
     vf acc[PARTS];
@@ -129,9 +138,9 @@ XSMI_INLINE void column_piece(const bool int8, const xsmi_narrow *w, size_t firs
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; k++) {
             if (k < whole) {
-                acc[k] = v_fma(factor, load_narrow(int8, w->data, row + k * VW), acc[k]);
+                acc[k] = v_fma(factor, load_narrow(dtype, w->data, row + k * VW), acc[k]);
             } else if (k == whole && rest > 0) {
-                acc[k] = v_fma(factor, load_narrow_first(int8, w->data, row + k * VW, rest), acc[k]);
+                acc[k] = v_fma(factor, load_narrow_first(dtype, w->data, row + k * VW, rest), acc[k]);
             }
         }
     }
@@ -150,19 +159,16 @@ static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, cons
 {
     for (size_t c = 0; c < n; c += XSMI_PARTIALS) {
         const size_t some = n - c < XSMI_PARTIALS ? n - c : XSMI_PARTIALS;
-        if (w->dtype == XSM_DTYPE_INT8) {
-            column_piece(true, w, c, index, value, nnz, some, out + c);
-        } else {
-            column_piece(false, w, c, index, value, nnz, some, out + c);
-        }
+#define COLUMNS(dtype) column_piece(dtype, w, c, index, value, nnz, some, out + c)
+        XSMI_BY_NARROW_KIND(w->dtype, COLUMNS);
     }
 }
 
 /* -- full scoring for a few rows: as in vector_few.h --------------------------------------------------------------- */
 
 /* Vectors of classes at once: their chains of fused multiply-adds take turns. Several rows have chains enough, and more
- * classes of bfloat16 are more than the first cache holds. */
-#define NARROW_MOST(int8, rows) ((int8) && (rows) == 1 ? NARROW_GROUPS : 2)
+ * classes of 16 bits are more than the first cache holds. */
+#define NARROW_MOST(dtype, rows) (xsmi_number_bytes(dtype) == 1 && (rows) == 1 ? NARROW_GROUPS : 2)
 /* Bytes of each row that are transposed at once: four vectors of 32 bits. */
 #define NARROW_BYTES 16
 /* Bytes ahead at which a line is prefetched into the second-level cache. Before use it is prefetched again, into the
@@ -185,21 +191,28 @@ XSMI_INLINE void load_narrow_quads(const unsigned char *const *row, size_t step,
     v_transpose_quads(quad);
 }
 
-XSMI_INLINE vf narrow_part(const bool int8, const vf quad[4], size_t f)
+XSMI_INLINE vf narrow_part(const int32_t dtype, const vf quad[4], size_t f)
 {
-    return int8 ? narrow_int8(quad[f / 4], f % 4) : narrow_bfloat16(quad[f / 2], f % 2);
+#define PART_OF_KIND(with, TYPE, name, number, ...)                                                                    \
+    case XSM_DTYPE_##TYPE:                                                                                             \
+        return name##_part(quad[f * sizeof(number) / 4], f % (4 / sizeof(number)));
+    switch (dtype) {
+        XSMI_NARROW_KINDS(PART_OF_KIND, )
+    default:
+        return v_set(NAN);
+    }
 }
 
 /* Adds the products of the next NARROW_BYTES of each class. */
-XSMI_INLINE void add_narrow(const bool int8, const size_t groups, const size_t rows, vf quad[NARROW_GROUPS][4],
+XSMI_INLINE void add_narrow(const int32_t dtype, const size_t groups, const size_t rows, vf quad[NARROW_GROUPS][4],
                             const float *const *x, size_t i, vf acc[NARROW_GROUPS][XSMI_FEW])
 {
     XSMI_UNROLL
     for (size_t f = 0; f < NARROW_BYTES; f++) {
-        if (f < NARROW_BYTES / (int8 ? 1 : 2)) {
+        if (f < NARROW_BYTES / xsmi_number_bytes(dtype)) {
             XSMI_UNROLL
             for (size_t g = 0; g < groups; g++) {
-                const vf w = narrow_part(int8, quad[g], f);
+                const vf w = narrow_part(dtype, quad[g], f);
                 XSMI_UNROLL
                 for (size_t r = 0; r < rows; r++) {
                     acc[g][r] = v_fma(w, v_set(x[r][i + f]), acc[g][r]);
@@ -211,17 +224,17 @@ XSMI_INLINE void add_narrow(const bool int8, const size_t groups, const size_t r
 
 /* Adds the products of the last numbers of VW classes, from number i on. It works on copies, so that nothing behind the
  * rows is read. Only the first `classes` exist. */
-XSMI_INLINE void add_narrow_rest(const bool int8, const size_t rows, const unsigned char *row, size_t step,
+XSMI_INLINE void add_narrow_rest(const int32_t dtype, const size_t rows, const unsigned char *row, size_t step,
                                  size_t classes, const float *const *x, size_t i, size_t d, vf acc[XSMI_FEW])
 {
     for (; i < d; i++) {
         uint16_t numbers[VW] = {0};
         unsigned char *to = (unsigned char *)numbers;
-        const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t);
+        const size_t size = xsmi_number_bytes(dtype);
         for (size_t l = 0; l < VW && l < classes; l++) {
             memcpy(to + l * size, row + l * step + i * size, size);
         }
-        const vf w = load_narrow(int8, numbers, 0);
+        const vf w = load_narrow(dtype, numbers, 0);
         XSMI_UNROLL
         for (size_t r = 0; r < rows; r++) {
             acc[r] = v_fma(w, v_set(x[r][i]), acc[r]);
@@ -230,11 +243,11 @@ XSMI_INLINE void add_narrow_rest(const bool int8, const size_t rows, const unsig
 }
 
 /* The scores of groups*VW classes, or of the first `classes` < VW with one group. */
-XSMI_INLINE void narrow_block(const bool int8, const size_t groups, const size_t rows, const unsigned char *row,
+XSMI_INLINE void narrow_block(const int32_t dtype, const size_t groups, const size_t rows, const unsigned char *row,
                               size_t step, size_t classes, const float *const *x, size_t d, float scale,
                               const float *row_scale, const float *bias, float *out)
 {
-    const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t), each = NARROW_BYTES / size;
+    const size_t size = xsmi_number_bytes(dtype), each = NARROW_BYTES / size;
     vf acc[NARROW_GROUPS][XSMI_FEW];
     const unsigned char *fourth[NARROW_GROUPS][VW / 4];
     XSMI_UNROLL
@@ -268,11 +281,11 @@ XSMI_INLINE void narrow_block(const bool int8, const size_t groups, const size_t
                 fourth[g][l] += NARROW_BYTES;
             }
         }
-        add_narrow(int8, groups, rows, quad, x, i, acc);
+        add_narrow(dtype, groups, rows, quad, x, i, acc);
     }
     XSMI_UNROLL
     for (size_t g = 0; g < groups; g++) {
-        add_narrow_rest(int8, rows, row + g * VW * step, step, classes, x, i, d, acc[g]);
+        add_narrow_rest(dtype, rows, row + g * VW * step, step, classes, x, i, d, acc[g]);
         XSMI_UNROLL
         for (size_t r = 0; r < rows; r++) {
             finish_few(acc[g][r], classes < VW ? classes : VW, scale, row_scale ? row_scale + g * VW : NULL,
@@ -281,13 +294,13 @@ XSMI_INLINE void narrow_block(const bool int8, const size_t groups, const size_t
     }
 }
 
-XSMI_INLINE void narrow_rows(const bool int8, const size_t rows, const xsmi_narrow *w, size_t first, size_t classes,
+XSMI_INLINE void narrow_rows(const int32_t dtype, const size_t rows, const xsmi_narrow *w, size_t first, size_t classes,
                              const float *const *x, size_t d, float scale, const float *row_scale, const float *bias,
                              float *out)
 {
-    const size_t step = w->stride * (int8 ? sizeof(int8_t) : sizeof(uint16_t));
+    const size_t step = w->stride * xsmi_number_bytes(dtype);
     const unsigned char *row = (const unsigned char *)w->data + first * step;
-    const size_t all = classes / VW, most = all < NARROW_MOST(int8, rows) ? all : NARROW_MOST(int8, rows);
+    const size_t all = classes / VW, most = all < NARROW_MOST(dtype, rows) ? all : NARROW_MOST(dtype, rows);
     for (size_t c = 0, groups; c < classes; c += groups * VW) {
         const size_t left = (classes - c + VW - 1) / VW;
         groups = left < most || most == 0 ? left : most;
@@ -297,40 +310,35 @@ XSMI_INLINE void narrow_rows(const bool int8, const size_t rows, const xsmi_narr
         const float *scales = row_scale ? row_scale + c : NULL, *biases = bias ? bias + c : NULL;
         float *to = out + c * XSMI_LANES;
         if (groups == 1) {
-            narrow_block(int8, 1, rows, at, step, classes - c, x, d, scale, scales, biases, to);
+            narrow_block(dtype, 1, rows, at, step, classes - c, x, d, scale, scales, biases, to);
         } else if (groups == 2) {
-            narrow_block(int8, 2, rows, at, step, groups * VW, x, d, scale, scales, biases, to);
+            narrow_block(dtype, 2, rows, at, step, groups * VW, x, d, scale, scales, biases, to);
         } else {
-            narrow_block(int8, NARROW_MOST(int8, rows), rows, at, step, groups * VW, x, d, scale, scales, biases, to);
+            narrow_block(dtype, NARROW_MOST(dtype, rows), rows, at, step, groups * VW, x, d, scale, scales, biases, to);
         }
     }
 }
 
-#define NARROW_ROWS(int8, n)                                                                                           \
-    narrow_rows(int8, n, w, first, classes, x, d, scale, row_scale, bias, out);                                        \
-    break
+XSMI_INLINE void narrow_few(const int32_t dtype, const xsmi_narrow *w, size_t first, size_t classes,
+                            const float *const *x, size_t n, size_t d, float scale, const float *row_scale,
+                            const float *bias, float *out)
+{
+    if (n == 1) {
+        narrow_rows(dtype, 1, w, first, classes, x, d, scale, row_scale, bias, out);
+    } else if (n == 2) {
+        narrow_rows(dtype, 2, w, first, classes, x, d, scale, row_scale, bias, out);
+    } else if (n == 3) {
+        narrow_rows(dtype, 3, w, first, classes, x, d, scale, row_scale, bias, out);
+    } else {
+        narrow_rows(dtype, XSMI_FEW, w, first, classes, x, d, scale, row_scale, bias, out);
+    }
+}
 
 static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
                          float scale, const float *row_scale, const float *bias, float *out)
 {
-    switch (n + (w->dtype == XSM_DTYPE_INT8 ? XSMI_FEW : 0)) {
-    case 1:
-        NARROW_ROWS(false, 1);
-    case 2:
-        NARROW_ROWS(false, 2);
-    case 3:
-        NARROW_ROWS(false, 3);
-    case XSMI_FEW:
-        NARROW_ROWS(false, XSMI_FEW);
-    case XSMI_FEW + 1:
-        NARROW_ROWS(true, 1);
-    case XSMI_FEW + 2:
-        NARROW_ROWS(true, 2);
-    case XSMI_FEW + 3:
-        NARROW_ROWS(true, 3);
-    default:
-        NARROW_ROWS(true, XSMI_FEW);
-    }
+#define SCORE(dtype) narrow_few(dtype, w, first, classes, x, n, d, scale, row_scale, bias, out)
+    XSMI_BY_NARROW_KIND(w->dtype, SCORE);
 }
 
 /* -- screening ----------------------------------------------------------------------------------------------------- */
@@ -340,25 +348,11 @@ static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, con
 /* Vectors of the sums of squares. */
 #define SQUARES (2 * QUARTER)
 
-/* VW numbers of any type; `dtype` is a constant wherever this is inlined. load_numbers_first() loads the first n < VW;
- * the others are 0. */
-XSMI_INLINE vf load_numbers(const int32_t dtype, const void *data, size_t at)
-{
-    return dtype == XSM_DTYPE_FLOAT32 ? v_load((const float *)data + at)
-                                      : load_narrow(dtype == XSM_DTYPE_INT8, data, at);
-}
-
-XSMI_INLINE vf load_numbers_first(const int32_t dtype, const void *data, size_t at, size_t n)
-{
-    return dtype == XSM_DTYPE_FLOAT32 ? v_load_first((const float *)data + at, n)
-                                      : load_narrow_first(dtype == XSM_DTYPE_INT8, data, at, n);
-}
-
 /* One row, which begins at number `first`: dot(), and the sum of squares. */
 XSMI_INLINE float screen_row(const int32_t dtype, const bool squared, const void *data, size_t first, const float *x,
                              size_t d, float *squares)
 {
-    const size_t size = dtype == XSM_DTYPE_FLOAT32 ? sizeof(float) : dtype == XSM_DTYPE_INT8 ? 1 : sizeof(uint16_t);
+    const size_t size = xsmi_number_bytes(dtype);
     uintptr_t next = (uintptr_t)data + first * size + SCREEN_AHEAD;
     vf acc[PARTS], square[SQUARES];
     XSMI_UNROLL
@@ -374,7 +368,7 @@ XSMI_INLINE float screen_row(const int32_t dtype, const bool squared, const void
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; k++) {
             const size_t at = i + k * VW;
-            const vf w = load_numbers(dtype, data, first + at);
+            const vf w = load_narrow(dtype, data, first + at);
             acc[k] = v_fma(w, v_load(x + at), acc[k]);
             square[k % SQUARES] = squared ? v_fma(w, w, square[k % SQUARES]) : square[k % SQUARES];
         }
@@ -384,8 +378,7 @@ XSMI_INLINE float screen_row(const int32_t dtype, const bool squared, const void
         const size_t at = i + k * VW;
         if (at < d) {
             const size_t n = d - at < VW ? d - at : VW;
-            const vf w =
-                n == VW ? load_numbers(dtype, data, first + at) : load_numbers_first(dtype, data, first + at, n);
+            const vf w = n == VW ? load_narrow(dtype, data, first + at) : load_narrow_first(dtype, data, first + at, n);
             const vf sum = v_fma(w, n == VW ? v_load(x + at) : v_load_first(x + at, n), acc[k]);
             /* Of the rest of a vector not a plain sum, as in dot_narrow(). No square is -0. */
             acc[k] = n == VW ? sum : v_select(m_first(n), sum, acc[k]);
@@ -403,32 +396,23 @@ XSMI_INLINE float screen_row(const int32_t dtype, const bool squared, const void
     return join_partials(acc);
 }
 
-#define SCREEN_ROWS(dtype, squared)                                                                                    \
-    for (size_t c = 0; c < classes; c++) {                                                                             \
-        out[c] = screen_row(dtype, squared, w->data, (first + c) * w->stride, x, d, squares + (squared ? c : 0));      \
-    }                                                                                                                  \
-    break
+XSMI_INLINE void screen_rows(const int32_t dtype, const xsmi_narrow *w, size_t first, size_t classes, const float *x,
+                             size_t d, float *out, float *squares)
+{
+    float unused;
+    for (size_t c = 0; squares && c < classes; c++) {
+        out[c] = screen_row(dtype, true, w->data, (first + c) * w->stride, x, d, squares + c);
+    }
+    for (size_t c = 0; !squares && c < classes; c++) {
+        out[c] = screen_row(dtype, false, w->data, (first + c) * w->stride, x, d, &unused);
+    }
+}
 
 static void screen(const xsmi_narrow *w, size_t first, size_t classes, const float *x, size_t d, float *out,
                    float *squares)
 {
-    float unused;
-    const bool squared = squares != NULL;
-    squares = squared ? squares : &unused;
-    switch (w->dtype * 2 + squared) {
-    case XSM_DTYPE_INT8 * 2:
-        SCREEN_ROWS(XSM_DTYPE_INT8, false);
-    case XSM_DTYPE_INT8 * 2 + 1:
-        SCREEN_ROWS(XSM_DTYPE_INT8, true);
-    case XSM_DTYPE_BFLOAT16 * 2:
-        SCREEN_ROWS(XSM_DTYPE_BFLOAT16, false);
-    case XSM_DTYPE_BFLOAT16 * 2 + 1:
-        SCREEN_ROWS(XSM_DTYPE_BFLOAT16, true);
-    case XSM_DTYPE_FLOAT32 * 2:
-        SCREEN_ROWS(XSM_DTYPE_FLOAT32, false);
-    default:
-        SCREEN_ROWS(XSM_DTYPE_FLOAT32, true);
-    }
+#define SCREEN(dtype) screen_rows(dtype, w, first, classes, x, d, out, squares)
+    XSMI_BY_KIND(w->dtype, SCREEN);
 }
 
 #endif

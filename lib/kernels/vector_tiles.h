@@ -113,22 +113,22 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
 }
 
 /* What a scoring kernel does besides, between two lines of features: nothing, prefetch the rows that follow, or widen
- * numbers. */
-enum { BESIDE_NOTHING, BESIDE_PREFETCH, BESIDE_BFLOAT16, BESIDE_INT8 };
+ * numbers of an XSM_DTYPE_* value. */
+enum { BESIDE_NOTHING = -2, BESIDE_PREFETCH = -1 };
 
 /* Bytes that are widened at once; a line comes into the first-level cache so many bytes earlier. */
 #define WIDEN_BYTES 64
 #define WIDEN_AHEAD 2048
 
 /* Widens the next WIDEN_BYTES, at most `pieces` times; what is left at the end is less than that. */
-XSMI_INLINE void widen_beside(const bool int8, xsmi_widening *next, size_t pieces)
+XSMI_INLINE void widen_beside(const int32_t dtype, xsmi_widening *next, size_t pieces)
 {
-    const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t), each = WIDEN_BYTES / size;
+    const size_t size = xsmi_number_bytes(dtype), each = WIDEN_BYTES / size;
     for (size_t k = 0; k < pieces && next->at + each <= next->end; k++) {
         __builtin_prefetch((const void *)((uintptr_t)next->from->data + next->at * size + WIDEN_AHEAD), 0, 3);
         XSMI_UNROLL
         for (size_t i = 0; i < each; i += VW) {
-            v_store(next->out + i, load_narrow(int8, next->from->data, next->at + i));
+            v_store(next->out + i, load_narrow(dtype, next->from->data, next->at + i));
         }
         next->out += each;
         next->at += each;
@@ -154,7 +154,7 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const i
         if (beside == BESIDE_PREFETCH) {
             fetch_lines(&next, classes);
         } else if (beside != BESIDE_NOTHING) {
-            widen_beside(beside == BESIDE_INT8, widening, each);
+            widen_beside(beside, widening, each);
         }
         size_t end = d - line < LINE ? d : line + LINE;
         for (size_t i = line; i < end; i++) {
@@ -186,8 +186,8 @@ XSMI_INLINE void score_vectors(const size_t vectors, const int beside, const flo
                                float *out, xsmi_widening *next)
 {
     const size_t most = BLOCK_CLASSES(vectors), lines = classes / most * ((d + LINE - 1) / LINE);
-    const size_t numbers = WIDEN_BYTES / (beside == BESIDE_INT8 ? sizeof(int8_t) : sizeof(uint16_t));
-    const size_t each = next && lines > 0 ? (next->end - next->at) / numbers / lines + 1 : 0;
+    const size_t each =
+        beside >= 0 && lines > 0 ? (next->end - next->at) * xsmi_number_bytes(beside) / WIDEN_BYTES / lines + 1 : 0;
     for (size_t c = 0, some; c < classes; c += some) {
         const float *scales = row_scale ? row_scale + c : NULL;
         const float *biases = bias ? bias + c : NULL;
@@ -238,11 +238,9 @@ static void score_widening(const float *w, size_t stride, size_t classes, const 
                            const xsmi_widening *next)
 {
     xsmi_widening left = *next;
-    if (next->from->dtype == XSM_DTYPE_INT8) {
-        score_first_lanes(BESIDE_INT8, w, stride, classes, packed, n, d, scale, row_scale, bias, out, &left);
-    } else {
-        score_first_lanes(BESIDE_BFLOAT16, w, stride, classes, packed, n, d, scale, row_scale, bias, out, &left);
-    }
+#define SCORE_WIDENING(dtype)                                                                                          \
+    score_first_lanes(dtype, w, stride, classes, packed, n, d, scale, row_scale, bias, out, &left)
+    XSMI_BY_NARROW_KIND(next->from->dtype, SCORE_WIDENING);
     for (size_t lane = BLOCK_VECTORS * VW; lane < n; lane += BLOCK_VECTORS * VW) {
         score_first_lanes(BESIDE_NOTHING, w, stride, classes, packed + lane, n - lane, d, scale, row_scale, bias,
                           out + lane, NULL);

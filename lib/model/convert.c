@@ -37,20 +37,13 @@ static bool put_row(const xsmi_weights *to, size_t row, const float *from, size_
         }
         most = fabsf(from[i]) > most ? fabsf(from[i]) : most;
     }
-    void *narrow = (void *)(uintptr_t)to->narrow.data;
-    if (dtype == XSM_DTYPE_FLOAT32) {
-        memcpy(to->weight + at, from, n * sizeof *from);
-    } else if (dtype == XSM_DTYPE_BFLOAT16) {
-        uint16_t *numbers = (uint16_t *)narrow + at;
-        for (size_t i = 0; i < n; i++) {
-            numbers[i] = xsmi_to_bfloat16(from[i]);
-        }
-    } else {
-        int8_t *numbers = (int8_t *)narrow + at;
-        const float factor = xsmi_int8_factor(most);
-        for (size_t i = 0; i < n; i++) {
-            numbers[i] = xsmi_to_int8(from[i], factor);
-        }
+    const int whole = xsmi_kind_of(dtype)->whole;
+    const float factor = whole ? xsmi_factor_of(whole, most) : 1;
+    void *numbers = to->weight ? to->weight : (void *)(uintptr_t)to->narrow.data;
+    for (size_t i = 0; i < n; i++) {
+        xsmi_round_to(dtype, from[i], factor, numbers, at + i);
+    }
+    if (whole) {
         to->row_scale[row] = (double)factor;
     }
     return true;
@@ -129,10 +122,10 @@ static xsm_status convert_matrix(const xsm_context *ctx, const xsmi_weights *fro
             if (!put_row(to, first + k, rows + k * from->features, &bad)) {
                 return classes ? xsmi_fail(err, XSM_ERROR_DIVERGED,
                                            "the weight of class %zu and feature %zu is not finite in %s",
-                                           start + first + k, bad, xsmi_narrow_name(dtype))
+                                           start + first + k, bad, xsmi_kind_of(dtype)->name)
                                : xsmi_fail(err, XSM_ERROR_DIVERGED,
                                            "number %zu of the vector of feature %zu is not finite in %s", bad,
-                                           first + k, xsmi_narrow_name(dtype));
+                                           first + k, xsmi_kind_of(dtype)->name);
             }
         }
         xsmi_advance(ctx, classes ? count : 0);
@@ -208,7 +201,7 @@ static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char
     xsmi_sparse_bad bad;
     XSMI_TRY(xsmi_sparse_convert(s, dtype, &bad, out, err));
     return bad.found ? xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of %s %u and feature %u is not finite in %s",
-                                 what, bad.row, bad.feature, xsmi_narrow_name(dtype))
+                                 what, bad.row, bad.feature, xsmi_kind_of(dtype)->name)
                      : XSM_OK;
 }
 
@@ -275,10 +268,12 @@ static xsm_status convert_as(const xsm_model *m, const xsm_convert_options *opti
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
     XSMI_TRY(XSMI_READ(xsm_convert_options, &o, options, err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_convert_options, &o, reserved, err));
-    if (!xsmi_narrow_name(o.dtype)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_convert_options.dtype is %d; XSM_DTYPE_FLOAT32, _BFLOAT16 and _INT8 are accepted",
-                         o.dtype);
+#define ACCEPTED(with, TYPE, ...) ", XSM_DTYPE_" #TYPE
+    if (!xsmi_kind_of(o.dtype)) {
+        return xsmi_fail(
+            err, XSM_ERROR_RANGE,
+            "xsm_convert_options.dtype is %d; XSM_DTYPE_FLOAT32" XSMI_NARROW_KINDS(ACCEPTED, ) " are accepted",
+            o.dtype);
     }
     XSMI_TRY(xsmi_model_need_together(m, "a conversion", err));
     if (m->features < 1) {

@@ -457,6 +457,7 @@ static bool parse(const char *text, xsm_embedding_options *o)
 xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err)
 {
     const xsmi_tensor *vectors = xsmi_container_tensor(file, "embedding");
+    const xsmi_dtype type = xsmi_kind_of(xsmi_model_dtype(m))->tensor;
     const char *text = xsmi_container_metadata(file, XSMI_KEY_FIRST_LAYER);
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     if (!vectors && !text) {
@@ -470,15 +471,13 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
                          name, text);
     }
     o.bias = m->w.bias != NULL;
-    if (o.tied
-            ? vectors != NULL
-            : !vectors || vectors->dtype != xsmi_narrow_tensor_type(xsmi_model_dtype(m)) || vectors->rank != 2 ||
-                  vectors->shape[0] < 1 || vectors->shape[0] > XSM_FEATURES_MAX || vectors->shape[1] != m->features) {
+    if (o.tied ? vectors != NULL
+               : !vectors || vectors->dtype != type || vectors->rank != 2 || vectors->shape[0] < 1 ||
+                     vectors->shape[0] > XSM_FEATURES_MAX || vectors->shape[1] != m->features) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: an embedding model has a tensor 'embedding', %s of 1 to %u features by the %u columns of "
                          "'weight', or none where its vectors are tied",
-                         name, xsmi_dtype_name(xsmi_narrow_tensor_type(xsmi_model_dtype(m))), XSM_FEATURES_MAX,
-                         m->features);
+                         name, xsmi_dtype_name(type), XSM_FEATURES_MAX, m->features);
     }
     if (m->features < 1 || m->features > XSM_HIDDEN_MAX) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: hidden vectors of %u; 1 to %d are accepted", name, m->features,

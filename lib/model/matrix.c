@@ -2,6 +2,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/narrow.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,7 +59,7 @@ xsm_status xsmi_weights_allocate_narrow(xsm_context *ctx, int32_t dtype, xsmi_we
     if (!xsmi_multiply(w->rows, w->features, &count) || count > SIZE_MAX / 2 / sizeof(uint16_t)) {
         return fail_too_large(w, err);
     }
-    if (dtype == XSM_DTYPE_INT8) {
+    if (xsmi_has_factors(dtype)) {
         XSMI_TRY(xsmi_array_new(ctx, &w->row_scale, w->rows, sizeof *w->row_scale, "the factors of weights", err));
     }
     count *= xsmi_number_bytes(dtype);

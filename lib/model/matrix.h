@@ -25,7 +25,7 @@ typedef struct xsmi_weights {
     size_t stride;
     size_t weight_count; /* floats allocated; 0 when mapped */
     /* Or numbers in fewer bits than float32, with the same stride, class-major and never changed; row_scale has the
-     * factors of int8. (narrow.h, convert.c) */
+     * factors of a kind that has them. (narrow.h, convert.c) */
     xsmi_narrow narrow;
     size_t narrow_bytes; /* allocated; 0 when mapped */
     xsmi_sparse *sparse; /* or sparse rows */

@@ -82,7 +82,7 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "%s needs float32 weights, and those of the model are %s; xsm_model_convert() makes a model "
                          "of float32 of it",
-                         what, xsmi_narrow_name(xsmi_model_dtype(m)));
+                         what, xsmi_kind_of(xsmi_model_dtype(m))->name);
     }
     if (m->w.layout != XSM_LAYOUT_SPARSE_ROWS) {
         return XSM_OK;

@@ -83,7 +83,7 @@ static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi
 static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_error *err)
 {
     const xsmi_tensor *t = xsmi_container_tensor(s->container, "weight");
-    if (!t || (t->dtype != XSMI_DTYPE_BF16 && t->dtype != XSMI_DTYPE_I8)) {
+    if (!t || t->dtype == XSMI_DTYPE_F32 || !xsmi_kind_in_file(t->dtype)) {
         return find_tensor(s, "weight", XSMI_DTYPE_F32, 2, out, err);
     }
     if (xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT)) {
@@ -97,10 +97,10 @@ static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_erro
     return find_tensor(s, "weight", t->dtype, 2, out, err);
 }
 
-/* Reads a bias of bfloat16, which other programs store beside such weights. */
+/* Reads a bias of the weights' type, as other programs store it. */
 static xsm_status widen_bias(xsm_model *m, const xsmi_tensor *bias, xsm_error *err)
 {
-    const xsmi_narrow numbers = {XSM_DTYPE_BFLOAT16, bias->data, 0};
+    const xsmi_narrow numbers = {m->w.narrow.dtype, bias->data, 0};
     XSMI_TRY(xsmi_array_new(m->context, &m->w.bias, m->classes, sizeof *m->w.bias, "the bias", err));
     m->bias_owned = true;
     m->kernels->widen(&numbers, 0, m->classes, m->w.bias);
@@ -117,8 +117,9 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     }
     XSMI_TRY(find_weight(s, &weight, err));
     const xsmi_tensor *given = xsmi_container_tensor(s->container, "bias");
-    const bool narrow_bias = weight && weight->dtype == XSMI_DTYPE_BF16 && given && given->dtype == XSMI_DTYPE_BF16;
-    XSMI_TRY(find_tensor(s, "bias", narrow_bias ? XSMI_DTYPE_BF16 : XSMI_DTYPE_F32, 1, &bias, err));
+    const bool narrow_bias = weight && given && weight->dtype == given->dtype && given->dtype != XSMI_DTYPE_F32 &&
+                             !xsmi_kind_in_file(given->dtype)->whole;
+    XSMI_TRY(find_tensor(s, "bias", narrow_bias ? given->dtype : XSMI_DTYPE_F32, 1, &bias, err));
     if (xsmi_sparse_in_file(s->container)) {
         return weight ? xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a tensor 'weight' and sparse weights", s->name)
                       : new_sparse_model(s, ctx, bias, out, err);

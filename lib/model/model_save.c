@@ -5,18 +5,15 @@
  *     labels       I64 [K]      the file's label of each class, if they are numbers of a file
  *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
  *     standard     F64 [2, n]   if the transform standardises columns: their means, then their scales
- *     weight       F32 [K, D]   or BF16 or I8, as then is the embedding
- *     weight_scale F32 [K]      with I8: a factor for each row
+ *     weight       F32 [K, D]   or of another kind (weight_kinds.h), as then is the embedding
+ *     weight_scale F32 [K]      a factor for each row, if the kind has factors
  *     bias         F32 [K]      if there is one
- *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied; with I8 embedding_scale F32 [F]
- *     idf          F32 [n]      if the transform has weights
- *     products     U32 [n, 2]   if it makes products: the pairs of features
- *     correction, tree_* or     a correction, if there is one (correction_*.c)
- *     pair_*
- *     nodes        U32 [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h)
- *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
- *     label_names  U8 [bytes]   one name per line, if the classes have names
- *     vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table, or
+ *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied; embedding_scale F32 [F] as
+ * weight_scale idf          F32 [n]      if the transform has weights products     U32 [n, 2]   if it makes products:
+ * the pairs of features correction, tree_* or     a correction, if there is one (correction_*.c) pair_* nodes U32
+ * [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h) indptr, ...               in place of the
+ * weight: sparse weights, or trees (sparse_file.h) label_names  U8 [bytes]   one name per line, if the classes have
+ * names vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table, or
  *                  feature_numbers, I64 [D], if files number them otherwise
  *                               (schema_file.c)
  *     host.*                    tensors of the host (host_tensors.c)
@@ -313,14 +310,14 @@ static void add_matrix(xsmi_contents *c, const saving *s, const xsmi_weights *w,
     const bool vectors = kind == LINE_VECTORS;
     xsmi_content factors =
         content(s, vectors ? XSMI_EMBEDDING_SCALE : XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, rows, 0, write_lines);
-    xsmi_content numbers = content(s, vectors ? "embedding" : "weight", xsmi_narrow_tensor_type(xsmi_weights_dtype(w)),
+    xsmi_content numbers = content(s, vectors ? "embedding" : "weight", xsmi_kind_of(xsmi_weights_dtype(w))->tensor,
                                    rows, w->features, write_lines);
     factors.part = (int)factor;
     numbers.part = (int)kind;
     numbers.tensor.rank = 2;
     numbers.aligned = !vectors;
     xsmi_contents_add(c, numbers);
-    if (w->narrow.dtype == XSM_DTYPE_INT8) {
+    if (xsmi_has_factors(w->narrow.dtype)) {
         xsmi_contents_add(c, factors);
     }
 }

@@ -1,20 +1,30 @@
-/* Weights in fewer bits: their names, memory, and tensors in a model's file. */
+/* The table of kinds of weights, and weights in fewer bits in a model's file. */
 #include "model/narrow.h"
-#include "base/order.h"
 
-#include <math.h>
+#define KIND(with, TYPE, name, number, TENSOR, whole, few) {XSM_DTYPE_##TYPE, #name, XSMI_DTYPE_##TENSOR, whole, few},
+static const xsmi_weight_kind kinds[] = {XSMI_WEIGHT_KINDS(KIND, )};
 
-const char *xsmi_narrow_name(int32_t dtype)
+const xsmi_weight_kind *xsmi_kind_after(const xsmi_weight_kind *kind)
 {
-    return dtype == XSM_DTYPE_FLOAT32    ? "float32"
-           : dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16"
-           : dtype == XSM_DTYPE_INT8     ? "int8"
-                                         : NULL;
+    return !kind ? kinds : kind + 1 < kinds + sizeof kinds / sizeof *kinds ? kind + 1 : NULL;
 }
 
-xsmi_dtype xsmi_narrow_tensor_type(int32_t dtype)
+const xsmi_weight_kind *xsmi_kind_of(int32_t dtype)
 {
-    return dtype == XSM_DTYPE_INT8 ? XSMI_DTYPE_I8 : dtype == XSM_DTYPE_BFLOAT16 ? XSMI_DTYPE_BF16 : XSMI_DTYPE_F32;
+    const xsmi_weight_kind *kind = kinds;
+    while (kind && kind->dtype != dtype) {
+        kind = xsmi_kind_after(kind);
+    }
+    return kind;
+}
+
+const xsmi_weight_kind *xsmi_kind_in_file(xsmi_dtype tensor)
+{
+    const xsmi_weight_kind *kind = kinds;
+    while (kind && kind->tensor != tensor) {
+        kind = xsmi_kind_after(kind);
+    }
+    return kind;
 }
 
 static xsm_status read_factors(xsm_context *ctx, const char *path, const xsmi_tensor *t, double **factors,
@@ -40,21 +50,22 @@ xsm_status xsmi_weights_read(xsm_context *ctx, const xsmi_container *file, const
                              const char *factors_name, xsmi_weights *w, xsm_error *err)
 {
     const xsmi_tensor *t = xsmi_container_tensor(file, factors_name);
-    const bool int8 = numbers->dtype == XSMI_DTYPE_I8;
-    if (t && !int8) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: a tensor '%s' belongs to a tensor '%s' of I8, which here is %s",
-                         path, factors_name, numbers->name, xsmi_dtype_name(numbers->dtype));
+    const xsmi_weight_kind *kind = xsmi_kind_in_file(numbers->dtype);
+    const char *type = xsmi_dtype_name(numbers->dtype);
+    if (t && !kind->whole) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: no tensor '%s' is accepted beside a tensor '%s' of %s", path,
+                         factors_name, numbers->name, type);
     }
-    if (int8 && !xsmi_tensor_is(t, XSMI_DTYPE_F32, 1, numbers->shape[0], 0)) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the tensor '%s' of I8 needs a tensor '%s', F32 of %llu numbers",
-                         path, numbers->name, factors_name, (unsigned long long)numbers->shape[0]);
+    if (kind->whole && !xsmi_tensor_is(t, XSMI_DTYPE_F32, 1, numbers->shape[0], 0)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the tensor '%s' of %s needs a tensor '%s', F32 of %llu numbers",
+                         path, numbers->name, type, factors_name, (unsigned long long)numbers->shape[0]);
     }
-    if (int8) {
+    if (kind->whole) {
         XSMI_TRY(read_factors(ctx, path, t, &w->row_scale, err));
     }
     w->stride = (size_t)numbers->shape[1];
-    if (int8 || numbers->dtype == XSMI_DTYPE_BF16) {
-        w->narrow = (xsmi_narrow){int8 ? XSM_DTYPE_INT8 : XSM_DTYPE_BFLOAT16, numbers->data, w->stride};
+    if (kind->dtype != XSM_DTYPE_FLOAT32) {
+        w->narrow = (xsmi_narrow){kind->dtype, numbers->data, w->stride};
     } else { /* the weights are copied before anyone writes to them; the alignment was checked */
         w->weight = (float *)(uintptr_t)numbers->data;
     }
@@ -63,9 +74,8 @@ xsm_status xsmi_weights_read(xsm_context *ctx, const xsmi_container *file, const
 
 xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, size_t number, xsm_error *err)
 {
-    const uint16_t *rows = (const uint16_t *)n->data + (n->dtype == XSM_DTYPE_BFLOAT16 ? first * n->stride : 0);
-    for (size_t i = 0; n->dtype == XSM_DTYPE_BFLOAT16 && i < count * n->stride; i++) {
-        if ((rows[i] & 0x7f80) == 0x7f80) {
+    for (size_t i = 0; !xsmi_has_factors(n->dtype) && i < count * n->stride; i++) { /* whole numbers are finite */
+        if (!isfinite(xsmi_number_at(n->dtype, n->data, first * n->stride + i))) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED,
                              "number %zu of row %zu of the weights is not finite; nothing is saved", i % n->stride,
                              number + i / n->stride);

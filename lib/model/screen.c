@@ -14,6 +14,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
+#include "model/narrow.h"
 #include "model/tiles.h"
 #include "model/screen.h"
 
@@ -32,8 +33,6 @@
 #define MOST_SUM 0x1p+120
 /* Number of classes that are scored again together: a vector of the widest instruction set. */
 #define TOGETHER 16
-/* The largest absolute value of int8. */
-#define MOST_INT8 128.0
 
 /* A class that may be among the best, and an upper bound of its score. */
 typedef struct candidate {
@@ -111,14 +110,20 @@ static void raise_least(double *least, uint32_t top, double bound)
  * once or twice more after the sums. */
 #define RELATIVE 0x1p-21
 
-/* Returns the bound `apart` of a tile whose sums and, except for int8, squares are known. NaN or infinite if numbers
- * are not finite. */
+/* Returns the largest absolute value of whole numbers; 0 if the weights are others. */
+static double most_whole(const xsm_model *m)
+{
+    const int whole = xsmi_kind_of(m->w.narrow.dtype)->whole;
+    return whole ? whole + 1 : 0;
+}
+
+/* Returns the bound `apart` of a tile whose sums and, except for whole numbers, squares are known. NaN or infinite if
+ * numbers are not finite. */
 static double bound_tile(const xsm_model *m, const search *s, uint32_t count, const scratch *b)
 {
-    const double d = m->features, g = (2 * d + 64) * 0x1p-24;
-    const double squares = m->w.narrow.data && m->w.narrow.dtype == XSM_DTYPE_INT8
-                               ? d * MOST_INT8 * MOST_INT8
-                               : (double)m->kernels->row_scaled_max(b->squares, count, 1.0f, 0.0f);
+    const double d = m->features, g = (2 * d + 64) * 0x1p-24, most = most_whole(m);
+    const double squares =
+        most > 0 ? d * most * most : (double)m->kernels->row_scaled_max(b->squares, count, 1.0f, 0.0f);
     const double scale = m->w.row_scale ? (double)m->kernels->row_scaled_max(b->scales, count, 1.0f, 0.0f)
                                         : fabs((double)(float)m->w.alpha);
     /* Includes what products and squares lose when they underflow. */
@@ -203,7 +208,7 @@ bool xsmi_model_screen(const xsm_model *m, const xsmi_features *row, const xsmi_
     search *s = &b.row;
     const xsmi_narrow weights =
         m->w.narrow.data ? m->w.narrow : (xsmi_narrow){XSM_DTYPE_FLOAT32, m->w.weight, m->w.stride};
-    float *squares = weights.dtype == XSM_DTYPE_INT8 ? NULL : b.squares;
+    float *squares = most_whole(m) > 0 ? NULL : b.squares;
     s->x = xsmi_model_forward(m, row, b.hidden).values;
     s->norm = norm_of(s->x, m->features);
     s->count = 0;

@@ -39,7 +39,7 @@ static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, co
     const xsmi_sparse_place *end = &s->places[s->chunks];
     const int32_t dtype = xsmi_sparse_dtype(s);
     if (bytes == xsmi_number_bytes(dtype)) { /* before the others: tensors of integers follow those of weights */
-        add(l, tree, XSMI_SPARSE_VALUES, xsmi_narrow_tensor_type(dtype), end->entry, 1, xsmi_sparse_numbers(s));
+        add(l, tree, XSMI_SPARSE_VALUES, xsmi_kind_of(dtype)->tensor, end->entry, 1, xsmi_sparse_numbers(s));
     }
     if (bytes == 8) {
         add(l, tree, XSMI_SPARSE_PLACES, XSMI_DTYPE_U64, (uint64_t)s->chunks + 1, 4, s->places);
@@ -153,16 +153,20 @@ static const xsmi_tensor *find(const source *s, int tree, int which)
 
 static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
 {
-    char which[24] = "";
+    char which[24] = "", types[192] = "";
     if (tree >= 0) {
         snprintf(which, sizeof which, " of tree %d", tree);
+    }
+    for (const xsmi_weight_kind *k = xsmi_kind_after(NULL); k; k = xsmi_kind_after(k)) {
+        const size_t at = strlen(types);
+        snprintf(types + at, sizeof types - at, "%s%s%s", at > 0 ? ", " : "", xsmi_dtype_name(k->tensor),
+                 k->whole ? " with a tensor 'values_scale' of a factor for each row, 0 and more" : "");
     }
     return xsmi_fail(err, XSM_ERROR_FORMAT,
                      "%s: the tensors 'indptr', 'values', 'blocks', 'columns' and 'indices'%s must hold sparse weights "
                      "over %u features: chunks of rows, with rising features in each and rising rows for each "
-                     "feature; values of F32, BF16, or I8 with a tensor 'values_scale' of a factor for each row, 0 and "
-                     "more; finite biases",
-                     s->list.name, which, s->features);
+                     "feature; values of one of %s; finite biases",
+                     s->list.name, which, s->features, types);
 }
 
 /* Whether the tensor is there and has that dtype, and rank 1 or, with columns, rank 2 and so many columns. */
@@ -171,20 +175,18 @@ static bool is_list(const xsmi_tensor *t, xsmi_dtype dtype, uint64_t columns)
     return t && t->dtype == dtype && (columns > 1 ? t->rank == 2 && t->shape[1] == columns : t->rank == 1);
 }
 
-/* Whether a tensor has weights of a known type, and factors only with int8. */
+/* Whether a tensor has weights of a known type, and factors if the type has them. */
 static bool has_numbers(const xsmi_tensor *values, const xsmi_tensor *factors)
 {
-    return is_list(values, XSMI_DTYPE_I8, 1)
-               ? factors != NULL
-               : !factors && (is_list(values, XSMI_DTYPE_F32, 1) || is_list(values, XSMI_DTYPE_BF16, 1));
+    const xsmi_weight_kind *kind = values ? xsmi_kind_in_file(values->dtype) : NULL;
+    return kind && values->rank == 1 && (kind->whole > 0) == (factors != NULL);
 }
 
 /* Returns numbers in fewer bits than float32. */
 static xsmi_narrow numbers_of(const xsmi_tensor *values)
 {
-    return values->dtype == XSMI_DTYPE_F32    ? (xsmi_narrow){XSM_DTYPE_FLOAT32, NULL, 0}
-           : values->dtype == XSMI_DTYPE_BF16 ? (xsmi_narrow){XSM_DTYPE_BFLOAT16, values->data, 0}
-                                              : (xsmi_narrow){XSM_DTYPE_INT8, values->data, 0};
+    const int32_t dtype = xsmi_kind_in_file(values->dtype)->dtype;
+    return (xsmi_narrow){dtype, dtype == XSM_DTYPE_FLOAT32 ? NULL : values->data, 0};
 }
 
 /* The tensors of sparse weights, each NULL if the file lacks it. */

@@ -468,8 +468,8 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
 /*
  * Sparse weights in another type: the same rows and features, with other numbers.
  *
- * With int8 each row has a factor, as rows of dense weights have. A factor for each chunk would save four bytes a row
- * but lose accuracy: most rows have no weight as large as the largest of their chunk.
+ * Where a kind has factors, each row has one, as rows of dense weights have. A factor for each chunk would save four
+ * bytes a row but lose accuracy: most rows have no weight as large as the largest of their chunk.
  */
 
 static uint32_t row_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
@@ -507,7 +507,7 @@ static uint32_t feature_of(const xsmi_sparse *s, uint32_t chunk, uint64_t entry)
 typedef struct target {
     int32_t dtype;
     void *numbers;  /* [entries] of the new type */
-    float *factors; /* [rows] of int8 */
+    float *factors; /* [rows], or NULL if the type has none */
 } target;
 
 /* Computes the factors of a chunk's rows from their largest weights, which are finite. */
@@ -522,7 +522,7 @@ static void find_factors(const xsmi_sparse *s, uint32_t chunk, const target *to)
         to->factors[row] = XSMI_MAX(to->factors[row], fabsf(weight_of(s, i, row)));
     }
     for (uint32_t r = at->row; r < end->row; r++) {
-        to->factors[r] = xsmi_int8_factor(to->factors[r]);
+        to->factors[r] = xsmi_factor_of(xsmi_kind_of(to->dtype)->whole, to->factors[r]);
     }
 }
 
@@ -546,14 +546,7 @@ static void convert_chunk(const xsmi_sparse *s, uint32_t chunk, const target *to
     }
     for (uint64_t i = s->places[chunk].entry; i < end; i++) {
         const uint32_t row = row_of(s, chunk, i);
-        const float weight = weight_of(s, i, row);
-        if (to->dtype == XSM_DTYPE_INT8) {
-            ((int8_t *)to->numbers)[i] = xsmi_to_int8(weight, to->factors[row]);
-        } else if (to->dtype == XSM_DTYPE_BFLOAT16) {
-            ((uint16_t *)to->numbers)[i] = xsmi_to_bfloat16(weight);
-        } else {
-            ((float *)to->numbers)[i] = weight;
-        }
+        xsmi_round_to(to->dtype, weight_of(s, i, row), to->factors ? to->factors[row] : 1, to->numbers, (size_t)i);
     }
 }
 
@@ -619,7 +612,7 @@ static xsmi_sparse *new_weights(const xsmi_sparse *from, int32_t dtype, target *
         } else {
             s->narrow.data = to->numbers;
         }
-        if (dtype == XSM_DTYPE_INT8) {
+        if (xsmi_has_factors(dtype)) {
             s->factors = to->factors = xsmi_allocate(ctx, from->rows, sizeof *to->factors);
         }
         s->blocks = copy(ctx, from->blocks, end.block, sizeof *s->blocks);
@@ -631,7 +624,7 @@ static xsmi_sparse *new_weights(const xsmi_sparse *from, int32_t dtype, target *
         s->scales = copy(ctx, from->scales, 2 * (uint64_t)from->levels, sizeof *s->scales);
     }
     if (!s->owned || !to->numbers || !s->blocks || !s->columns || (!s->row8 && !s->row16) || (from->bias && !s->bias) ||
-        (from->scales && !s->scales) || (dtype == XSM_DTYPE_INT8 && !s->factors)) {
+        (from->scales && !s->scales) || (xsmi_has_factors(dtype) && !s->factors)) {
         xsmi_sparse_release(s);
         return NULL;
     }
@@ -659,7 +652,7 @@ xsm_status xsmi_sparse_convert(const xsmi_sparse *s, int32_t dtype, xsmi_sparse_
 
 /*
  * Scores of sparse weights. Every score is a sum in float of one product for each feature, in the order of the
- * features, multiplied by the row's factor for int8. So it has the same bits when chunks and when single rows are
+ * features, multiplied by the row's factor if it has one. So it has the same bits when chunks and when single rows are
  * scored, and on any processor. Weights in fewer bits are widened, exactly, when they are read.
  */
 
@@ -696,22 +689,20 @@ static inline found find_column(const xsmi_sparse_column *columns, const xsmi_sp
             }                                                                                                          \
         }                                                                                                              \
     }
-ADD(add_float32_8, uint8_t, row8, float, (float))
-ADD(add_float32_16, uint16_t, row16, float, (float))
-ADD(add_bfloat16_8, uint8_t, row8, uint16_t, xsmi_of_bfloat16)
-ADD(add_bfloat16_16, uint16_t, row16, uint16_t, xsmi_of_bfloat16)
-ADD(add_int8_8, uint8_t, row8, int8_t, (float))
-ADD(add_int8_16, uint16_t, row16, int8_t, (float))
+#define ADD_OF_KIND(with, TYPE, name, number, ...)                                                                     \
+    ADD(add_##name##_8, uint8_t, row8, number, xsmi_of_##name)                                                         \
+    ADD(add_##name##_16, uint16_t, row16, number, xsmi_of_##name)
+XSMI_WEIGHT_KINDS(ADD_OF_KIND, )
 
 static inline void add_entries(const xsmi_sparse *s, uint64_t first, const found *at, const float *values, size_t n,
                                float *z)
 {
-    if (s->narrow.dtype == XSM_DTYPE_FLOAT32) {
-        (s->row8 ? add_float32_8 : add_float32_16)(s, first, at, values, n, z);
-    } else if (s->narrow.dtype == XSM_DTYPE_BFLOAT16) {
-        (s->row8 ? add_bfloat16_8 : add_bfloat16_16)(s, first, at, values, n, z);
-    } else {
-        (s->row8 ? add_int8_8 : add_int8_16)(s, first, at, values, n, z);
+#define CALL_OF_KIND(with, TYPE, name, ...)                                                                            \
+    case XSM_DTYPE_##TYPE:                                                                                             \
+        (s->row8 ? add_##name##_8 : add_##name##_16)(s, first, at, values, n, z);                                      \
+        break;
+    switch (s->narrow.dtype) {
+        XSMI_WEIGHT_KINDS(CALL_OF_KIND, )
     }
 }
 

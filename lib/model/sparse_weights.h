@@ -9,7 +9,7 @@
  * To find a feature in a chunk, its number is cut into a block, its upper bits, and its lower bits. A table says where
  * the columns of each block begin; a block has about eight columns, which are searched one by one. A weight takes 5
  * bytes, or 6 if a chunk has more than 256 rows; a column takes 4 and a block 8. In fewer bits (narrow.h), a weight
- * takes 2 bytes less as bfloat16, and 3 less as int8, with a factor for each row.
+ * takes those of its kind in place of four, with a factor for each row where the kind has them.
  *
  * Sparse weights never change once made and are reference-counted. They may be in a mapped file.
  */
@@ -56,7 +56,7 @@ typedef struct xsmi_sparse {
     const uint16_t *row16;             /* the same; NULL if no chunk has more than 256 rows */
     const float *values;               /* [entries], or NULL: in fewer bits, `narrow` */
     xsmi_narrow narrow;                /* one row of [entries] numbers; `data` is NULL for float32 */
-    const float *factors;              /* [rows] of int8, or NULL */
+    const float *factors;              /* [rows], or NULL: none */
     const float *bias;                 /* [rows] or NULL */
     /* Of a label tree whose fit scaled its weights: [levels][2] by what the weights and biases of each level were
      * multiplied, and what was added to the biases; NULL: not known. */
@@ -181,7 +181,7 @@ typedef struct xsmi_sparse_arrays {
     const uint16_t *row16;
     const float *values; /* or NULL: then these two */
     xsmi_narrow narrow;
-    const float *factors; /* with int8; must be finite and not below 0 */
+    const float *factors; /* or NULL; must be finite and not below 0 */
     size_t entries;
     const float *bias;
     const float *scales; /* finite */
@@ -191,9 +191,9 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-/* Computes the scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, with int8 times
- * the row's factor, then plus the bias. The bits are the same on any processor and for a dense and a sparse row of the
- * same numbers. */
+/* Computes the scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, times the row's
+ * factor if it has one, then plus the bias. The bits are the same on any processor and for a dense and a sparse row of
+ * the same numbers. */
 void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z);
 /* Returns the score of one row, with the same bits. */
 float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x);

@@ -35,10 +35,6 @@
 #define CACHE_BYTES ((size_t)1 << 20)
 /* Number of bytes of widened weights that should stay there; they are also written. */
 #define WIDE_BYTES ((size_t)128 << 10)
-/* Up to so many rows, weights in fewer bits are widened in registers, for XSMI_FEW rows at a time: they come from
- * memory only once. With bfloat16, 16 rows are as fast with weights that were widened before. */
-#define FEW_INT8 16
-#define FEW_BFLOAT16 12
 /* Number of bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most
  * GATHER_FEATURES features are gathered at once, so that scratch is bounded. */
 #define GATHER_BYTES ((size_t)256 << 10)
@@ -151,10 +147,7 @@ static void score_packed(const xsmi_tile_call *call, plain_scratch *s)
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     const float *x[XSMI_LANES];
-    const size_t most_few = !m->w.narrow.data                     ? XSMI_FEW
-                            : m->w.narrow.dtype == XSM_DTYPE_INT8 ? FEW_INT8
-                                                                  : FEW_BFLOAT16;
-    const bool few = rows->blocks == 1 && rows->counts[0] <= most_few;
+    const bool few = rows->blocks == 1 && rows->counts[0] <= xsmi_kind_of(m->w.narrow.dtype)->few;
     for (size_t b = 0; b < rows->blocks; b++) {
         for (size_t l = 0; l < rows->counts[b]; l++) {
             x[l] = rows->features[b * XSMI_LANES + l].values;
