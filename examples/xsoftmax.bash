@@ -10,7 +10,7 @@ _xsoftmax() {
     elif [ "$before" = --method ]; then
         words='label-tree'
     elif [ "$before" = --type ]; then
-        words='float32 bfloat16 int8'
+        words=$("$program" convert-model --help 2>/dev/null | sed -n 's/^ *--type NAME .*: //p' | tr -d ,)
     elif [ "$before" = --evaluate-train ]; then
         words='no all sample'
     elif [ "$before" = --new-words ]; then

@@ -450,6 +450,14 @@ static inline uint32_t cli_threads(const xsm_context *context)
 }
 /* Describes a model, its sizes and settings, in one line; the caller frees the text. */
 char *cli_model_shape(const xsm_model *model);
+/* A type of weights: its word, its XSM_DTYPE_* value, and the bytes of a number. (prune.c) */
+typedef struct cli_type {
+    const char *word;
+    int32_t dtype;
+    double bytes;
+} cli_type;
+/* Returns the type with an XSM_DTYPE_* value; one that is called unknown, of NaN bytes, if there is none. */
+const cli_type *cli_type_of(int32_t dtype);
 /* Bytes of a model's weights, those of its first layer included (speed.c). */
 double cli_model_bytes(const xsm_model *model);
 /* Seconds that the five best classes of a row take, one row after the other, by up to a thousand of the rows; of a

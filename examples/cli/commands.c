@@ -30,8 +30,8 @@ static const cli_command commands[] = {
      "cannot be trained. With --test it says what is lost.",
      cli_prune},
     {"convert-model", NULL, "Writes a model with its weights in another type.",
-     "bfloat16 takes a half of float32, int8 a quarter. Such a model predicts and is evaluated,\n"
-     "faster for single rows, and cannot be trained. With --test it says what is lost.",
+     "In 16 bits they take a half of float32, in 8 a quarter. Such a model predicts and is\n"
+     "evaluated, faster for single rows, and cannot be trained. With --test it says what is lost.",
      cli_convert_model},
     {"import", NULL, "Makes a model of one that fastText has trained.",
      "The model reads text as fastText does, predicts the same, and goes on training (train\n"

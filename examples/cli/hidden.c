@@ -92,7 +92,10 @@ char *cli_model_shape(const xsm_model *model)
     const xsm_model_info about = cli_model_info(model);
     const uint32_t classes = about.classes, features = about.features, hidden = about.hidden;
     const char *bias = about.geometry == XSM_GEOMETRY_EUCLIDEAN ? " by distance" : about.bias ? " with bias" : "";
-    const char *type = about.dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16, " : about.dtype == XSM_DTYPE_INT8 ? "int8, " : "";
+    char type[32] = "";
+    if (about.dtype != XSM_DTYPE_FLOAT32) {
+        snprintf(type, sizeof type, "%s, ", cli_type_of(about.dtype)->word);
+    }
     if (about.layout == XSM_LAYOUT_SPARSE_ROWS) {
         char *kind = about.trees == 0   ? cli_format("linear")
                      : about.trees == 1 ? cli_format("label tree")

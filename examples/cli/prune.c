@@ -42,14 +42,30 @@ static int measure(pruned *p, const xsm_model *model, cli_metrics *metrics)
     return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", p->test, err.message);
 }
 
-static const char *const type_words[] = {"float32", "bfloat16", "int8", NULL};
-static const int32_t types[] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
+/* The types of weights: a word, its XSM_DTYPE_* value, and the bytes of a number. */
+#define NARROW_TYPES(TYPE) TYPE(bfloat16, BFLOAT16, 2) TYPE(int8, INT8, 1)
+#define TYPES(TYPE) TYPE(float32, FLOAT32, 4) NARROW_TYPES(TYPE)
+#define AS_WORD(word, dtype, bytes) #word,
+#define AS_TYPE(word, dtype, bytes) {#word, XSM_DTYPE_##dtype, bytes},
+#define AS_TEXT(word, dtype, bytes) ", " #word
+#define TYPE_TEXT "float32" NARROW_TYPES(AS_TEXT)
+static const char *const type_words[] = {TYPES(AS_WORD) NULL};
+static const cli_type types[] = {TYPES(AS_TYPE){"of an unknown type", -1, (double)NAN}};
+
+const cli_type *cli_type_of(int32_t dtype)
+{
+    const cli_type *type = types;
+    while (type->dtype >= 0 && type->dtype != dtype) {
+        type++;
+    }
+    return type;
+}
 
 static xsm_status change(pruned *p, xsm_error *err)
 {
     if (p->type >= 0) {
         xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
-        options.dtype = types[p->type];
+        options.dtype = types[p->type].dtype;
         return xsm_model_convert(p->before, &options, &p->after, err);
     }
     xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
@@ -89,10 +105,7 @@ static void print_report(const pruned *p, const xsm_model_info *was, const xsm_m
                (double)is->weights / is->classes);
     } else {
         printf("weights    %s, %s; was %s, %s\n", type_words[p->type], cli_bytes((double)is->bytes, &a),
-               type_words[was->dtype == XSM_DTYPE_BFLOAT16 ? 1
-                          : was->dtype == XSM_DTYPE_INT8   ? 2
-                                                           : 0],
-               cli_bytes((double)was->bytes, &b));
+               cli_type_of(was->dtype)->word, cli_bytes((double)was->bytes, &b));
     }
     const double bytes = file_bytes(p->to);
     printf("file       %s%s%s; was %s\n", cli_output_shown(p->to), bytes > 0 ? ", " : "",
@@ -200,12 +213,12 @@ int cli_convert_model(const cli_command *command, int argc, char **argv)
     pruned p = {.format = CLI_DATA_INIT, .type = -1};
     const cli_flag flags[] = {
         MODEL_FLAGS(p),
-        {"type", CLI_CHOICE, &p.type, "NAME", "type of the weights: float32, bfloat16 or int8", type_words, 0, 0, 0, 0},
+        {"type", CLI_CHOICE, &p.type, "NAME", "type of the weights: " TYPE_TEXT, type_words, 0, 0, 0, 0},
         TEST_FLAGS(p),
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, argc, argv);
     if (code == CLI_GO_ON && p.type < 0) {
-        code = cli_misuse("to what type? --type float32, bfloat16 or int8 says so");
+        code = cli_misuse("to what type? --type says so: " TYPE_TEXT);
     }
     return end(&p, code == CLI_GO_ON ? run(&p) : code);
 }

@@ -11,8 +11,8 @@ enum { MOST_ROWS = 1000 };
 double cli_model_bytes(const xsm_model *model)
 {
     const xsm_model_info about = cli_model_info(model);
-    const double each = about.dtype == XSM_DTYPE_BFLOAT16 ? 2 : about.dtype == XSM_DTYPE_INT8 ? 1 : 4;
-    return (double)about.bytes + (about.hidden && !about.tied ? each * about.hidden * about.features : 0);
+    const double each = about.hidden && !about.tied ? cli_type_of(about.dtype)->bytes : 0;
+    return (double)about.bytes + each * about.hidden * about.features;
 }
 
 double cli_prediction_seconds(const xsm_model *model, const xsm_dataset *rows, uint32_t beam)

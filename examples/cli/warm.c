@@ -24,7 +24,7 @@ static int check_weights(const char *path, const xsm_model_info *about, int meth
                ? CLI_GO_ON
                : cli_fail("%s: its weights are %s, and float32 is trained; start from the model that was converted, or "
                           "from what 'xsoftmax convert-model --model %s --output OUT --type float32' makes of it",
-                          path, about->dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16" : "int8", path);
+                          path, cli_type_of(about->dtype)->word, path);
 }
 
 int cli_warm_prepare(cli_run *r)

@@ -334,7 +334,7 @@ done <<END
 1|model: no model of fastText|import --model model --output out
 1|missing.bin|import --model missing.bin --output out
 2|convert-model needs --output FILE|convert-model --model model --type int8
-2|--type float32, bfloat16 or int8|convert-model --model model --output out
+2|--type says so: float32, |convert-model --model model --output out
 2|--type|convert-model --model model --output out --type float64
 1|missing|convert-model --model missing --output out --type int8
 1|unlabelled.txt: |prune --model model --output out --keep 1 --test unlabelled.txt
@@ -566,8 +566,10 @@ says stderr 'pruning needs dense weights'
 run 1 train --data train.txt --warm-start s1 --estimator softmax --epochs 1 --eta 0.1 --model s2
 says stderr 's1: its weights are sparse, and dense ones are trained; start from the model that was pruned'
 
-# Weights in fewer bits predict and are evaluated, and are not trained.
-for type in bfloat16 int8; do
+# Weights in fewer bits, of each kind that the library has, predict and are evaluated, and are not trained.
+kinds=$(sed -n 's/^    KIND(with, [A-Z0-9]*, \([a-z0-9]*\), .*/\1/p' "$here/../../lib/kernels/weight_kinds.h" | grep -vx float32)
+expect 'kinds of weights are found' test -n "$kinds"
+for type in $kinds; do
     run 0 convert-model --model d0 --output q0 --type $type --test test.txt
     says stdout "weights    $type, "
     says stdout '; was float32, '
@@ -584,7 +586,7 @@ done
 run 0 convert-model --model d0 --output q0 --type int8 --json
 expect 'a quarter of the weights' test "$(sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' stdout)" -lt \
     "$(sed 's/.*"weight_bytes_before":\([0-9]*\).*/\1/' stdout)"
-for type in bfloat16 int8; do
+for type in $kinds; do
     run 0 convert-model --model s1 --output q0 --type $type --test test.txt
     says stdout "weights    $type, "
     run 0 info q0

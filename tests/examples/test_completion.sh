@@ -26,6 +26,7 @@ completes --beam predict --b
 completes sampled-softmax train --estimator sam
 completes sample train --evaluate-train s
 completes lbfgs train --data x --optimizer l
+completes int8 convert-model --type i
 completes spherical predict --index s
 completes known predict --exclude k
 completes '' predict --allow l
