@@ -2,6 +2,7 @@
  * Tests of indexes in files: a loaded index finds what the saved one found and updates as it does; an index of other
  * rows, and damaged and foreign files, are refused; a host's index is saved by save() and restore() of its table.
  */
+#include "narrow_kinds.h"
 #include "training.h"
 
 #include <xsoftmax/ext/index.h>
@@ -172,13 +173,10 @@ TEST(loaded_indexes_find_the_same)
 TEST(indexes_of_narrow_models_are_loaded)
 {
     xsm_error err = XSM_ERROR_INIT;
-    static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
     xsm_model *m = new_model(false, 5);
-    for (int i = 0; i < 2; i++) {
+    for (EACH_KIND(kind)) {
         const char *path = test_path("narrow.safetensors");
-        xsm_model *narrow = NULL;
-        assert_ok(xsm_model_convert(m, &(xsm_convert_options){sizeof(xsm_convert_options), types[i], 0}, &narrow, &err),
-                  err);
+        xsm_model *narrow = test_converted(m, kind->dtype);
         xsm_index *x = built(1, narrow), *loaded = NULL;
         assert_ok(xsm_index_save(x, path, NULL, &err), err);
         assert_ok(xsm_index_load(NULL, path, NULL, NULL, narrow, &loaded, &err), err);

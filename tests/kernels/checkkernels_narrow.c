@@ -1,7 +1,6 @@
 /*
  * checkkernels: the kernels on weights in fewer bits. Each gives the bits that the scalar reference of its namesake
- * gives for the widened weights, which are made here by other means: of bfloat16 by powers of two, not by shifting
- * bits.
+ * gives for the widened weights, which narrow_kinds.h makes by other means.
  */
 #include "checkkernels.h"
 
@@ -12,18 +11,9 @@
 
 #include <cmocka.h>
 
-static const xsmi_kernels *const ref = &xsmi_kernels_scalar;
+#include "../narrow_kinds.h"
 
-static float wide_bfloat16(uint16_t bits)
-{
-    const int exponent = bits >> 7 & 0xff, fraction = bits & 0x7f;
-    const float sign = bits >> 15 ? -1.0f : 1.0f;
-    if (exponent == 255) {
-        return fraction ? NAN : sign * INFINITY;
-    }
-    const int whole = exponent ? 128 + fraction : fraction;
-    return copysignf(ldexpf((float)whole, (exponent ? exponent : 1) - 127 - 7), sign);
-}
+static const xsmi_kernels *const ref = &xsmi_kernels_scalar;
 
 /* Numbers in fewer bits that end at a fence, and the same as floats. */
 typedef struct narrow {
@@ -43,10 +33,10 @@ static void narrow_close(narrow *a)
     array_close(&a->wide);
 }
 
-static void narrow_fill(narrow *a, int32_t dtype, size_t rows, size_t stride, size_t columns, kind k)
+static void narrow_fill(narrow *a, const test_kind *type, size_t rows, size_t stride, size_t columns, kind k)
 {
     const size_t n = rows ? (rows - 1) * stride + columns : 0;
-    const size_t size = dtype == XSM_DTYPE_INT8 ? 1 : 2;
+    const size_t size = type->bytes;
     array_fill(&a->wide, n, 0, k);
     array_fill(&a->pages, (n * size + 3) / 4, 0, PLAIN);
     unsigned char *data = (unsigned char *)(a->pages.at + a->pages.n) - n * size;
@@ -54,39 +44,33 @@ static void narrow_fill(narrow *a, int32_t dtype, size_t rows, size_t stride, si
         uint32_t bits;
         memcpy(&bits, a->wide.at + i, sizeof bits);
         const uint16_t upper = (uint16_t)(bits >> 16);
-        const int8_t whole = (int8_t)(int)(random_below(256) - 128);
+        const uint8_t whole = (uint8_t)random_below(256);
         memcpy(data + i * size, size == 1 ? (const void *)&whole : (const void *)&upper, size);
-        a->wide.at[i] = size == 1 ? (float)whole : wide_bfloat16(upper);
+        a->wide.at[i] = type->wide(size == 1 ? whole : upper);
     }
-    a->w = (xsmi_narrow){dtype, data, stride};
+    a->w = (xsmi_narrow){type->dtype, data, stride};
 }
-
-static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
 
 static void test_widen(void **state)
 {
     const xsmi_kernels *k = check_table(state);
-    enum { all = 65536 };
-    static uint16_t numbers[all];
-    static int8_t wholes[256];
-    static float want[all], got[all];
-    for (uint32_t i = 0; i < all; i++) {
-        numbers[i] = (uint16_t)i;
-        want[i] = wide_bfloat16((uint16_t)i);
-    }
-    const xsmi_narrow w = {XSM_DTYPE_BFLOAT16, numbers, 0};
-    for (size_t from = 0; from < 40; from++) {
-        k->widen(&w, from, all - 2 * from, got);
-        expect_floats(got, want + from, all - 2 * from, "widen bfloat16", from);
-    }
-    for (int i = 0; i < 256; i++) {
-        wholes[i] = (int8_t)(i - 128);
-        want[i] = (float)(i - 128);
-    }
-    const xsmi_narrow v = {XSM_DTYPE_INT8, wholes, 0};
-    for (size_t from = 0; from < 40; from++) {
-        k->widen(&v, from, 256 - 2 * from, got);
-        expect_floats(got, want + from, 256 - 2 * from, "widen int8", from);
+    static uint16_t numbers[65536];
+    static float want[65536], got[65536];
+    for (EACH_KIND(type)) {
+        const uint32_t all = UINT32_C(1) << 8 * type->bytes;
+        for (uint32_t i = 0; i < all; i++) {
+            if (type->bytes == 1) {
+                ((uint8_t *)numbers)[i] = (uint8_t)i;
+            } else {
+                numbers[i] = (uint16_t)i;
+            }
+            want[i] = type->wide(i);
+        }
+        const xsmi_narrow w = {type->dtype, numbers, 0};
+        for (size_t from = 0; from < 40; from++) {
+            k->widen(&w, from, all - 2 * from, got);
+            expect_floats(got, want + from, all - 2 * from, type->name, from);
+        }
     }
 }
 
@@ -103,11 +87,11 @@ static void test_narrow_rows(void **state)
     array_open(&x, 1000);
     array_open(&want, 1000);
     array_open(&got, 1000);
-    for (size_t t = 0; t < 2; t++) {
+    for (size_t t = 0; t < TEST_KINDS; t++) {
         for (size_t s = 0; s < SIZES; s++) {
             const size_t d = size_at(s) % 700;
             const kind v = (kind)random_below(KINDS);
-            narrow_fill(&w, types[t], classes, d + random_below(20), d, v);
+            narrow_fill(&w, &test_kinds[t], classes, d + random_below(20), d, v);
             array_fill(&x, d, 0, v);
             array_fill(&want, 5, 0, v);
             array_copy(&got, &want);
@@ -154,7 +138,7 @@ static void test_score_narrow(void **state)
             const kind v = (kind)random_below(KINDS);
             const float *row[XSMI_FEW];
             const size_t stride = d + random_below(20);
-            narrow_fill(&w, types[random_below(2)], classes, stride, d, v);
+            narrow_fill(&w, &test_kinds[random_below(TEST_KINDS)], classes, stride, d, v);
             for (size_t l = 0; l < n; l++) {
                 row[l] = array_fill(x + l, d, 0, v);
             }
@@ -199,7 +183,7 @@ static void test_score_widening(void **state)
             const size_t d = dims[s / 2], n = 1 + random_below(XSMI_LANES), stride = d + random_below(20);
             const kind v = (kind)random_below(KINDS);
             const size_t first = random_below(300), count = s % 3 == 0 ? random_below(200) : random_below(most - 300);
-            narrow_fill(&w, types[s % 2], 1, first + count, first + count, v);
+            narrow_fill(&w, &test_kinds[random_below(TEST_KINDS)], 1, first + count, first + count, v);
             array_fill(&weights, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
             array_fill(&packed, d * XSMI_LANES, 0, v);
             array_fill(&want, classes * XSMI_LANES, 0, v);
@@ -259,7 +243,7 @@ static void test_screen(void **state)
     for (size_t s = 0; s < 3 * SIZES; s++) {
         const size_t d = size_at(s / 3) % 700, classes = random_below(most + 1), stride = d + random_below(20);
         const kind v = (kind)random_below(KINDS);
-        narrow_fill(&w, types[s % 2], classes, stride, d, v);
+        narrow_fill(&w, &test_kinds[random_below(TEST_KINDS)], classes, stride, d, v);
         const xsmi_narrow wide = {XSM_DTYPE_FLOAT32, w.wide.at, stride}, *numbers = s % 3 == 2 ? &wide : &w.w;
         const size_t first = classes > 2 ? random_below(3) : 0, count = classes - first;
         array_fill(&x, d, 0, v);

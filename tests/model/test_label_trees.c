@@ -2,6 +2,7 @@
  * Tests of label trees: scores of all and of chosen classes, and beam searches, against the sums over paths in double
  * precision here; their files; evaluation; what they refuse.
  */
+#include "narrow_kinds.h"
 #include "sparse_rows.h"
 
 #include <math.h>
@@ -674,16 +675,6 @@ TEST(evaluation_says_what_it_can)
 
 /* -- in fewer bits ------------------------------------------------------------------------------------------------- */
 
-static xsm_model *convert(const xsm_model *m, int32_t dtype)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-    xsm_model *converted = NULL;
-    o.dtype = dtype;
-    assert_ok(xsm_model_convert(m, &o, &converted, &err), err);
-    return converted;
-}
-
 static float *all_scores(const xsm_model *m, const rows *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -697,8 +688,6 @@ static float *all_scores(const xsm_model *m, const rows *r)
  * rounding of as many weights as a row has features, each of 2 at most. */
 TEST(trees_in_fewer_bits_score_nearly_alike)
 {
-    static const double rounding[] = {0x1p-8, 1.0 / 254};
-    static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
     static plan p;
     double depth[CLASSES] = {0}; /* in the deeper of two trees */
     for (uint32_t tree = 0; tree < 2; tree++) {
@@ -712,25 +701,25 @@ TEST(trees_in_fewer_bits_score_nearly_alike)
         }
     }
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
-        for (size_t t = 0; t < 2; t++) {
+        for (EACH_KIND(kind)) {
             static predicted narrow, wide;
             test_memory *memory;
             xsm_context *ctx = test_memory_context(&memory, 1);
-            xsm_model *m = make_model(ctx, link, 2), *small = convert(m, types[t]);
-            xsm_model *back = convert(small, XSM_DTYPE_FLOAT32);
+            xsm_model *m = make_model(ctx, link, 2), *small = test_converted(m, kind->dtype);
+            xsm_model *back = test_converted(small, XSM_DTYPE_FLOAT32);
             rows *r = make_rows(ctx, true);
             float *was = all_scores(m, r), *now = all_scores(small, r), *widened = all_scores(back, r);
             uint32_t differ = 0;
             for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
-                assert_true(t ? fabs((double)(now[i] - widened[i])) <= 1e-4 * (1 + fabs((double)now[i]))
-                              : now[i] == widened[i]);
+                assert_true(kind->factors ? fabs((double)(now[i] - widened[i])) <= 1e-4 * (1 + fabs((double)now[i]))
+                                          : now[i] == widened[i]);
                 differ += now[i] != was[i];
             }
             assert_true(differ > ROWS * CLASSES / 2);
             for (uint32_t i = 0; link == XSMI_LINK_SOFTMAX && i < ROWS; i++) {
                 double size = 0;
                 for (uint64_t e = r->offsets[i]; e < r->offsets[i + 1]; e++) {
-                    size += fabs((double)r->values[e]) * 2 * rounding[t];
+                    size += fabs((double)r->values[e]) * 2 * kind->error;
                 }
                 for (uint32_t k = 0; k < CLASSES; k++) {
                     const double moved = fabs((double)(now[i * CLASSES + k] - was[i * CLASSES + k]));

@@ -2,6 +2,7 @@
  * Tests of weights in fewer bits: conversions bit by bit, scores against those of models of float32 and sums in double
  * precision, files, and what is refused.
  */
+#include "narrow_kinds.h"
 #include "sparse_rows.h"
 
 #include <math.h>
@@ -20,9 +21,6 @@
 #define CLASSES 611
 #define FEATURES 75
 #define ROWS 77
-
-static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
-static const char *const type_names[] = {"bfloat16", "int8"};
 
 static float weight_of(uint32_t k, uint32_t j)
 {
@@ -77,17 +75,6 @@ static xsm_model *make_embedding(xsm_context *ctx, bool tied)
     return m;
 }
 
-static xsm_model *convert(const xsm_model *m, int32_t dtype)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-    xsm_model *to = NULL;
-    o.dtype = dtype;
-    assert_ok(xsm_model_convert(m, &o, &to, &err), err);
-    assert_int_equal(test_model_info(to).dtype, dtype);
-    return to;
-}
-
 /* -- conversions --------------------------------------------------------------------------------------------------- */
 
 static xsm_model *one_row(const float *weights, uint32_t features)
@@ -109,7 +96,7 @@ TEST(bfloat16_is_rounded_to_nearest_even)
     for (size_t i = 0; i < COUNT; i++) {
         memcpy(weights + i, &bfloat16_golden[i][0], sizeof *weights);
     }
-    xsm_model *m = one_row(weights, COUNT), *small = convert(m, XSM_DTYPE_BFLOAT16), *back;
+    xsm_model *m = one_row(weights, COUNT), *small = test_converted(m, XSM_DTYPE_BFLOAT16), *back;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_view(small, &v, &err), err);
@@ -120,7 +107,7 @@ TEST(bfloat16_is_rounded_to_nearest_even)
     for (size_t i = 0; i < COUNT; i++) {
         assert_int_equal(((const uint16_t *)v.data)[i], bfloat16_golden[i][1]);
     }
-    back = convert(small, XSM_DTYPE_FLOAT32);
+    back = test_converted(small, XSM_DTYPE_FLOAT32);
     assert_ok(xsm_model_get_view(back, &v, &err), err);
     for (size_t i = 0; i < COUNT; i++) {
         uint32_t bits;
@@ -137,7 +124,7 @@ TEST(int8_has_a_factor_for_each_row)
     enum { COUNT = sizeof int8_golden / sizeof *int8_golden };
     xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < COUNT; i++) {
-        xsm_model *m = one_row(int8_golden[i].weights, ROW_WIDTH), *small = convert(m, XSM_DTYPE_INT8);
+        xsm_model *m = one_row(int8_golden[i].weights, ROW_WIDTH), *small = test_converted(m, XSM_DTYPE_INT8);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_get_view(small, &v, &err), err);
         assert_true(v.dtype == XSM_DTYPE_INT8 && v.bytes == ROW_WIDTH &&
@@ -148,12 +135,11 @@ TEST(int8_has_a_factor_for_each_row)
     }
 }
 
-/* Half a factor is the most by which int8 may be wrong, 2^-8 of the weight bfloat16. */
 TEST(errors_are_bounded)
 {
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
-    for (size_t t = 0; t < 2; t++) {
-        xsm_model *small = convert(m, types[t]), *back = convert(small, XSM_DTYPE_FLOAT32);
+    for (EACH_KIND(kind)) {
+        xsm_model *small = test_converted(m, kind->dtype), *back = test_converted(small, XSM_DTYPE_FLOAT32);
         for (uint32_t k = 0; k < CLASSES; k++) {
             const float *was = m->w.weight + k * m->w.stride, *is = back->w.weight + k * back->w.stride;
             float most = 0;
@@ -161,7 +147,7 @@ TEST(errors_are_bounded)
                 most = fmaxf(most, fabsf(was[j]));
             }
             for (uint32_t j = 0; j < FEATURES; j++) {
-                const double bound = t ? (double)most / 254 : fabs((double)was[j]) * 0x1p-8;
+                const double bound = kind->error * (double)(kind->factors ? most : fabsf(was[j]));
                 assert_true(fabs((double)is[j] - (double)was[j]) <= bound + (double)most * 0x1p-23);
             }
         }
@@ -175,17 +161,18 @@ TEST(conversions_keep_the_rest)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_FEATURE_MAJOR, true), *same = make_linear(NULL, 0, true);
-    for (size_t t = 0; t < 2; t++) {
-        xsm_model *small = convert(m, types[t]), *other = convert(same, types[t]), *again = convert(small, types[t]);
+    for (EACH_KIND(kind)) {
+        xsm_model *small = test_converted(m, kind->dtype), *other = test_converted(same, kind->dtype),
+                  *again = test_converted(small, kind->dtype);
         const xsm_model_info info = test_model_info(small);
+        const size_t bytes = kind->bytes * CLASSES * FEATURES;
         assert_string_equal(xsm_model_get_metadata(small, "maker"), "test");
         assert_true(info.bias == 1 && info.layout == XSM_LAYOUT_CLASS_MAJOR && info.weights == CLASSES * FEATURES);
-        assert_int_equal(info.bytes, t ? CLASSES * (FEATURES + 4) : 2 * CLASSES * FEATURES);
+        assert_int_equal(info.bytes, bytes + (kind->factors ? CLASSES * sizeof(float) : 0));
         assert_memory_equal(small->w.bias, m->w.bias, CLASSES * sizeof(float));
-        const size_t bytes = CLASSES * FEATURES * (t ? 1 : 2);
         assert_memory_equal(small->w.narrow.data, other->w.narrow.data, bytes);
         assert_memory_equal(small->w.narrow.data, again->w.narrow.data, bytes);
-        if (t) {
+        if (kind->factors) {
             assert_memory_equal(small->w.row_scale, again->w.row_scale, CLASSES * sizeof(double));
         }
         xsm_model_free(again);
@@ -206,17 +193,17 @@ TEST(conversions_keep_the_rest)
 
 /* -- scores -------------------------------------------------------------------------------------------------------- */
 
-/* A float32 model that must score with the same bits: the widened numbers, and the factors of int8 as scales. */
-static xsm_model *widened(const xsm_model *small)
+/* A float32 model that must score with the same bits: the widened numbers, and factors as scales. */
+static xsm_model *widened(const xsm_model *small, const test_kind *kind)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = convert(small, XSM_DTYPE_FLOAT32);
-    if (small->w.narrow.dtype == XSM_DTYPE_INT8) {
+    xsm_model *m = test_converted(small, XSM_DTYPE_FLOAT32);
+    if (kind->factors) {
         assert_ok(xsmi_model_need_row_scale(m, &err), err);
         for (size_t k = 0; k < m->classes; k++) {
             m->w.row_scale[k] = small->w.row_scale[k];
             for (size_t j = 0; j < m->features; j++) {
-                m->w.weight[k * m->w.stride + j] = (float)((const int8_t *)small->w.narrow.data)[k * m->features + j];
+                m->w.weight[k * m->w.stride + j] = test_number(kind, small->w.narrow.data, k * m->features + j);
             }
         }
     }
@@ -274,9 +261,10 @@ TEST(linear_models_score_like_widened_ones)
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, threads);
         rows *r = make_rows(ctx, FEATURES);
-        for (size_t t = 0; t < 4; t++) {
-            xsm_model *m = make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, t > 1), *small = convert(m, types[t % 2]);
-            xsm_model *wide = widened(small);
+        for (size_t t = 0; t < 2 * TEST_KINDS; t++) {
+            const test_kind *kind = &test_kinds[t / 2];
+            xsm_model *m = make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, t % 2), *small = test_converted(m, kind->dtype);
+            xsm_model *wide = widened(small, kind);
             expect_same_scores(small, wide, r->full);
             expect_same_scores(small, wide, r->sparse);
             xsm_model_free(wide);
@@ -294,8 +282,8 @@ TEST(scores_are_sums_of_what_is_stored)
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
-    for (size_t t = 0; t < 2; t++) {
-        xsm_model *small = convert(m, types[t]);
+    for (EACH_KIND(kind)) {
+        xsm_model *small = test_converted(m, kind->dtype);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_get_view(small, &v, &err), err);
         for (uint32_t count = 1; count <= ROWS; count += 76) {
@@ -307,13 +295,8 @@ TEST(scores_are_sums_of_what_is_stored)
                     double sum = 0, size = 1;
                     for (uint32_t j = 0; j < FEATURES; j++) {
                         const size_t at = k * v.class_step + j;
-                        double w = t ? (double)((const int8_t *)v.data)[at] * v.class_scales[k] : 0;
-                        if (t == 0) {
-                            const uint32_t bits = (uint32_t)((const uint16_t *)v.data)[at] << 16;
-                            float number;
-                            memcpy(&number, &bits, sizeof number);
-                            w = (double)number;
-                        }
+                        const double number = (double)test_number(kind, v.data, at);
+                        const double w = kind->factors ? number * v.class_scales[k] : number;
                         sum += w * (double)r->dense[i * FEATURES + j];
                         size += fabs(w * (double)r->dense[i * FEATURES + j]);
                     }
@@ -339,22 +322,22 @@ TEST(embedding_models_have_vectors_of_the_type)
         if (!tied) {
             fill(m);
         }
-        for (size_t t = 0; t < 2; t++) {
-            xsm_model *small = convert(m, types[t]), *wide = convert(small, XSM_DTYPE_FLOAT32);
+        for (EACH_KIND(kind)) {
+            xsm_model *small = test_converted(m, kind->dtype), *wide = test_converted(small, XSM_DTYPE_FLOAT32);
             xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
             xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
             assert_ok(xsm_model_get_embedding_view(small, &v, &err), err);
             assert_ok(xsm_model_get_embedding_parameters(small, &p, &err), err);
-            assert_true(!v.vectors && !p.vectors && v.data && v.dtype == types[t] && p.dtype == types[t]);
-            assert_true(v.features == features && v.hidden == 21 && (v.feature_scales != NULL) == (t == 1));
+            assert_true(!v.vectors && !p.vectors && v.data && v.dtype == kind->dtype && p.dtype == kind->dtype);
+            assert_true(v.features == features && v.hidden == 21 && (v.feature_scales != NULL) == kind->factors);
             float *a = calloc(ROWS * 21, sizeof *a), *b = calloc(ROWS * 21, sizeof *b);
             xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
             assert_ok(xsm_model_hidden_vectors(small, &batch, a, 21, &err), err);
             assert_ok(xsm_model_hidden_vectors(wide, &batch, b, 21, &err), err);
             for (size_t i = 0; i < ROWS * 21; i++) {
-                assert_true(t ? fabs((double)a[i] - (double)b[i]) < 1e-5 : a[i] == b[i]);
+                assert_true(kind->factors ? fabs((double)a[i] - (double)b[i]) < 1e-5 : a[i] == b[i]);
             }
-            if (t == 0) {
+            if (!kind->factors) {
                 expect_same_scores(small, wide, r->sparse);
                 expect_same_scores(small, wide, r->full);
             }
@@ -372,10 +355,10 @@ TEST(distances_are_to_the_rounded_points)
 {
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
-    for (size_t t = 0; t < 2; t++) {
+    for (EACH_KIND(kind)) {
         xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, false);
         assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), err);
-        xsm_model *small = convert(m, types[t]), *wide = convert(small, XSM_DTYPE_FLOAT32);
+        xsm_model *small = test_converted(m, kind->dtype), *wide = test_converted(small, XSM_DTYPE_FLOAT32);
         assert_int_equal(test_model_info(small).geometry, XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_set_geometry(wide, XSM_GEOMETRY_EUCLIDEAN, &err), err); /* computes the bias anew */
         assert_memory_equal(small->w.bias, wide->w.bias, CLASSES * sizeof(float));
@@ -393,8 +376,8 @@ TEST(indexes_search_widened_rows)
     xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
-    for (size_t t = 0; t < 2; t++) {
-        xsm_model *small = convert(m, types[t]);
+    for (EACH_KIND(kind)) {
+        xsm_model *small = test_converted(m, kind->dtype);
         uint32_t found[2][ROWS * 5];
         xsm_index *x = NULL;
         assert_ok(xsm_index_new(NULL, "exact", &x, &err), err);
@@ -431,13 +414,14 @@ TEST(files_are_mapped_and_saved_alike)
 {
     xsm_error err = XSM_ERROR_INIT;
     char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
-    for (size_t t = 0; t < 6; t++) {
-        const size_t each = t % 2 ? 1 : 2;
+    for (size_t t = 0; t < 3 * TEST_KINDS; t++) {
+        const test_kind *kind = &test_kinds[t / 3];
+        const bool vectors = t % 3 == 1;
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
-        xsm_model *m = t < 2 ? make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, true) : make_embedding(ctx, t > 3);
+        xsm_model *m = t % 3 == 0 ? make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, true) : make_embedding(ctx, !vectors);
         rows *r = make_rows(ctx, xsm_model_feature_count(m));
-        xsm_model *small = convert(m, types[t % 2]), *loaded = NULL;
+        xsm_model *small = test_converted(m, kind->dtype), *loaded = NULL;
         assert_ok(xsm_model_save(m, first, NULL, &err), err);
         size_t whole, size, other;
         free(test_read(first, &whole));
@@ -457,13 +441,12 @@ TEST(files_are_mapped_and_saved_alike)
         unsigned char *bytes = test_read(first, &size), *again = test_read(second, &other);
         assert_int_equal(size, other);
         assert_memory_equal(bytes, again, size);
-        const size_t numbers = CLASSES * m->features + (t / 2 == 1 ? FEATURES * m->features : 0);
-        const size_t factors = each == 1 ? CLASSES + (t / 2 == 1 ? FEATURES : 0) : 0;
-        assert_true(whole - size > (4 - each) * numbers - 4 * factors - 300);
-        assert_int_equal(test_model_info(loaded).dtype, types[t % 2]);
-        expect_mapped(loaded, loaded->w.narrow.data, CLASSES * m->features * each);
-        if (t / 2 == 1) {
-            expect_mapped(loaded, loaded->layer->w.narrow.data, FEATURES * m->features * each);
+        const size_t all = CLASSES + (vectors ? FEATURES : 0), factors = kind->factors ? all : 0;
+        assert_true(whole - size > (4 - kind->bytes) * all * m->features - 4 * factors - 300);
+        assert_int_equal(test_model_info(loaded).dtype, kind->dtype);
+        expect_mapped(loaded, loaded->w.narrow.data, CLASSES * m->features * kind->bytes);
+        if (vectors) {
+            expect_mapped(loaded, loaded->layer->w.narrow.data, FEATURES * m->features * kind->bytes);
         }
         expect_same_scores(small, loaded, r->sparse);
         free(bytes);
@@ -516,17 +499,18 @@ TEST(layers_of_other_programs_are_loaded)
 TEST(damaged_files_are_refused)
 {
     static const struct {
-        size_t type;
+        int32_t type;
         const char *from, *to, *says;
     } damages[] = {
-        {1, "weight_scale", "weight_scalf", "needs a tensor 'weight_scale'"},
-        {1,
+        {XSM_DTYPE_INT8, "weight_scale", "weight_scalf", "needs a tensor 'weight_scale'"},
+        {XSM_DTYPE_INT8,
          "\"weight_scale\":{\"data_offsets\":", "\"correction\":  {\"data_offsets\":", "needs a tensor 'weight_scale'"},
-        {1, "\"dtype\":\"I8\",\"shape\":[611,75]", "\"dtype\":\"U8\",\"shape\":[611,75]", "F32 of 2 is needed"},
-        {1, "\"I8\",\"shape\":[611,75]", "\"I8\",\"shape\":[75,611]", "the model has 75 classes"},
-        {1, "\"I8\",\"shape\":[611,75]", "\"I8\",\"shape\":[45825 ]", "I8 of 1 dimensions"},
-        {0, "\"BF16\",\"shape\":[611,75]", "\"U16\", \"shape\":[611,75]", "F32 of 2 is needed"},
-        {0, "\"BF16\",\"shape\":[611,75]", "\"BF16\",\"shape\":[75,611]", "the model has 75 classes"},
+        {XSM_DTYPE_INT8, "\"dtype\":\"I8\",\"shape\":[611,75]", "\"dtype\":\"U8\",\"shape\":[611,75]",
+         "F32 of 2 is needed"},
+        {XSM_DTYPE_INT8, "\"I8\",\"shape\":[611,75]", "\"I8\",\"shape\":[75,611]", "the model has 75 classes"},
+        {XSM_DTYPE_INT8, "\"I8\",\"shape\":[611,75]", "\"I8\",\"shape\":[45825 ]", "I8 of 1 dimensions"},
+        {XSM_DTYPE_BFLOAT16, "\"BF16\",\"shape\":[611,75]", "\"U16\", \"shape\":[611,75]", "F32 of 2 is needed"},
+        {XSM_DTYPE_BFLOAT16, "\"BF16\",\"shape\":[611,75]", "\"BF16\",\"shape\":[75,611]", "the model has 75 classes"},
     };
     xsm_error err = XSM_ERROR_INIT;
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
@@ -534,7 +518,7 @@ TEST(damaged_files_are_refused)
     char *path = strdup(test_path("model"));
     o.skip_verify = 1;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-        xsm_model *small = convert(m, types[damages[i].type]);
+        xsm_model *small = test_converted(m, damages[i].type);
         assert_ok(xsm_model_save(small, path, NULL, &err), err);
         size_t size;
         unsigned char *bytes = test_read(path, &size);
@@ -548,7 +532,7 @@ TEST(damaged_files_are_refused)
         xsm_model_free(small);
     }
     /* Factors that are none. */
-    xsm_model *small = convert(m, XSM_DTYPE_INT8);
+    xsm_model *small = test_converted(m, XSM_DTYPE_INT8);
     static const float bad[] = {NAN, INFINITY, -1};
     for (size_t i = 0; i < 3; i++) {
         const float good = (float)small->w.row_scale[9];
@@ -579,9 +563,9 @@ TEST(damage_is_found_or_harmless)
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     rows *r = make_rows(ctx, FEATURES);
-    for (size_t t = 0; t < 4; t++) {
-        xsm_model *m = t < 2 ? make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, false) : make_embedding(ctx, false);
-        xsm_model *small = convert(m, types[t % 2]);
+    for (size_t t = 0; t < 2 * TEST_KINDS; t++) {
+        xsm_model *m = t % 2 ? make_embedding(ctx, false) : make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, false);
+        xsm_model *small = test_converted(m, test_kinds[t / 2].dtype);
         const char *path = test_path("damaged");
         tried tries = {0, 0};
         size_t size;
@@ -618,11 +602,11 @@ TEST(what_changes_weights_is_refused)
     xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
     assert_ok(xsm_estimator_new(NULL, "one-vs-all", &e, &err), err);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    for (size_t t = 0; t < 2; t++) {
-        xsm_model *small = convert(m, types[t]);
+    for (EACH_KIND(kind)) {
+        xsm_model *small = test_converted(m, kind->dtype);
         assert_fails(xsm_estimator_bind(e, small, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, "training by an estimator needs float32 weights"));
-        assert_non_null(strstr(err.message, type_names[t]));
+        assert_non_null(strstr(err.message, kind->name));
         assert_fails(xsm_optimizer_bind(o, small, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_trainer_new(NULL, small, r->sparse, e, o, NULL, &trainer, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_model_grow(small, FEATURES + 1, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -649,19 +633,23 @@ TEST(bad_arguments_are_refused)
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *out = NULL;
     assert_fails(xsm_model_convert(NULL, &o, &out, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_model_convert(m, &o, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    static const int32_t no[] = {-1, XSM_DTYPE_FLOAT64, XSM_DTYPE_UINT8, 99};
-    for (size_t i = 0; i < 4; i++) {
-        o.dtype = no[i];
-        assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_RANGE, err);
+    for (o.dtype = -1; o.dtype < 100; o.dtype++) { /* all but those that these tests know */
+        bool known = o.dtype == XSM_DTYPE_FLOAT32;
+        for (EACH_KIND(kind)) {
+            known = known || o.dtype == kind->dtype;
+        }
+        if (!known) {
+            assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_RANGE, err);
+        }
     }
-    for (size_t t = 0; t < 2; t++) {
-        static const float worst[] = {NAN, INFINITY, -INFINITY, 0x1.ffp+127f};
-        o.dtype = types[t];
-        for (size_t i = 0; i < (t ? 3 : 4); i++) { /* the last is finite, and not in bfloat16 */
+    for (EACH_KIND(kind)) {
+        const float worst[] = {NAN, INFINITY, -INFINITY, kind->too_large};
+        o.dtype = kind->dtype;
+        for (size_t i = 0; i < 4; i++) {
             m->w.weight[5 * m->w.stride + 3] = worst[i];
             assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, "class 5 and feature 3"));
-            assert_non_null(strstr(err.message, type_names[t]));
+            assert_non_null(strstr(err.message, kind->name));
         }
         m->w.weight[5 * m->w.stride + 3] = 0;
     }

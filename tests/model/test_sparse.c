@@ -2,6 +2,7 @@
  * Tests of sparse weights: models that xsm_model_prune() makes against the same sums in double precision here, their
  * files, and what they refuse.
  */
+#include "narrow_kinds.h"
 #include "sparse_rows.h"
 
 #include <math.h>
@@ -356,27 +357,16 @@ TEST(chunks_of_any_size_give_the_same_scores)
 
 /* -- in fewer bits ------------------------------------------------------------------------------------------------- */
 
-static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
-
-static xsm_model *convert(const xsm_model *m, int32_t dtype)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-    xsm_model *converted = NULL;
-    o.dtype = dtype;
-    assert_ok(xsm_model_convert(m, &o, &converted, &err), err);
-    return converted;
-}
-
-/* The nearest multiple of a power of two that leaves eight bits, or of the row's largest weight by 127. */
-static double rounded(double w, double most, int32_t dtype)
+/* The nearest multiple of twice the error of a kind: of a power of two, or of the row's largest weight. */
+static double rounded(double w, double most, const test_kind *kind)
 {
     if (w == 0) {
         return 0;
     }
     int exponent;
     (void)frexp(w, &exponent);
-    const double step = dtype == XSM_DTYPE_INT8 ? (double)((float)most / 127) : ldexp(1, exponent - 8);
+    const double step =
+        kind->factors ? (double)((float)most / (float)rint(0.5 / kind->error)) : ldexp(kind->error, exponent);
     return rint(w / step) * step;
 }
 
@@ -391,25 +381,25 @@ static double largest_of(uint32_t k)
 
 TEST(weights_in_fewer_bits_are_rounded)
 {
-    static const uint32_t bytes_less[] = {2, 3};
-    for (size_t t = 0; t < 2; t++) {
+    for (EACH_KIND(kind)) {
         xsm_error err = XSM_ERROR_INIT;
         test_memory *memory;
-        xsm_context *ctx = test_memory_context(&memory, 1 + (uint32_t)t);
+        xsm_context *ctx = test_memory_context(&memory, 1 + kind->bytes % 2);
         rows *r = make_rows(ctx, FEATURES);
         xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0);
-        xsm_model *small = convert(m, types[t]), *again = convert(small, types[t]);
+        xsm_model *small = test_converted(m, kind->dtype), *again = test_converted(small, kind->dtype);
         assert_string_equal(xsm_model_get_metadata(small, "maker"), "test");
         xsm_model_info info = XSM_MODEL_INFO_INIT, was = XSM_MODEL_INFO_INIT;
         assert_ok(xsm_model_get_info(small, &info, &err), err);
         assert_ok(xsm_model_get_info(m, &was, &err), err);
-        assert_true(info.dtype == types[t] && info.layout == XSM_LAYOUT_SPARSE_ROWS && info.weights == was.weights);
-        assert_int_equal(info.bytes, was.bytes - bytes_less[t] * was.weights + (t ? CLASSES * sizeof(float) : 0));
+        assert_true(info.dtype == kind->dtype && info.layout == XSM_LAYOUT_SPARSE_ROWS && info.weights == was.weights);
+        assert_int_equal(info.bytes,
+                         was.bytes - (4 - kind->bytes) * was.weights + (kind->factors ? CLASSES * sizeof(float) : 0));
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT, w = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_get_view(small, &v, &err), err);
         assert_ok(xsm_model_get_view(again, &w, &err), err);
-        assert_true(!v.weight && !v.class_scales && v.dtype == types[t] && v.nonzeros == was.weights);
-        assert_memory_equal(v.data, w.data, v.nonzeros * (2 - t)); /* not rounded again */
+        assert_true(!v.weight && !v.class_scales && v.dtype == kind->dtype && v.nonzeros == was.weights);
+        assert_memory_equal(v.data, w.data, v.nonzeros * kind->bytes); /* not rounded again */
         float *range = calloc(ROWS * CLASSES, sizeof *range), *other = calloc(ROWS * CLASSES, sizeof *other);
         uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
         xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS), full = xsm_batch_range(r->full, 0, ROWS);
@@ -420,7 +410,7 @@ TEST(weights_in_fewer_bits_are_rounded)
                 double z = bias_of(k);
                 for (uint64_t e = r->offsets[i]; e < r->offsets[i + 1]; e++) {
                     const double weight = weight_of(k, r->index[e]);
-                    z += fabs(weight) >= BELOW ? rounded(weight, most, types[t]) * r->values[e] : 0;
+                    z += fabs(weight) >= BELOW ? rounded(weight, most, kind) * r->values[e] : 0;
                 }
                 assert_true(fabs((double)range[i * CLASSES + k] - z) < 1e-5);
                 classes[i * CLASSES + k] = k;
@@ -432,10 +422,10 @@ TEST(weights_in_fewer_bits_are_rounded)
         assert_memory_equal(other, range, ROWS * CLASSES * sizeof *range);
         assert_ok(xsm_model_score_range(again, &batch, 0, CLASSES, other, CLASSES, &err), err);
         assert_memory_equal(other, range, ROWS * CLASSES * sizeof *range);
-        xsm_model *back = convert(small, XSM_DTYPE_FLOAT32); /* exact, but for the product with the factor */
+        xsm_model *back = test_converted(small, XSM_DTYPE_FLOAT32); /* exact, but for the product with the factor */
         assert_ok(xsm_model_score_range(back, &batch, 0, CLASSES, other, CLASSES, &err), err);
         for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
-            assert_true(t ? fabs((double)(other[i] - range[i])) < 1e-5 : other[i] == range[i]);
+            assert_true(kind->factors ? fabs((double)(other[i] - range[i])) < 1e-5 : other[i] == range[i]);
         }
         assert_ok(xsm_model_set_layout(back, XSM_LAYOUT_CLASS_MAJOR, &err), err);
         xsm_model_free(back);
@@ -453,14 +443,9 @@ TEST(weights_in_fewer_bits_are_rounded)
 
 TEST(weights_that_do_not_fit_are_refused)
 {
-    static const struct {
-        float weight;
-        int32_t dtype;
-        const char *name;
-    } cases[] = {{NAN, XSM_DTYPE_INT8, "int8"},
-                 {INFINITY, XSM_DTYPE_FLOAT32, "float32"},
-                 {0x1.ffp+127f, XSM_DTYPE_BFLOAT16, "bfloat16"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static const test_kind float32 = {XSM_DTYPE_FLOAT32, "float32", 4, false, 0, NAN, NULL};
+    for (size_t t = 0; t <= TEST_KINDS; t++) {
+        const test_kind *kind = t < TEST_KINDS ? &test_kinds[t] : &float32;
         xsm_error err = XSM_ERROR_INIT;
         xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
         xsm_parameters p = XSM_PARAMETERS_INIT;
@@ -469,11 +454,11 @@ TEST(weights_that_do_not_fit_are_refused)
         p.weight[777 * p.class_step + 333 * p.feature_step] = 2; /* kept by pruning, and found by its value */
         xsm_model *m = prune(dense, 1.5, 0);
         assert_int_equal(xsmi_sparse_entries(m->w.sparse), 1);
-        ((float *)(uintptr_t)m->w.sparse->values)[0] = cases[i].weight;
-        o.dtype = cases[i].dtype;
+        ((float *)(uintptr_t)m->w.sparse->values)[0] = kind->too_large;
+        o.dtype = kind->dtype;
         assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
         assert_non_null(strstr(err.message, "class 777 and feature 333"));
-        assert_non_null(strstr(err.message, cases[i].name));
+        assert_non_null(strstr(err.message, kind->name));
         assert_null(out);
         xsm_model_free(m);
         xsm_model_free(dense);
@@ -491,7 +476,7 @@ static void expect_mapped(int32_t dtype)
     xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0), *loaded = NULL;
     char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
     if (dtype != XSM_DTYPE_FLOAT32) {
-        xsm_model *small = convert(m, dtype);
+        xsm_model *small = test_converted(m, dtype);
         xsm_model_free(m);
         m = small;
     }
@@ -531,8 +516,9 @@ static void expect_mapped(int32_t dtype)
 TEST(files_are_mapped_and_saved_alike)
 {
     expect_mapped(XSM_DTYPE_FLOAT32);
-    expect_mapped(XSM_DTYPE_BFLOAT16);
-    expect_mapped(XSM_DTYPE_INT8);
+    for (EACH_KIND(kind)) {
+        expect_mapped(kind->dtype);
+    }
 }
 
 /* Every byte of the numbers that say where weights are is changed, or every few; what is still accepted must be usable.
@@ -543,7 +529,7 @@ static void damage(int32_t dtype, size_t step)
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, 40), *pruned = prune(dense, 0.9, 0);
-    xsm_model *m = convert(pruned, dtype);
+    xsm_model *m = test_converted(pruned, dtype);
     xsm_model_free(pruned);
     const char *path = test_path("damaged");
     size_t size;
@@ -571,8 +557,9 @@ static void damage(int32_t dtype, size_t step)
 TEST(damage_is_found_or_harmless)
 {
     damage(XSM_DTYPE_FLOAT32, 1);
-    damage(XSM_DTYPE_BFLOAT16, 7);
-    damage(XSM_DTYPE_INT8, 7);
+    for (EACH_KIND(kind)) {
+        damage(kind->dtype, 7);
+    }
 }
 
 static void write_bytes(const char *path, const unsigned char *bytes, size_t size)
@@ -603,7 +590,7 @@ TEST(factors_must_fit_the_weights)
     };
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0);
-    xsm_model *small = convert(m, XSM_DTYPE_INT8), *loaded = NULL;
+    xsm_model *small = test_converted(m, XSM_DTYPE_INT8), *loaded = NULL;
     xsm_load_options unchecked = XSM_LOAD_OPTIONS_INIT;
     char *path = strdup(test_path("factors"));
     unchecked.skip_verify = 1;
@@ -659,15 +646,15 @@ TEST(what_needs_dense_weights_is_refused)
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     assert_null(p.weight);
     assert_true(p.bias && p.bias[3] == bias_of(3));
-    for (size_t t = 0; t < 2; t++) {
-        xsm_model *small = convert(m, types[t]);
+    for (EACH_KIND(kind)) {
+        xsm_model *small = test_converted(m, kind->dtype);
         assert_fails(xsm_estimator_bind(e, small, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_index_build_model(x, small, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_model_prune(small, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_model_set_layout(small, XSM_LAYOUT_CLASS_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
-        assert_non_null(strstr(err.message, t ? "int8" : "bfloat16"));
+        assert_non_null(strstr(err.message, kind->name));
         assert_ok(xsm_model_get_parameters(small, &p, &err), err);
-        assert_true(!p.weight && p.dtype == types[t]);
+        assert_true(!p.weight && p.dtype == kind->dtype);
         xsm_model_free(small);
     }
     xsm_prune_options wrong = XSM_PRUNE_OPTIONS_INIT;

@@ -4,6 +4,7 @@
  * classes and a first layer: the same bits as in one process.
  */
 #define XSM_EXPERIMENTAL
+#include "narrow_kinds.h"
 #include "training.h"
 
 #include "comm.h"
@@ -266,10 +267,10 @@ TEST(test_floats)
 
 TEST(test_narrow)
 {
-    try_bits(false, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
-    try_bits(true, true, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
-    try_bits(false, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
-    try_bits(true, false, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
+    for (EACH_KIND(kind)) {
+        try_bits(false, kind->factors, 0, kind->dtype, XSM_CORRECTION_NONE);
+        try_bits(true, !kind->factors, 0, kind->dtype, XSM_CORRECTION_NONE);
+    }
 }
 
 TEST(test_corrected)

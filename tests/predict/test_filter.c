@@ -2,6 +2,7 @@
  * Tests of filters: with any filter, thresholds and known labels the result is that of scoring every class and leaving
  * out afterwards, to the bit where scoring is exact; searches find as many classes as there are; bad lists are refused.
  */
+#include "narrow_kinds.h"
 #include "training.h"
 
 #include <xsoftmax/calibrate.h>
@@ -420,10 +421,7 @@ static void change(xsm_model **m, const test_problem *p, int kind)
     xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result fitted = XSM_CALIBRATE_RESULT_INIT;
     if (kind > 7) {
-        xsm_convert_options narrow = XSM_CONVERT_OPTIONS_INIT;
-        xsm_model *converted = NULL;
-        narrow.dtype = kind % 2 ? XSM_DTYPE_INT8 : XSM_DTYPE_BFLOAT16;
-        assert_ok(xsm_model_convert(*m, &narrow, &converted, &err), err);
+        xsm_model *converted = test_converted(*m, test_kinds[(kind - 8) / 2].dtype);
         xsm_model_free(*m);
         *m = converted;
     } else if (kind == 3) {
@@ -455,12 +453,20 @@ static xsm_model *embedding(void)
 
 TEST(of_all_classes)
 {
-    static const char *const names[] = {
-        "dense", "sparse, class-major", "sparse, feature-major", "pruned",      "dense, temperature", "dense, labels",
-        "noise", "embedding",           "bfloat16, dense",       "int8, dense", "bfloat16, sparse",   "int8, sparse"};
-    for (int kind = 0; kind < 12; kind++) {
-        test_problem p = make_problem((kind > 0 && kind < 4) || kind == 7 || kind > 9);
-        way w = {.name = names[kind], .data = p.data, .exact = true, .least_recall = 1};
+    static const char *const names[] = {"dense",
+                                        "sparse, class-major",
+                                        "sparse, feature-major",
+                                        "pruned",
+                                        "dense, temperature",
+                                        "dense, labels",
+                                        "noise",
+                                        "embedding"};
+    for (int kind = 0; kind < 8 + 2 * TEST_KINDS; kind++) { /* the last are of fewer bits, dense and sparse */
+        test_problem p = make_problem((kind > 0 && kind < 4) || kind == 7 || (kind > 7 && kind % 2));
+        way w = {.name = kind < 8 ? names[kind] : test_kinds[(kind - 8) / 2].name,
+                 .data = p.data,
+                 .exact = true,
+                 .least_recall = 1};
         w.model = kind == 7 ? embedding()
                             : trained(&p, kind == 6 ? "negative-sampling" : "implicit", "negatives=5",
                                       kind == 2 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);

@@ -2,6 +2,7 @@
  * Tests of screening: a single row without probabilities has to the bit the classes and scores that it has among other
  * rows, whose classes are all scored; and where screening cannot tell the best, they are scored as well.
  */
+#include "narrow_kinds.h"
 #include "training.h"
 
 #include <xsoftmax/stored_weights.h>
@@ -21,7 +22,7 @@ typedef enum shape {
     BIASED,   /* with biases, one of them hides all that the weights say */
     REPEATED, /* every row 50 times */
     RISING,   /* each class is better than those before */
-    WIDE,     /* a few rows are a million times as long as others */
+    WIDE,     /* a few rows are 60,000 times as long as others */
     PERMUTED, /* the best 300 rows have the same numbers in other orders, and all features are equal: their scores
                  differ by rounding alone */
     SHAPES
@@ -48,7 +49,7 @@ static xsm_model *make_model(xsm_context *ctx, shape kind, uint32_t features)
         for (size_t j = 0; j < features; j++) {
             const float number = uniform(&state);
             w[j] = kind == REPEATED && k % 50 > 0 ? w[j - p.class_step]
-                   : kind == WIDE && k % 997 == 5 ? 1e6f * number
+                   : kind == WIDE && k % 997 == 5 ? 6e4f * number
                                                   : number;
         }
         for (size_t j = features; kind == PERMUTED && k % 15 == 0 && j-- > 0;) {
@@ -127,20 +128,14 @@ TEST(single_rows_have_the_bits_of_many)
     static const uint32_t widths[] = {1, 33, FEATURES};
     static float x[ROWS * FEATURES];
     for (uint32_t n = 0; n < 3 * SHAPES; n++) {
-        xsm_error err = XSM_ERROR_INIT;
         const uint32_t features = widths[n % 3];
         xsm_model *m = make_model(NULL, (shape)(n / 3), features);
         fill_rows(x, (size_t)ROWS * features);
         for (size_t i = 0; i < (size_t)ROWS * features && n / 3 == PERMUTED; i++) {
             x[i] = x[i / features * features];
         }
-        for (int32_t type = 0; type < 3; type++) {
-            xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-            xsm_model *small = NULL;
-            o.dtype = type == 1 ? XSM_DTYPE_BFLOAT16 : XSM_DTYPE_INT8;
-            if (type > 0) {
-                assert_ok(xsm_model_convert(m, &o, &small, &err), err);
-            }
+        for (size_t type = 0; type <= TEST_KINDS; type++) {
+            xsm_model *small = type > 0 ? test_converted(m, test_kinds[type - 1].dtype) : NULL;
             for (size_t t = 0; t < sizeof tops / sizeof *tops; t++) {
                 expect_same(type > 0 ? small : m, x, tops[t]);
             }
@@ -199,15 +194,11 @@ TEST(single_rows_need_no_memory)
     xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
     fill_rows(x, ROWS * FEATURES);
-    for (int32_t type = 0; type < 3; type++) {
+    for (size_t type = 0; type <= TEST_KINDS; type++) {
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
-        xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-        xsm_model *m = make_model(ctx, BIASED, FEATURES), *small = NULL;
-        o.dtype = type == 1 ? XSM_DTYPE_BFLOAT16 : XSM_DTYPE_INT8;
-        if (type > 0) {
-            assert_ok(xsm_model_convert(m, &o, &small, &err), err);
-        }
+        xsm_model *m = make_model(ctx, BIASED, FEATURES);
+        xsm_model *small = type > 0 ? test_converted(m, test_kinds[type - 1].dtype) : NULL;
         xsm_predictor *p = make_predictor(small ? small : m, 5);
         uint32_t classes[5];
         float scores[5];
@@ -234,12 +225,9 @@ TEST(the_best_are_scored_again_in_float32)
     enum { WIDE_TOP = 20, NARROW_TOP = 5 };
     xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
-    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-    xsm_model *m = make_model(NULL, RANDOM, FEATURES), *small = NULL;
+    xsm_model *m = make_model(NULL, RANDOM, FEATURES), *small = test_converted(m, XSM_DTYPE_INT8);
     size_t recalled = 0, moved = 0;
     fill_rows(x, ROWS * FEATURES);
-    o.dtype = XSM_DTYPE_INT8;
-    assert_ok(xsm_model_convert(m, &o, &small, &err), err);
     xsm_predictor *first = make_predictor(small, WIDE_TOP), *exact = make_predictor(m, NARROW_TOP);
     for (size_t i = 0; i < ROWS; i++) {
         const xsm_batch row = xsm_batch_values(x + i * FEATURES, 1, FEATURES, FEATURES);

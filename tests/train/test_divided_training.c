@@ -5,6 +5,7 @@
  * or whose host stops, ends the run on all.
  */
 #define XSM_EXPERIMENTAL
+#include "narrow_kinds.h"
 #include "training.h"
 
 #include "comm.h"
@@ -411,13 +412,10 @@ static void try_loading(work *w)
     xsm_error err = XSM_ERROR_INIT;
     snprintf(w->loaded, sizeof w->loaded, "%s", test_path("loaded"));
     snprintf(w->saved, sizeof w->saved, "%s", test_path("saved"));
-    static const int32_t types[] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
-    for (size_t i = 0; i < 3; i++) {
-        xsm_model *m = NULL, *converted = NULL;
-        xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
-        options.dtype = types[i];
+    for (size_t t = 0; t <= TEST_KINDS; t++) {
+        xsm_model *m = NULL;
         assert_ok(xsm_model_load(NULL, w->path, NULL, NULL, &m, &err), err);
-        assert_ok(xsm_model_convert(m, &options, &converted, &err), err);
+        xsm_model *converted = test_converted(m, t < TEST_KINDS ? test_kinds[t].dtype : XSM_DTYPE_FLOAT32);
         assert_ok(xsm_model_save(converted, w->loaded, NULL, &err), err);
         xsm_model_free(converted);
         xsm_model_free(m);
