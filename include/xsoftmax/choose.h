@@ -197,7 +197,7 @@ typedef struct xsm_choice_info {
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL,      \
-            NULL, 0, 0, 0, 0, 0, 0, NULL, 1                                                                            \
+            NULL, 0, 0, 0, 0, 0, 0, NULL, 0                                                                            \
     }
 
 /** Outcome of a trial. */
