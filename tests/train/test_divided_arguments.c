@@ -18,6 +18,8 @@
 
 enum { ROWS = 20, FEATURES = 5, CLASSES = 2 * XSMI_RUN_CLASSES + 3, CALLS = 28 };
 
+static const char *file; /* of all ranks, as test_path() is for one thread */
+
 /* What a rank calls with; that with `own` alone are this process's. */
 typedef struct objects {
     xsm_context *context;
@@ -37,7 +39,7 @@ static xsm_status call(const objects *o, size_t i, bool bad, xsm_error *err)
     xsm_model *m = o->model, *none = NULL;
     uint32_t classes[ROWS * 5] = {0};
     float scores[ROWS];
-    const char *path = bad ? NULL : test_path("arguments");
+    const char *path = bad ? NULL : file;
     const xsm_batch rows = xsm_batch_range(o->rows, 0, 4), *batch = bad ? NULL : &rows;
     xsm_prediction to = {.size = sizeof to, .batch = &rows, .classes = classes};
     xsm_metrics metrics = XSM_METRICS_INIT;
@@ -138,7 +140,7 @@ static xsm_status try_calls(objects *o, test_rank *r)
     }
     XSMI_TRY(bind(o, &r->err));
     XSMI_TRY(xsm_trainer_run(o->trainer, &r->err));
-    return xsm_model_save(o->model, test_path("arguments"), NULL, &r->err);
+    return xsm_model_save(o->model, file, NULL, &r->err);
 }
 
 static xsm_status make(objects *o, xsm_error *err)
@@ -154,7 +156,7 @@ static xsm_status make(objects *o, xsm_error *err)
     XSMI_TRY(xsm_trainer_new(o->context, o->model, o->rows, o->estimator, o->optimizer, &once, &o->trainer, err));
     const xsm_batch rows = xsm_batch_range(o->rows, 0, 4);
     XSMI_TRY(xsm_estimator_gradient(o->estimator, &rows, 1, o->gradient, err));
-    XSMI_TRY(xsm_trainer_checkpoint(o->trainer, test_path("arguments"), NULL, err)); /* a model, too */
+    XSMI_TRY(xsm_trainer_checkpoint(o->trainer, file, NULL, err)); /* a model, too */
     return xsm_predictor_new(o->model, NULL, &o->predictor, err);
 }
 
@@ -177,10 +179,11 @@ TEST(test_arguments)
 {
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
     test_rank ranks[TEST_RANKS];
+    file = test_path("arguments");
     test_run_ranks(3, 1, 0, body, (void *)(uintptr_t)p.data, ranks);
     for (uint32_t r = 0; r < 3; r++) {
         assert_ok(ranks[r].status, ranks[r].err);
     }
-    remove(test_path("arguments"));
+    remove(file);
     test_problem_free(&p);
 }
