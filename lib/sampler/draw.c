@@ -342,15 +342,18 @@ static void log_range(const xsm_sampler *s, const float *code, uint32_t first, u
     }
 }
 
-/* Notes a row if a log-probability of it is NaN. */
-static void test_row(draw_job *job, size_t i)
+/* The larger of `most` and the bits of a number without its sign, which are above those of infinity for NaN. */
+static uint32_t magnitude(uint32_t most, const float *number)
 {
-    const float *out = job->many_log_probabilities + i * job->count;
-    bool sound = true;
-    for (uint32_t k = 0; k < job->count; k++) {
-        sound &= out[k] == out[k];
-    }
-    xsmi_code_test(&job->code_fault, &(float){NAN}, sound ? 0 : 1, i);
+    uint32_t bits;
+    memcpy(&bits, number, sizeof bits);
+    return XSMI_MAX(most, bits << 1);
+}
+
+/* Notes row `i` if one of its log-probabilities is NaN, by their largest magnitude(). */
+static void test_row(draw_job *job, size_t i, uint32_t most)
+{
+    xsmi_code_test(&job->code_fault, &(float){NAN}, most > UINT32_C(0xFF000000), i);
 }
 
 static void run_row(draw_job *job, size_t i, uint32_t thread)
@@ -360,8 +363,13 @@ static void run_row(draw_job *job, size_t i, uint32_t thread)
     xsmi_sampler_encode_batch(s, job->batch, i, code);
     xsmi_code_test(&job->code_fault, code, s->code_length, i);
     if (job->many_log_probabilities) {
-        log_range(s, code, job->first, job->count, job->many_log_probabilities + i * job->count);
-        test_row(job, i);
+        float *out = job->many_log_probabilities + i * job->count;
+        uint32_t most = 0;
+        log_range(s, code, job->first, job->count, out);
+        for (uint32_t k = 0; k < job->count; k++) {
+            most = magnitude(most, &out[k]);
+        }
+        test_row(job, i, most);
         return;
     }
     struct xsm_random random;
@@ -405,13 +413,13 @@ static void run_sweep(void *state, const xsmi_range *r)
         uint32_t end = k + TOGETHER < job->count ? k + TOGETHER : job->count;
         for (size_t i = 0; i < rows; i++) {
             float *out = job->many_log_probabilities + (first + i) * job->count;
+            uint32_t most = 0;
             for (uint32_t c = k; c < end; c++) {
                 out[c] = all[(size_t)(job->first + c) * XSM_SAMPLER_ROWS + i];
+                most = magnitude(most, &out[c]);
             }
+            test_row(job, first + i, most);
         }
-    }
-    for (size_t i = 0; i < rows; i++) {
-        test_row(job, first + i);
     }
 }
 
