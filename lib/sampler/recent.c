@@ -7,6 +7,7 @@
  * takes q for what it is told, learns from any order of the rows.
  */
 #include "sampler/arrays.h"
+#include "base/heap_sort.h"
 #include "base/held.h"
 #include "base/order.h"
 #include "sampler/sampler.h"
@@ -20,9 +21,12 @@ typedef struct recent_state {
     xsm_context *context;
     xsmi_held held; /* the arrays */
     uint32_t classes;
-    uint32_t *ring;   /* [labels] */
-    uint32_t *counts; /* [classes] of each class in the ring */
-    uint64_t seen;    /* labels so far: the next goes to seen % labels */
+    uint32_t *ring; /* [labels] */
+    /* [classes] of each class in the ring. NULL of a sampler that was loaded, until it follows, as a file may claim any
+     * number of classes; then the labels in the ring, rising. */
+    uint32_t *counts;
+    uint32_t *rising;
+    uint64_t seen; /* labels so far: the next goes to seen % labels */
 } recent_state;
 
 static const xsm_option options[] = {
@@ -35,18 +39,10 @@ static void unbind(void *state)
 {
     recent_state *s = state;
     xsmi_held_release(&s->held);
-    s->ring = s->counts = NULL;
-}
-
-static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
-{
-    recent_state *s = state;
-    s->context = s->held.context = problem->context;
-    s->classes = problem->classes;
-    s->seen = 0;
-    s->ring = xsmi_hold_zeros(&s->held, (size_t)s->labels, sizeof *s->ring);
-    s->counts = xsmi_hold_zeros(&s->held, s->classes, sizeof *s->counts);
-    return xsmi_held_check(&s->held, "recent labels", err);
+    if (s->counts) {
+        xsmi_release(s->context, s->counts, s->classes, sizeof *s->counts);
+    }
+    s->ring = s->counts = s->rising = NULL;
 }
 
 /* Returns how many labels the ring has. */
@@ -55,10 +51,48 @@ static uint64_t kept(const recent_state *s)
     return XSMI_MIN(s->seen, (uint64_t)s->labels);
 }
 
+static void start(recent_state *s, const xsm_sampler_problem *problem)
+{
+    s->context = s->held.context = problem->context;
+    s->classes = problem->classes;
+    s->seen = 0;
+    s->ring = xsmi_hold_zeros(&s->held, (size_t)s->labels, sizeof *s->ring);
+}
+
+/* Makes the array of counts of what the ring has. */
+static xsm_status count_all(recent_state *s, xsm_error *err)
+{
+    s->counts = xsmi_allocate_zero(s->context, s->classes, sizeof *s->counts);
+    if (!s->counts) {
+        return xsmi_fail_memory(err, s->classes * (uint64_t)sizeof *s->counts, "recent labels");
+    }
+    for (uint64_t i = 0; i < kept(s); i++) {
+        s->counts[s->ring[i]]++;
+    }
+    return XSM_OK;
+}
+
+static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
+{
+    recent_state *s = state;
+    start(s, problem);
+    XSMI_TRY(xsmi_held_check(&s->held, "recent labels", err));
+    return count_all(s, err);
+}
+
+static uint32_t count_of(const recent_state *s, uint32_t class)
+{
+    if (s->counts) {
+        return s->counts[class];
+    }
+    const size_t n = (size_t)kept(s);
+    return (uint32_t)(xsmi_lower_bound(s->rising, n, class + 1) - xsmi_lower_bound(s->rising, n, class));
+}
+
 static xsm_status follow(void *state, const xsm_sampler_step *step, xsm_error *err)
 {
     recent_state *s = state;
-    (void)err;
+    XSMI_TRY(s->counts ? XSM_OK : count_all(s, err));
     for (uint64_t i = 0; i < step->label_count; i++) {
         uint32_t *place = &s->ring[s->seen % (uint64_t)s->labels];
         s->counts[*place] -= s->seen++ >= (uint64_t)s->labels;
@@ -74,7 +108,7 @@ static double log_probability(const void *state, const float *code, uint32_t cla
     const uint64_t count = kept(s);
     const double share = count > 0 ? s->share : 0;
     (void)code;
-    return log(share * s->counts[class] / (double)XSMI_MAX(count, 1) + (1 - share) / s->classes);
+    return log(share * count_of(s, class) / (double)XSMI_MAX(count, 1) + (1 - share) / s->classes);
 }
 
 static void draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
@@ -114,12 +148,13 @@ static xsm_status load(void *state, const xsm_sampler_problem *problem, const xs
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: labels [%lld] and labels_seen [1] are needed, labels below %u",
                          reader->name, (long long)s->labels, problem->classes);
     }
-    XSMI_TRY(bind(state, problem, err));
+    start(s, problem);
+    s->rising = xsmi_hold(&s->held, (size_t)s->labels, sizeof *s->rising);
+    XSMI_TRY(xsmi_held_check(&s->held, "recent labels", err));
     memcpy(s->ring, ring.data, (size_t)s->labels * sizeof *s->ring);
+    memcpy(s->rising, ring.data, (size_t)s->labels * sizeof *s->rising);
     memcpy(&s->seen, seen.data, sizeof s->seen);
-    for (uint64_t i = 0; i < kept(s); i++) {
-        s->counts[s->ring[i]]++;
-    }
+    xsmi_heap_sort(s->rising, (size_t)kept(s), sizeof *s->rising, xsmi_compare_u32);
     return XSM_OK;
 }
 
