@@ -295,11 +295,19 @@ class Model:
         return [[(labels[classes[j]], likely[j]) if probabilities else labels[classes[j]] for j in span] for span in spans]
 
 
+def _refuse_others(texts, name, accepted):
+    """Refuses the first of a list that is no text."""
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"{name.format(i)} is {text!r:.60}; accepted is {accepted}")
+
+
 def _read_texts(texts, how, labels=None):
     """A dataset of texts, of which line ends are blanks; labels are class numbers."""
     xsm = library()
     if how.classes and not how.classes.contents.vocabulary:
         raise ValueError("the model was not trained on text; accepted is the path of a file")
+    _refuse_others(texts, "row {}", "a text each row")
     lines = [re.sub("[\r\n]", " ", text) + "\n" for text in texts]
     left = memoryview("".join(lines if labels is None else (f"{PREFIX}{k} {line}" for k, line in zip(labels, lines))).encode())
 
@@ -373,9 +381,11 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
         """Rows as the library takes them: float32 matrices, or a list of texts; and labels."""
         X = X.tolist() if getattr(X, "ndim", 0) == 1 else X
         texts = isinstance(X, (list, tuple)) and any(isinstance(row, str) for row in X)
-        others = [(f"row {i} of X", row) for i, row in enumerate(X) if not isinstance(row, str)] if texts else []
-        for name, row in [("X", X)] if isinstance(X, (str, bytes)) else others[:1]:
-            raise ValueError(f"{name} is {row!r:.60}; accepted is a list of texts, a text each row, or a matrix of numbers")
+        accepted = "a list of texts, a text each row, or a matrix of numbers"
+        if isinstance(X, (str, bytes)):
+            raise ValueError(f"X is {X!r:.60}; accepted is {accepted}")
+        if texts:
+            _refuse_others(X, "row {} of X", accepted)
         if first and not texts:
             _warn_of_float32(X)
         if texts or BaseEstimator is None:

@@ -202,6 +202,7 @@ def check_predict(folder):
         assert [row[0][0] for row in answers[1:3]] == ["3", "7"] and len(model.predict([""])) == 1
     table = exact().fit(X, y).model_
     assert_raises(ValueError, "not trained on text; accepted is", lambda: table.predict(["a"]))
+    assert_raises(ValueError, "row 1 is None; accepted is a text each row", lambda: model.predict(["a", None]))
     assert_raises(xsoftmax.Error, "no rows", lambda: model.predict([]))
 
 
