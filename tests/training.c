@@ -135,6 +135,14 @@ void test_same_file(const xsm_model *m, unsigned char **kept, size_t *size)
     }
 }
 
+xsm_label_tree_options test_small_trees(void)
+{
+    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
+    o.arity = 4;
+    o.leaf = 20;
+    return o;
+}
+
 xsm_dataset *test_second_labels(const test_problem *p, bool sparse, uint32_t classes, const uint32_t *first,
                                 uint32_t shift)
 {

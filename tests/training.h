@@ -9,6 +9,7 @@
 
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/optimizer.h>
 #include <xsoftmax/predict.h>
@@ -42,6 +43,8 @@ test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes
 /* The same rows with labels of the caller's (offsets as in xsm_labels). */
 xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
                           const uint32_t *labels);
+/* Options of a label tree of many small nodes. */
+xsm_label_tree_options test_small_trees(void);
 /* The same rows with first labels of the caller's, XSM_CLASS_UNSEEN meaning none, and with `shift` above 0 a second
  * one, the problem's plus shift, for every third row. */
 xsm_dataset *test_second_labels(const test_problem *p, bool sparse, uint32_t classes, const uint32_t *first,

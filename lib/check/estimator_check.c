@@ -611,9 +611,7 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
         }
         xsmi_reach(&activity, kind + 1);
     }
-    if (t.context) {
-        xsmi_trial_end(&memory, t.context);
-    }
+    xsmi_trial_end(&memory, t.context);
     status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
     return status;

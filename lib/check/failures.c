@@ -112,6 +112,9 @@ size_t xsmi_trial_blocks(xsmi_trial *t)
 
 void xsmi_trial_end(xsmi_trial *t, xsm_context *ctx)
 {
+    if (!ctx) {
+        return; /* it was not made, and `t` has nothing */
+    }
     (void)xsmi_end(&t->activity, XSM_OK, NULL);
     xsm_context_free(ctx);
     while (t->list) {

@@ -841,9 +841,7 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
         status = try_shape(&t, err);
         xsmi_reach(&activity, i + 1);
     }
-    if (t.context) {
-        xsmi_trial_end(&memory, t.context);
-    }
+    xsmi_trial_end(&memory, t.context);
     status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
     return status;

@@ -39,9 +39,7 @@ static void unbind(void *state)
 {
     recent_state *s = state;
     xsmi_held_release(&s->held);
-    if (s->counts) {
-        xsmi_release(s->context, s->counts, s->classes, sizeof *s->counts);
-    }
+    xsmi_release(s->context, s->counts, s->classes, sizeof *s->counts);
     s->ring = s->counts = s->rising = NULL;
 }
 

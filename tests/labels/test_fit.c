@@ -53,14 +53,6 @@ static xsm_dataset *look_alikes(uint64_t seed, uint32_t rows, uint32_t most, uin
     return data;
 }
 
-static xsm_label_tree_options small_trees(void)
-{
-    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
-    o.arity = 4;
-    o.leaf = 20;
-    return o;
-}
-
 /* Fits and compares with the bytes of the first call. */
 static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_label_tree_options *o,
                         unsigned char **first, size_t *size)
@@ -75,7 +67,7 @@ static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_lab
 TEST(test_bits)
 {
     for (int k = 0; k < 6; k++) {
-        xsm_label_tree_options o = small_trees();
+        xsm_label_tree_options o = test_small_trees();
         o.loss = k == 5 ? XSM_LABEL_TREE_LOSS_LOGISTIC : XSM_LABEL_TREE_LOSS_SQUARED_HINGE;
         o.balance = k == 2 ? XSM_LABEL_TREE_BALANCE_CLUSTERS : XSM_LABEL_TREE_BALANCE_BALANCED;
         o.trees = k == 1 ? 2 : 1;
@@ -107,7 +99,7 @@ TEST(test_seed)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
-    xsm_label_tree_options o = small_trees();
+    xsm_label_tree_options o = test_small_trees();
     unsigned char *bytes[2] = {NULL, NULL};
     size_t size[2];
     for (int k = 0; k < 2; k++) {
@@ -134,7 +126,7 @@ TEST(test_learns)
         xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
         for (size_t k = 0; k < sizeof links / sizeof *links; k++) {
             for (int balance = 0; balance < (links[k] == XSM_LABEL_TREE_LINK_HINGE ? 3 : 4); balance++) {
-                xsm_label_tree_options o = small_trees();
+                xsm_label_tree_options o = test_small_trees();
                 o.loss = balance == 3 ? XSM_LABEL_TREE_LOSS_LOGISTIC : XSM_LABEL_TREE_LOSS_SQUARED_HINGE;
                 o.cost = balance == 3 ? 10 : 1;
                 xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
@@ -165,7 +157,7 @@ TEST(test_probabilities)
     xsm_error err = XSM_ERROR_INIT;
     enum { CLASSES = LABELS + 2 };
     xsm_dataset *train = look_alikes(3, ROWS, 1, CLASSES, true), *test = look_alikes(4, 100, 1, CLASSES, true);
-    xsm_label_tree_options o = small_trees();
+    xsm_label_tree_options o = test_small_trees();
     o.trees = 2;
     o.link = XSM_LABEL_TREE_LINK_SOFTMAX;
     xsm_model *m;
@@ -200,7 +192,7 @@ TEST(test_normalised)
     float *scores[2];
     double losses[2], want = 0;
     for (size_t k = 0; k < 2; k++) {
-        xsm_label_tree_options o = small_trees();
+        xsm_label_tree_options o = test_small_trees();
         o.link = links[k];
         o.trees = 2;
         xsm_model *m;
@@ -246,7 +238,7 @@ TEST(test_unseen)
         for (size_t i = 0; i < 2; i++) {
             const uint32_t classes = i == 0 ? FEW : MANY;
             xsm_dataset *train = look_alikes(3, ROWS, 1, classes, true), *test = look_alikes(4, N, 1, classes, true);
-            xsm_label_tree_options o = small_trees();
+            xsm_label_tree_options o = test_small_trees();
             o.link = links[k % 3];
             o.negatives = k == 3 ? 3 : 0;
             xsm_model *m;
@@ -313,7 +305,7 @@ TEST(test_pruning)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
-    xsm_label_tree_options o = small_trees();
+    xsm_label_tree_options o = test_small_trees();
     o.link = XSM_LABEL_TREE_LINK_HINGE; /* weights as the solver has them */
     for (int k = 0; k < 2; k++) {
         o.keep = k == 0 ? 0 : 3;
@@ -509,7 +501,7 @@ TEST(test_overflow)
 static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *data = state;
-    xsm_label_tree_options o = small_trees();
+    xsm_label_tree_options o = test_small_trees();
     o.trees = 2;
     o.negatives = 2;
     xsm_model *m;
@@ -564,7 +556,7 @@ TEST(test_weights)
         static float scores[2][ROWS * TOP];
         uint64_t count = 0;
         xsm_dataset *data = look_alikes(5, ROWS, 2, LABELS, sparse), *all = NULL;
-        xsm_label_tree_options o = small_trees();
+        xsm_label_tree_options o = test_small_trees();
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         unsigned char *bytes = NULL;
         size_t size = 0;
@@ -619,7 +611,7 @@ TEST(test_weights_of_labels)
         xsm_dataset *data = look_alikes(5, ROWS, labels, LABELS, true);
         xsm_dataset_info info = XSM_DATASET_INFO_INIT;
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
-        xsm_label_tree_options o = small_trees();
+        xsm_label_tree_options o = test_small_trees();
         xsm_model *m = NULL;
         assert_ok(xsm_dataset_get_info(data, &info, &err), err);
         float *weights = malloc(info.labels * sizeof *weights);

@@ -35,14 +35,6 @@ static xsm_dataset *make_rows(uint64_t seed, uint32_t end)
     return data;
 }
 
-static xsm_label_tree_options small_trees(void)
-{
-    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
-    o.arity = 4;
-    o.leaf = 20;
-    return o;
-}
-
 /* Whether two nodes have the same classifier, to the bit. */
 static bool are_same(const xsmi_sparse *a, uint32_t i, const xsmi_sparse *b, uint32_t j)
 {
@@ -119,7 +111,7 @@ TEST(test_grows)
     for (int k = 0; k < 6; k++) {
         /* 1: several trees; 2: clusters; 3: scores that rank; 4: nodes that become full; 5: sigmoids */
         xsm_error err = XSM_ERROR_INIT;
-        xsm_label_tree_options o = small_trees();
+        xsm_label_tree_options o = test_small_trees();
         const uint32_t from = k == 4 ? 120 : 226;
         o.trees = k == 1 ? 2 : 1;
         o.balance = k == 2 ? XSM_LABEL_TREE_BALANCE_CLUSTERS : XSM_LABEL_TREE_BALANCE_BALANCED;
@@ -167,7 +159,7 @@ TEST(test_grows)
 /* Classes that a fit knew without rows arrive as new ones do; a single one is a leaf under the root. */
 TEST(test_known_before)
 {
-    const xsm_label_tree_options o = small_trees();
+    const xsm_label_tree_options o = test_small_trees();
     xsm_dataset *all = make_rows(2, LABELS);
     for (uint32_t missing = 1; missing <= 30; missing += 29) {
         xsm_error err = XSM_ERROR_INIT;
@@ -189,7 +181,7 @@ TEST(test_known_before)
 static xsm_status grow_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *all = state;
-    xsm_label_tree_options o = small_trees();
+    xsm_label_tree_options o = test_small_trees();
     xsm_model *m = NULL, *grown = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsm_dataset_get_class_map(all, &map, err));
@@ -206,7 +198,7 @@ static xsm_status grow_body(void *state, xsm_context *ctx, xsm_error *err)
 TEST(test_every)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const xsm_label_tree_options o = small_trees();
+    const xsm_label_tree_options o = test_small_trees();
     xsm_dataset *all = make_rows(2, LABELS), *some = make_rows(1, 200);
     xsm_model *m = grow(NULL, NULL, o, some, NULL), *narrow, *out = NULL;
     assert_ok(xsm_model_save(m, test_path("small.model"), NULL, &err), err);
