@@ -696,8 +696,6 @@ xsm_status xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_
 
 /* -- weights of rows ----------------------------------------------------------------------------------------------- */
 
-/* The weights of a dataset's rows and labels. */
-
 /* Refuses an array that does not have `wanted` elements. */
 static xsm_status check_count(const float *weights, size_t count, const char *member, uint64_t wanted, xsm_error *err)
 {
@@ -744,8 +742,6 @@ xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *gi
 }
 
 /* -- the class map ------------------------------------------------------------------------------------------------- */
-
-/* Labels of classes, for hosts. */
 
 /* Copies the caller's map, which may be another release's; false for a map that no release has. */
 static bool read_map(const xsm_class_map *given, xsm_class_map *map)

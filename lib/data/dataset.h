@@ -129,7 +129,7 @@ static inline const float *xsmi_dataset_label_weights(const xsm_dataset *d, uint
     return d->label_weights ? d->label_weights + d->label_offsets[row] : NULL;
 }
 
-/* For rows of one label: whether they have weights; and the weight of a row times its label's. */
+/* For rows of one label each: whether they have weights; and the weight of a row times its label's. */
 static inline bool xsmi_dataset_has_weights(const xsm_dataset *d)
 {
     return d->weights || d->label_weights;
@@ -165,8 +165,8 @@ size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 
 /* Reads a caller's map and checks its labels and names. (match.c) */
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err);
-/* match[k] = the class of `to` that equals class k of `from`, each once, or XSM_CLASS_UNSEEN: xsm_class_map says which
- * are equal. (match.c) */
+/* Sets match[k] to the class of `to` that equals class k of `from`, each once, or XSM_CLASS_UNSEEN; xsm_class_map says
+ * which are equal. (match.c) */
 xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                             xsm_error *err);
 /* Refuses rows, which the message calls `what`, if one of their classes has another label or name than in the model. A
@@ -187,7 +187,7 @@ typedef struct xsmi_transform_parts {
     uint32_t idf_count, columns, pair_count;
 } xsmi_transform_parts;
 
-/* Borrowed from the transform. */
+/* Returns the parts, borrowed from the transform. */
 xsmi_transform_parts xsmi_transform_get_parts(const xsm_transform *t);
 /* Makes a fitted transform from its stored parts, which are checked and copied. */
 xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *parts, xsm_transform **out,
@@ -238,7 +238,7 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WEIGHTS = 8, XSMI_OWN_ALL = 15 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
 /* For a loop over rows that must run to its end: polls now and then so that the hook is called, and ignores whether it
- * cancels. The context is that of the call: rows may be of another. */
+ * cancels. The context is that of the call; the rows may have another. */
 static inline void xsmi_dataset_poll(const xsm_context *ctx, uint64_t row)
 {
     if (row % 4096 == 0) {
@@ -257,7 +257,7 @@ typedef struct xsmi_feature_arrays {
 /* Puts the arrays in place of the dataset's, which are released. */
 void xsmi_dataset_take_features(xsm_dataset *d, const xsmi_feature_arrays *arrays);
 void xsmi_feature_arrays_free(xsm_context *ctx, const xsmi_feature_arrays *arrays);
-/* Refuses a weight that is not finite or below 0; `what` says whose weights. */
+/* Refuses a weight that is not finite, or is below 0; `what` says whose weights. */
 xsm_status xsmi_check_weights(const float *weights, uint64_t count, const char *what, xsm_error *err);
 /* Replaces the weights of the rows, or of the labels, by an array of xsmi_dataset_allocate(), or by none. */
 void xsmi_dataset_take_weights(xsm_dataset *d, float *weights, size_t capacity);

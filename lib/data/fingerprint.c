@@ -81,8 +81,8 @@ static uint64_t hash_whole(const xsm_dataset *d)
 /* Returns a hash, which is kept until the dataset is changed. */
 static uint64_t known(const xsm_dataset *d, int which, uint64_t (*find)(const xsm_dataset *d))
 {
-    xsmi_dataset_hash *kept = &((xsm_dataset *)(uintptr_t)d)->hashes[which]; /* the kept hash is no part of the
-                                                                                contents */
+    xsmi_dataset_hash *kept =
+        &((xsm_dataset *)(uintptr_t)d)->hashes[which]; /* the kept hash is not part of the contents */
     if (atomic_load_explicit(&kept->known, memory_order_acquire)) {
         const uint64_t high = atomic_load_explicit(&kept->high, memory_order_relaxed);
         return high << 32 | atomic_load_explicit(&kept->low, memory_order_relaxed);

@@ -255,7 +255,7 @@ static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class
     }
 }
 
-/* Lists the map's classes, then those that it has not. */
+/* Lists the map's classes, then those that it lacks. */
 static void merge_words(together *t, const xsm_class_map *own, const xsm_class_map *map)
 {
     for (uint32_t j = 0; j < map->classes; j++) {

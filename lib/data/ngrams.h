@@ -7,7 +7,7 @@
 #include "data/schema.h"
 
 /* Returns the bucket of an n-gram's hash: the high half of a product, which spreads hashes evenly over any number of
- * buckets. The bucket of B / m is the bucket of B, divided by m. Saved models depend on it. */
+ * buckets. Among B / m buckets it is the bucket among B, divided by m. Saved models depend on it. */
 static inline uint32_t xsmi_ngram_bucket(uint32_t buckets, uint64_t hash)
 {
     hash ^= hash >> 32;
@@ -33,7 +33,7 @@ static inline size_t xsmi_char_ngrams_room(const xsm_text_options *o, size_t siz
     return most < o->min_chars || o->max_chars == 0 ? 0 : size * (most - o->min_chars + 1);
 }
 /* Writes the hashes of the n-grams of characters of a word between brackets, which it puts into marked[length + 2].
- * Returns how many these are. */
+ * Returns their number. */
 size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *word, size_t length, char *marked,
                         uint64_t *hashes);
 

@@ -14,12 +14,12 @@ typedef struct xsmi_products {
     uint32_t features; /* of rows without products: pair k makes the feature `features` + k */
 } xsmi_products;
 
-/* Finds the pairs of features below `features` that are both not zero in `least` rows or more, for a *out without any.
- * Time grows with the pairs of all rows, counted in each row. Besides the pairs it takes 16 bytes a row and 28 a
- * feature. `out` is the caller's to free, also on failure. */
+/* Finds the pairs of features below `features` that are both not zero in `least` rows or more, and adds them to *out,
+ * which has none before. Time grows with the pairs of all rows, counted in each row. Besides the pairs it takes 16
+ * bytes a row and 28 a feature. `out` is the caller's to free, also on failure. */
 xsm_status xsmi_products_learn(xsm_context *ctx, const xsm_dataset *d, uint32_t features, uint32_t least,
                                xsmi_products *out, xsm_error *err);
-/* Refuses pairs that do not rise, whose features do not or are not below `features`, or that are too many. */
+/* Refuses pairs that do not rise, whose features do not rise or are not below `features`, or that are too many. */
 xsm_status xsmi_products_check(const xsmi_feature_pair *pairs, uint32_t count, uint32_t features, xsm_error *err);
 /* Makes a copy of checked pairs. */
 xsm_status xsmi_products_copy(xsm_context *ctx, const xsmi_feature_pair *pairs, uint32_t count, uint32_t features,

@@ -80,7 +80,7 @@ static xsm_status check_each_once(xsm_context *ctx, const int64_t *numbers, uint
         j++;
     }
     if (j == count) {
-        return XSM_OK; /* in files */
+        return XSM_OK; /* they rise, as in files, so none occurs twice */
     }
     xsmi_dictionary seen;
     xsmi_dictionary_start(&seen, ctx, false);

@@ -80,7 +80,7 @@ typedef struct xsmi_feature_side {
 
 #define XSMI_NO_FEATURE UINT32_MAX
 
-/* The wanted feature that each feature of rows is. */
+/* Which wanted feature each feature of rows is. */
 typedef struct xsmi_feature_map {
     xsm_context *context; /* a reference, with `to` */
     xsmi_feature_side rows, wanted;

@@ -18,7 +18,7 @@
 
 #define DESCRIPTION (XSMI_QUOTE_SIZE + 48)
 
-/* What a feature is, as "the word 'salt'". */
+/* Returns what a feature is, such as "the word 'salt'". */
 static const char *describe(const xsmi_schema *s, uint32_t j, char text[DESCRIPTION])
 {
     char quote[XSMI_QUOTE_SIZE];
@@ -430,10 +430,6 @@ xsm_status xsmi_features_join(const xsmi_feature_side *rows, const xsmi_feature_
 }
 
 /* -- maps of features ---------------------------------------------------------------------------------------------- */
-
-/*
- * Maps the features of rows to those of a model: each value moves to the number that its feature has there.
- */
 
 /* Values moved between two polls. */
 #define VALUES_TOGETHER ((size_t)1 << 16)

@@ -324,7 +324,7 @@ static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint3
     return xsmi_end(&activity, status, err);
 }
 
-/* Returns what is above all features that rows have: far less than all, in files that claim more. */
+/* Sets *end to one more than the largest feature that rows have: far less than `features`, if a file claims more. */
 static xsm_status find_end(const xsm_transform *t, const xsm_dataset *d, uint32_t features, uint32_t *end,
                            xsm_error *err)
 {
@@ -347,7 +347,7 @@ static xsm_status fit_idf(xsm_transform *to, const xsm_dataset *d, uint32_t feat
     to->idf = xsmi_allocate(ctx, features, sizeof *to->idf);
     uint64_t *counts = xsmi_allocate_zero(ctx, end, sizeof *counts);
     xsm_status status = XSM_OK;
-    if (to->idf && counts) { /* what is beyond the rows' features costs no logarithm each */
+    if (to->idf && counts) { /* features beyond those of the rows share one logarithm */
         const float unseen = (float)(xsmi_logarithm(1 + (double)d->rows) + 1);
         to->idf_count = features;
         status = count_rows(to, d, features, counts, err);

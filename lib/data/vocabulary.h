@@ -19,7 +19,7 @@
 /* Copies the caller's options (NULL = defaults) with the defaults filled in; the prefix stays the caller's. */
 xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err);
 bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *b);
-/* Buckets of n-grams; 0 when there are none. */
+/* Returns the number of buckets of n-grams, 0 without n-grams. */
 static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
 {
     return o->word_ngrams > 1 || o->max_chars > 0 ? o->buckets : 0;
@@ -56,7 +56,7 @@ const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
 /* Returns the number of words before the buckets, which is also the first bucket's feature. */
 uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v);
-/* Makes the words from number `first` on later ones. */
+/* Marks the words from number `first` on as added later. */
 void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first);
 /* Returns the feature of a word that the dictionary has. */
 uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word);

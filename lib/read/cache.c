@@ -174,7 +174,6 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */
 
-/* A safetensors file: the length of every header that is accepted ends in zero bytes. */
 static xsmi_match begins(const unsigned char *start, size_t size)
 {
     return xsmi_is_safetensors(start, size) ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
@@ -185,7 +184,7 @@ typedef struct cache {
     const xsmi_container *file;
     xsm_dataset *d;
     uint64_t numbers[NUMBERS];
-    const xsmi_tensor *counts; /* of classes, as the file has them */
+    const xsmi_tensor *counts; /* class_counts */
 } cache;
 
 #define FAIL(c, err, ...) FAIL_TEXT(c, err, __VA_ARGS__)
@@ -233,7 +232,7 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Offsets checked, and bytes of rows, between two polls. */
+/* Offsets, and bytes of rows, that are checked between two polls. */
 #define OFFSETS_TOGETHER (1 << 16)
 #define BYTES_TOGETHER ((size_t)256 << 10)
 

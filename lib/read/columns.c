@@ -75,8 +75,8 @@ typedef struct split {
 
 static bool is_mixed(const char *text, size_t length)
 {
-    return memchr(text, ';', length) && strspn(text, "0123456789.,;+-") >= length; /* the line is followed by a line
-                                                                                      end */
+    return memchr(text, ';', length) &&
+           strspn(text, "0123456789.,;+-") >= length; /* the line end after it stops strspn() */
 }
 
 static size_t skip_blanks(const char *line, size_t at, size_t length)
@@ -151,7 +151,7 @@ static size_t all_columns(const xsmi_reader *r)
     return count;
 }
 
-/* Returns the fields of a line. */
+/* Counts the fields into which a separator cuts a line, by their kinds. */
 static split split_line(const xsmi_reader *r, const char *line, size_t length, char separator)
 {
     split s = {.separator = separator};
@@ -190,7 +190,7 @@ static int quality_of(const xsm_read_options *o, const split *s)
            !(o->label_separator && s->separator == o->label_separator[0]);
 }
 
-/* Returns the best split of a line; *other is a separator that splits it as well, or has no fields. */
+/* Returns the best split of a line; *other is one by another separator that is as good, without fields if none is. */
 static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, split *other)
 {
     const xsm_read_options *o = &r->options;
@@ -249,7 +249,7 @@ xsm_status xsmi_columns_check_separator(const xsmi_reader *r, uint64_t line_numb
                                   other.fields, between(other.separator), xsmi_quote(second, line, other.first));
 }
 
-/* Whether a line without separators is one of a table of the class map's only feature: its name, or a number. */
+/* Returns how surely a line without separators is of a table of the class map's only feature: its name or a number. */
 static xsmi_table_match match_only_column(const xsmi_reader *r, const char *line, size_t length)
 {
     bool drops;
@@ -381,8 +381,8 @@ static size_t count_row_names(const xsmi_record *c, const xsmi_columns *k)
     return found;
 }
 
-/* Whether column number `column` of the file is another column than in the class map's table: that table has fewer
- * columns or more, or its column is a feature. */
+/* Whether column `column` is not the one with that number in the class map's table: that table has another number of
+ * columns, or this one is a feature. */
 static bool is_elsewhere(const xsmi_record *c, const xsmi_columns *k, size_t column)
 {
     size_t length;
@@ -499,7 +499,7 @@ static xsm_status give_roles(const xsmi_record *c, xsmi_columns *k, xsm_error *e
 
 /* -- the header ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the fields are 0, 1, 2, ... or the like: such fields may be names that a program made up, or a row. */
+/* Whether the fields rise by equal steps, as 0, 1, 2, ...: either names that a program made up, or data. */
 static bool counts_up(const xsmi_record *c, const xsmi_columns *k)
 {
     int64_t before = 0, step = 0;
@@ -822,7 +822,7 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
     return XSM_OK;
 }
 
-/* Returns what is accepted in place of a field that is no number, of which the first `read` bytes are. */
+/* Returns what is accepted in place of a field that is not a number; its first `read` bytes are one. */
 static const char *advice_on(const char *text, size_t length, size_t read)
 {
     static const char *const truths[] = {"true", "false", "True", "False", "TRUE", "FALSE"};

@@ -54,7 +54,7 @@ typedef enum xsmi_table_match { XSMI_TABLE_NO, XSMI_TABLE_MAYBE, XSMI_TABLE_SURE
 xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const char *line, size_t length);
 /* Whether a first line has names of columns, that of labels among them, and nothing else. */
 bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t length);
-/* Whether a field is a whole number, perhaps negative, and nothing else. */
+/* Whether a field is a whole number, perhaps negative. */
 bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number);
 /* Returns the position of column `number` among `count` columns without names; SIZE_MAX: there is none. The number
  * counts the columns of the class map's table; the rows may lack its labels, or all but its features. `label`: the
@@ -74,7 +74,7 @@ bool xsmi_columns_is_number(const char *text, size_t length);
 xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err);
 /* Whether a field of a record is the name of a column. */
 bool xsmi_columns_is_name(const xsmi_record *c, const xsmi_columns *k, const xsmi_field *f);
-/* Fails at a field that is no number, from `at` on. */
+/* Fails at a field that is not a number from `at` on. */
 xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,
                              const char *at, const char *expected, xsm_error *err);
 void xsmi_columns_end(xsmi_columns *k, xsm_context *ctx);

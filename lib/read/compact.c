@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* Numbers remain features themselves if D is at most PLAIN_FEATURES, or at most so many times the numbers in use. */
+/* Numbers remain features themselves if D is at most PLAIN_FEATURES, or at most PLAIN_TIMES times the count of numbers
+ * in use. */
 #define PLAIN_FEATURES (UINT64_C(1) << 20)
 #define PLAIN_TIMES 16
 
@@ -84,7 +85,7 @@ static xsm_status add_wide(compaction *c, xsm_error *err)
     return xsmi_go_on(r->context, err);
 }
 
-/* Appends all numbers in use. */
+/* Adds all numbers in use. */
 static xsm_status add_used(compaction *c, xsm_error *err)
 {
     for (size_t w = 0; w < c->words; w++) {

@@ -12,9 +12,9 @@
 typedef struct archive {
     xsmi_source *file;
     xsmi_zip *zip;
-    xsm_error failure; /* of the archive, which an array's source cannot return */
+    xsm_error failure; /* why reading the archive failed: an array's source cannot return that */
     xsmi_csr *m;
-    bool has_shape, has_blocks; /* has_blocks: `data` is no vector, so that the format is not csr */
+    bool has_shape, has_blocks; /* has_blocks: `data` is not a vector, so the format is not csr */
     char format[16];
     char names[120]; /* names of other arrays, for messages */
 } archive;
@@ -92,7 +92,7 @@ static xsm_status take_shape(archive *a, const xsmi_npy *n, const unsigned char 
     return XSM_OK;
 }
 
-/* Reads the text of `format`, of bytes or of characters of four. */
+/* Reads the text of `format`, whose characters have one byte or four. */
 static xsm_status take_format(archive *a, const xsmi_npy *n, const unsigned char *p, uint64_t i, xsm_error *err)
 {
     size_t used = 0;

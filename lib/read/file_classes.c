@@ -21,7 +21,7 @@ static bool word_number(const char *word, size_t length, int64_t *number)
            word == end;
 }
 
-/* Sets labels[] to the numbers of the dictionary's words; false if some are no numbers. */
+/* Sets labels[] to the numbers of the dictionary's words; false if some are not numbers. */
 static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
 {
     for (uint32_t i = 0; i < d->count; i++) {
@@ -49,7 +49,7 @@ static const char *show(const char *name, size_t length, int64_t number, char te
 }
 
 /* Warns if no label of the rows is in the class map: they are probably other data. Not called if all rows have the same
- * label, as rows to predict often have in place of none. */
+ * label, as a file of rows to predict often has. */
 static void warn_unseen(const xsmi_reader *r, const char *path, const char *first)
 {
     const xsm_class_map *map = &r->map;

@@ -9,7 +9,7 @@
 
 typedef struct xsmi_foreign xsmi_foreign;
 
-/* Returns the kind of file that begins with these bytes, NULL if none here does; *open: more bytes may show one. */
+/* Returns the kind of file that begins with these bytes, NULL if there is none; *open: more bytes may show one. */
 const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bool *open);
 /* Fails with a message that has the command: with the path if the source is a file, and after gzip if it is
  * compressed. */

@@ -75,7 +75,7 @@ static xsm_status find_end(xsmi_lines *l, size_t *stop, bool *found, xsm_error *
     return XSM_OK;
 }
 
-/* Returns the text from `start` to `stop` without its line end, and continues behind it. */
+/* Sets *text to that from `start` to `stop` without its line end; reading continues behind it. */
 static void give(xsmi_lines *l, size_t start, size_t stop, char **text, size_t *length)
 {
     l->next = stop < l->end ? stop + 1 : l->end;

@@ -166,7 +166,7 @@ typedef struct row_bytes {
     size_t capacity;
 } row_bytes;
 
-/* As xsmi_npy_read(). */
+/* As xsmi_npy_read(), for a row of `size` bytes. */
 static xsm_status read_row(xsmi_source *s, row_bytes *row, size_t size, size_t *got, xsm_error *err)
 {
     *got = 0;
@@ -231,7 +231,7 @@ static xsm_status read_npy(xsmi_reader *r, xsm_error *err)
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
-/* Version 1.0: the header is padded so that the numbers begin at a multiple of 64. */
+/* Writes a header of version 1.0, padded so that the numbers begin at a multiple of 64. */
 static xsm_status write_header(xsmi_output *o, const char *type, uint64_t rows, uint64_t columns, xsm_error *err)
 {
     char text[256];

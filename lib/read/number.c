@@ -155,7 +155,7 @@ typedef struct big_decimal {
     bool more; /* non-zero digits follow those kept */
 } big_decimal;
 
-/* -1, 0, 1 as the decimal is below, at or above the midpoint of the floats with bits `b` and `b + 1`. */
+/* Returns -1, 0 or 1: the decimal is below, at or above the midpoint of the floats with bits `b` and `b + 1`. */
 static int compare_midpoint(const big_decimal *x, uint32_t b)
 {
     uint32_t biased = b >> 23;

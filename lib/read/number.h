@@ -20,8 +20,8 @@ enum {
     XSMI_NUMBER_FRACTION    /* not an integer */
 };
 
-/* [sign] digits [. digits] [e [sign] digits], with a digit before or after the point, to the nearest float32 (ties to
- * even; numbers that are too small become zero). *end is the first byte after the number, set only on success. */
+/* Parses [sign] digits [. digits] [e [sign] digits], with a digit before or after the point, to the nearest float32
+ * (ties to even; numbers that are too small become zero). On success *end is the first byte after the number. */
 int xsmi_parse_float(const char *text, const char **end, float *value);
 
 /* As xsmi_parse_float(), but faster for the common numbers in files. */

@@ -211,7 +211,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 /* Detects a file's format by its first bytes, or by the first line that shows one. The rule is documented at
  * XSM_FORMAT_AUTO. */
 
-/* At most so many bytes of lines are read to find one that shows a format. */
+/* The most bytes of lines that are read to find one that shows a format. */
 #define DETECT_BYTES ((size_t)1 << 20)
 
 /* Sets *format if the first bytes of a source show it. */
@@ -542,7 +542,7 @@ static xsm_status check_lost(xsmi_reader *r, const char *name, xsm_error *err)
                            name, r->options.labels_path);
 }
 
-/* For a file of no known format: adds to the error that it is the nearest format's. */
+/* Adds to the error of a file of no known format that it is the nearest format's. */
 static xsm_status say_nearest(const xsmi_reader *r, xsm_status status, xsm_error *err)
 {
     const char *text = err && err->line > 0 ? strstr(err->message + strlen(r->source.name), ": ") : NULL;
@@ -826,8 +826,6 @@ xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_st
 }
 
 /* -- all formats --------------------------------------------------------------------------------------------------- */
-
-/* The formats that XSMI_FORMATS lists. */
 
 const xsmi_format *const xsmi_formats[] = {XSMI_FORMATS(XSMI_REGISTRY_TABLE) NULL};
 

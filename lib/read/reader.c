@@ -36,7 +36,7 @@ xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, cons
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, column + valid,
                                 "byte 0x%02X%s; UTF-8 text without NUL is accepted%s", (unsigned char)(*text)[valid],
                                 where,
-                                r->skips_labels /* an encoder, which has no such option */
+                                r->skips_labels /* an encoder's reader, which has no such option */
                                     ? ""
                                     : " (xsm_read_options.bad_bytes = XSM_BAD_BYTES_REPLACE replaces others)");
     }

@@ -55,12 +55,12 @@ typedef struct xsmi_reader {
     xsmi_lines lines;
     const struct xsmi_format *format;
     bool guessed;      /* the file shows no format, and `format` is the nearest */
-    bool sparse;       /* as its format */
+    bool sparse;       /* xsmi_format::sparse */
     bool skips_labels; /* labels are checked and left out */
 
     uint64_t rows;
     uint32_t features; /* D; set by the readers, at the latest at their end */
-    size_t stride;     /* dense */
+    size_t stride;     /* dense: floats from row to row */
     xsmi_reader_entries entries;
     xsmi_reader_labels label;
     float *weights; /* [rows] with xsm_read_options.weights_column, in memory */
@@ -162,7 +162,7 @@ static inline bool xsmi_reader_recalled(const xsmi_reader *r, int32_t option)
 {
     return (r->options.recalled & option) != 0;
 }
-/* Name of the label column in CSV and TSV files. */
+/* Returns the name of the label column in CSV and TSV files. */
 const char *xsmi_reader_label_column(const xsmi_reader *r);
 /* Returns the D that the caller has set, by `features` or by the class map, unless new features are wanted; 0 = none.
  * *drops: features from D on are dropped. */

@@ -103,7 +103,7 @@ xsm_status xsmi_row_reader_reserve(xsmi_row_reader *r, size_t count, xsmi_row_en
     return XSM_OK;
 }
 
-/* The parser needs a line end behind the row. */
+/* Reads a copy of the row with a line end, which the parser needs. */
 static xsm_status read_sparse(xsmi_row_reader *r, const char *bytes, size_t length, xsm_error *err)
 {
     XSMI_TRY(XSMI_GROW(r->reader.context, r->line, r->line_capacity, length + 1, "a row", err));

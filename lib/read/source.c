@@ -116,7 +116,7 @@ static xsm_status check_kind(xsmi_source *s, xsm_error *err)
     }
 }
 
-/* Whether it is compressed; a cache may begin with gzip's two bytes, too. */
+/* Sets *gzip to whether the source is compressed; a cache may begin with gzip's two bytes, too. */
 static xsm_status is_gzip(xsmi_source *s, bool *gzip, xsm_error *err)
 {
     XSMI_TRY(begin(s, 2, err));

@@ -31,7 +31,7 @@ static const char *skip_integer(const char *p, const char *end)
     return p;
 }
 
-/* Whether a line is `l f:v` or `f:v`, whatever the values. An empty line, a comment or labels alone leave it open. */
+/* Matches a line `l f:v` or `f:v`, whatever the values. An empty line, a comment or labels alone leave it open. */
 static xsmi_match match_libsvm(const xsmi_reader *r, const xsmi_early_line *line)
 {
     const char *p = line->text;
@@ -118,7 +118,7 @@ bool xsmi_sparse_is_row(const char *text, size_t length, size_t *pairs)
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
-/* `rows features labels`, or without the labels where these are in another file. */
+/* Reads `rows features labels`, or without the labels where these are in another file. */
 static xsm_status read_header(xsmi_sparse *s, const char *text, size_t count, xsm_error *err)
 {
     static const char *const names[] = {"rows", "features", "labels"};
@@ -402,7 +402,7 @@ static xsm_status read_libsvm(xsmi_reader *r, xsm_error *err)
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
-/* Returns D for a header: one more than the largest number. */
+/* Sets *features to the D of a header: that of the dataset, or one more than the largest number if that is above it. */
 static xsm_status declared_features(const xsmi_output *o, int64_t *features, xsm_error *err)
 {
     const xsm_dataset *d = o->d;

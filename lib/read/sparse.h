@@ -20,7 +20,7 @@ typedef struct xsmi_sparse {
     uint64_t declared_labels;
     bool has_header;
 
-    /* Indexes as in the file (LIBSVM, base not known yet) or from 0. */
+    /* Indexes are those of the file while the base is open, else from 0. */
     bool base_open;                    /* LIBSVM: no index 0 so far, and the base must be detected */
     uint32_t base;                     /* subtracted while reading; 0 while open */
     uint64_t limit;                    /* features accepted, without the base */

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A byte that may follow a number. A '\r' counts only at the line's end. */
+/* Whether a byte may follow a number; a '\r' may only at the line's end. */
 static inline bool ends_token(const xsmi_sparse *s, const char *p)
 {
     return xsmi_is_space(*p) || p == s->end || (s->libsvm && *p == '#');
@@ -292,7 +292,7 @@ static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_
     return XSM_OK;
 }
 
-/* An index with more digits than the common case accepts: leading zeros, or too large. */
+/* Returns an index with more digits than the common case accepts: it has leading zeros or is too large. */
 static uint64_t long_index(const char *p)
 {
     uint64_t index = 0;

@@ -38,8 +38,8 @@ static xsm_status add_code(xsmi_text *t, uint32_t code, xsm_error *err)
     return XSM_OK;
 }
 
-/* Adds the bucket of an n-gram; there is room for it. With fastText's rules it is the remainder of the hash. Saved
- * models depend on it. */
+/* Adds the bucket of an n-gram, for which there is room; a vocabulary of fastText may lack it. Saved models depend on
+ * the bucket. */
 static void add_bucket(xsmi_text *t, uint64_t hash)
 {
     uint32_t bucket;

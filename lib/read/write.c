@@ -183,7 +183,7 @@ static xsm_status check_names(const xsm_dataset *d, xsm_error *err)
                 : XSM_OK;
 }
 
-/* Whether a format other than a cache can hold the rows. */
+/* Refuses rows that a format other than a cache cannot hold. */
 static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const xsm_write_options *o, xsm_error *err)
 {
     if (d->map.names && !o->names_path && !f->named) {
