@@ -114,8 +114,8 @@ static void take_prior(xsmi_chooser *c, xsmi_entrant *e)
     }
 }
 
-/* Returns how to train if nothing was tried: the cheapest line or, for few rows, the one that ends at an optimum, on
- * columns of one scale or rows of unit length, with which the first rate and ridge are usual ones. */
+/* Sets *e to how to train if nothing was tried: by the cheapest line or, for few rows, by the one that ends at an
+ * optimum, on columns of one scale or rows of unit length, for which the first rate and ridge are usual. */
 static xsm_status untried(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
 {
     *e = (xsmi_entrant){.line = &c->lines[0], .ridge = INT_MIN};

@@ -20,7 +20,7 @@
 #define XSMI_CLASS_MEANS "class-means"
 
 enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 7, XSMI_TEXTS = 4, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
-/* The most rows by which something is measured that no trial measures. */
+/* The most rows by which what no trial measures is estimated. */
 enum { XSMI_MEASURED = 1000 };
 /* Sparse rows in which at least this share of the values is not zero are a table, and features in this share of the
  * rows have a size of their own. */
@@ -108,7 +108,7 @@ typedef struct xsmi_race_rows {
     uint64_t *starts;         /* [parts+1] */
     bool halved;              /* rows that judge are trained on, too; they judge with half of their features */
     uint64_t most;            /* rows that the largest share trains on, at least one for each part */
-    uint64_t least;           /* in so many rows, the classes of half of the judging rows occur */
+    uint64_t least;           /* number of rows in which the classes of half of the judging rows occur */
     uint64_t *order;          /* [rows] all rows in the order in which shares take them */
     unsigned char *is_judged; /* [rows] whether a row is in the present part */
     uint64_t together;        /* number of parts that judge a trial on the largest share, so that enough rows do */
@@ -243,7 +243,7 @@ double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs);
 /* Races all lines; *winner is NULL if none was tried. */
 xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err);
 
-/* Refuse a time budget, a ridge or a measure that the struct `options` must not have. */
+/* Refuse a time budget, a ridge or a measure that is not valid; `options` names its struct. */
 xsm_status xsmi_check_seconds(const char *options, double seconds, xsm_error *err);
 xsm_status xsmi_check_ridge(const char *options, double ridge, xsm_error *err);
 xsm_status xsmi_check_measure(int32_t measure, uint32_t top, xsm_error *err);

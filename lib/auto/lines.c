@@ -19,12 +19,13 @@
  * exact step finds the weights of the next class beside those of the last. */
 #define EXACT_COST 2.0
 #define SAMPLED_COST 16.0
-#define FAR_COST 160.0 /* the same if the weights, at least NEAR_BYTES, are in no cache */
+#define FAR_COST 160.0 /* the same if the weights, at least NEAR_BYTES, do not fit into a cache */
 #define NEAR_BYTES 3e7
 #define DENSE_COST 0.25 /* the same for dense rows in products of matrices */
 #define OVERHEAD 8.0    /* fixed work of a row, in non-zeros */
 #define STEP_COST 8e3   /* fixed work of an exact step */
-/* In sparse rows a feature's weights of all classes are changed in vectors of that many, and one more to find them. */
+/* In sparse rows a feature's weights of all classes are changed in vectors of that many; finding them costs one more
+ * vector. */
 #define VECTOR_WEIGHTS 16.0
 /* The cost of a weight that adagrad changes, besides its score: weight and sum are read and written, 16 bytes, of which
  * memory streams two in the time of a multiplication (16 GB/s a core); in a cache, the root and the division take as
@@ -55,8 +56,8 @@
 #define SPEED 8e9
 #define SPEED_VECTORS 2e10
 /* A line is tried if its run takes at most RUN_MOST seconds, or RUN_TIMES the time of the cheapest one, and if its
- * model and optimizer take at most BYTES_MOST. Where there are embedding models, the cheapest one is a label tree or
- * an embedding model, and in place of RUN_MOST is RUN_OTHERS, or RUN_LINEAR for linear models. */
+ * model and optimizer take at most BYTES_MOST. Where there are embedding models, the cheapest one is a label tree or an
+ * embedding model, and RUN_OTHERS replaces RUN_MOST, or RUN_LINEAR does for linear models. */
 #define RUN_MOST 60.0
 #define RUN_OTHERS 5.0
 #define RUN_LINEAR 20.0
@@ -259,13 +260,13 @@ static bool fits_at_once(const xsmi_chooser *c)
     return !steps_given(c) && xsmi_fit_check(NULL) == XSM_OK;
 }
 
-/* A given learning rate is meant for steps on linear scores. */
+/* Whether embedding models may be tried: a given learning rate is meant for steps on linear scores. */
 static bool has_vectors(const xsmi_chooser *c)
 {
     return c->options.embedding && c->train->sparse && has_many(c) && !(c->run.eta > 0);
 }
 
-/* Single rows cannot share classes. */
+/* Whether embedding models are trained row by row: single rows cannot share classes. */
 static bool has_single_vectors(const xsmi_chooser *c)
 {
     return has_vectors(c) && c->run.batch == 1;
@@ -292,7 +293,7 @@ static bool is_dense(const xsmi_chooser *c)
     return !c->train->sparse;
 }
 
-/* With several labels a row a label tree has no log-loss to be judged by. */
+/* Whether label trees may be tried: with several labels a row, they have no log-loss to be judged by. */
 static bool has_trees(const xsmi_chooser *c)
 {
     const xsm_dataset *d = c->train;
@@ -515,8 +516,8 @@ static void order_by_price(xsmi_chooser *c)
     }
 }
 
-/* Drops lines whose run takes too long. Class means, which have no run, are no measure of it. */
-static void drop_dear(xsmi_chooser *c)
+/* Drops lines whose run takes too long. The cheapest line is the measure, but not class means, which have no run. */
+static void drop_slow(xsmi_chooser *c)
 {
     bool others = false;
     for (size_t i = 0; i < c->line_count && has_vectors(c) && !(c->options.seconds > 0); i++) {
@@ -556,7 +557,7 @@ xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
         XSMI_TRY(is_open(c, m) && fits(c, m) ? add(c, m, NULL, err) : XSM_OK);
     }
     order_by_price(c);
-    drop_dear(c);
+    drop_slow(c);
     /* If none is left, every model is too large: making one gives the error. */
     return c->line_count > 0 ? XSM_OK : xsmi_line_model(c, &(xsmi_line){.method = NULL}, err);
 }
@@ -574,7 +575,7 @@ xsm_status xsmi_lines_of_texts(xsmi_chooser *c, xsm_error *err)
     }
     c->survey.nonzeros = words;
     order_by_price(c);
-    drop_dear(c);
+    drop_slow(c);
     return XSM_OK;
 }
 

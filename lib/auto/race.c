@@ -20,8 +20,8 @@
 #include <math.h>
 
 /* The choice may take OF_RUN of the time of the run that it chooses; choice and run may always take FREE_SECONDS. With
- * a time budget, the choice may take OF_BUDGET of it, or leave RUNS_LEFT times the time of that run: a longer run, or
- * more label trees, may use them. */
+ * a time budget, the choice may take OF_BUDGET of it, or leave RUNS_LEFT times the time of that run, for a longer run
+ * or more label trees. */
 #define OF_RUN 0.5
 #define FREE_SECONDS 3.0
 #define OF_BUDGET 0.35
@@ -34,7 +34,7 @@ enum { FIRST_TRIALS = 5, ROWS_LEAST = 500 };
 /* The ratio of a fall to the one before it until three shares determine it: all further falls together are then as
  * large as the last one. */
 #define USUAL_RATIO 0.5
-/* A setting that is worse by so many standard errors cannot win. */
+/* A setting that is worse by this many standard errors cannot win. */
 #define BEHIND 2.0
 /* The number of settings of a line that go on to the next round. */
 enum { GO_ON = 2 };
@@ -120,8 +120,8 @@ static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
     return longer * xsmi_line_seconds(c, e->line, (double)c->train->rows, 0);
 }
 
-/* Returns the seconds that the choice may take if the run takes `run` seconds; a choice of n-grams, which another
- * choice follows, OF_RUN of these. */
+/* Returns the seconds that the choice may take if the run takes `run` seconds. A choice of n-grams may take OF_RUN of
+ * them, as another choice follows it. */
 static double allowance(const xsmi_chooser *c, double run)
 {
     const double part = c->text_count > 0 ? OF_RUN : 1, seconds = c->options.seconds;

@@ -19,8 +19,9 @@
 #define RIDGE_UNIT 0.1
 #define VECTOR_RATE 0.05
 #define BATCH_TIMES 2.0
-/* A temperature of one half or two must add that much to the log-likelihood of the rows that judge: few rows do not
- * tell one. With more rows it may change by that many binary logarithms, as long as shares double. */
+/* A temperature of one half or two must add DOUBT to the log-likelihood of the rows that judge: few rows do not
+ * determine it. With all rows, its binary logarithm may differ by DRIFT times the share of the rows that the trial
+ * lacked. */
 #define DOUBT 8.0
 #define DRIFT 0.2
 /* The rate falls to this share of its first value in the run. */
@@ -73,8 +74,8 @@ uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t
     return e->line->hidden && rows < c->rows.most ? (epochs + 1) / 2 : epochs;
 }
 
-/* The factor of the scores with the least log-loss of the rows that judged, drawn towards 1 by their number and by the
- * rows that the trial had not. */
+/* The temperature with the least log-loss of the rows that judged, drawn towards 1: less, the more rows judged, and the
+ * more of all rows the trial had. */
 double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e)
 {
     double losses[XSMI_CALIBRATE_FACTORS];
@@ -398,7 +399,7 @@ xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
     account(c, e->line, e, began);
     const double judged = e->diverged ? 0 : (double)c->rows.test[xsmi_slot(e)]->rows;
     e->right += judged > 0 ? v.precision * judged : 0;
-    /* Class means are calibrated by the number of rows of a class, which is another in the run. */
+    /* Class means are calibrated by the number of rows of a class, which differs in the run. */
     const bool lasting = e->line->estimator || 2 * c->rows.share >= c->train->rows;
     for (int i = 0; i < XSMI_CALIBRATE_FACTORS && lasting; i++) {
         e->factors[i] += judged * v.factors[i];

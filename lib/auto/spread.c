@@ -1,6 +1,6 @@
 /*
- * How unlike the sizes of features are: what a way of training that is named, with rows as they are, may fail by
- * without a word.
+ * How much the sizes of features differ. Training by named settings, on rows without a transform, may fail because of
+ * that without an error.
  */
 #include "auto/choose.h"
 

@@ -109,8 +109,8 @@ void xsmi_runner_read_clock(xsmi_runner *r)
     r->elapsed = isinf(r->deadline) ? r->elapsed : xsmi_seconds() - r->began;
 }
 
-/* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
- * trial cancel the run; `stopped` tells them apart. */
+/* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and the trial's own reasons to
+ * end it cancel the run; `stopped` tells them apart. */
 static int32_t on_progress(void *user, const xsm_progress *p)
 {
     xsmi_auto_trial *t = user;

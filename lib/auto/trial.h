@@ -31,7 +31,7 @@ typedef struct xsmi_runner {
     xsmi_auto_function progress; /* or NULL */
     void *user;                  /* its first argument */
     double began;                /* clock time */
-    double deadline;             /* trials end so many seconds after `began`; INFINITY = none */
+    double deadline;             /* seconds after `began` at which trials end; INFINITY = none */
     double elapsed;              /* seconds after `began` when the clock was last read */
     xsm_gradient *losses;        /* scratch for own losses; NULL before the first */
     xsmi_evaluate_scratch scratch;

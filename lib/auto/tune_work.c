@@ -269,7 +269,7 @@ bool xsmi_tune_affordable(const xsmi_tuner *t, int point)
     return t->spent + trial_work(t, busy_of(t, point)) + t->reserve <= BUDGET * xsmi_tune_run_work(t, t->search.round);
 }
 
-/* Returns the work of the trials that every choice makes, from a round on. */
+/* Returns the work of the trials that every choice makes in a round and those after it. */
 static double work_from(xsmi_tuner *t, uint32_t round, double busy)
 {
     double work = 0;

@@ -58,7 +58,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     const uint64_t hash = xsmi_dataset_fingerprint(t->train);
     XSMI_TRY(xsmi_go_on(t->context, err));
     XSMI_TRY(xsmi_settings_add_hash(s, PREFIX "data", hash, err));
-    /* A large file's rows are shuffled in another way than the same rows in memory. */
+    /* A large file's rows are shuffled by runs, unlike the same rows in memory. */
     size_t file = o->order == XSM_ORDER_SHUFFLE ? xsmi_dataset_order_bytes(t->train) : 0;
     if (file > 0) {
         XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "file_bytes", file, err));

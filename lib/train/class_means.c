@@ -34,7 +34,7 @@
 enum { ROWS = XSMI_MEANS_SAMPLE, CLASSES = XSMI_MEANS_SAMPLE };
 /* 1/v is searched between these powers of 2, in units of the reciprocal of the largest score for v = 1. */
 enum { EXPONENT_LEAST = -40, EXPONENT_MOST = 40, HALVINGS = 20 };
-/* Beyond this one it would enlarge rounding errors of float32 to differences. */
+/* The largest power that is used: a larger 1/v would turn rounding errors of float32 into differences. */
 enum { EXPONENT_EXACT = 16 };
 /* Approximate number of jobs over the classes. */
 enum { JOBS = 256 };
@@ -255,7 +255,7 @@ static double dot(const means *t, const xsmi_features *x, double distance, const
     return sum - t->along[class];
 }
 
-/* Returns |x - m|^2; writes x - m to `direction` if the row is dense. */
+/* Returns |x - m|^2; writes (x - m)/|x - m| to `direction` if the row is dense. */
 static double centre(const means *t, const xsmi_features *x, float *direction)
 {
     double sum = x->index ? t->mean_square : 0;

@@ -15,10 +15,10 @@ enum {
     /* Bytes of the dense steps ahead that are prefetched: they should stay in the first cache. */
     AHEAD_BYTES = 12 << 10,
     AHEAD_LEAST = 2,   /* steps */
-    SOLVED_LEAST = 4,  /* with a solver */
+    SOLVED_LEAST = 4,  /* AHEAD_LEAST with a solver */
     CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of their number */
-    /* Most rows that are prefetched while a solver computes coefficients: the rests of features, features, and
-     * weights. */
+    /* The most rows that are prefetched while a solver computes coefficients: the rests of features, then the first
+     * numbers of features and of weights. */
     QUEUED_MOST = 2 * BLOCK + CLASSES_MOST,
     /* Bytes that stay in a cache without prefetches: prefetching the lines of a sparse step costs a fifth of it on
      * Bibtex. */
@@ -32,14 +32,14 @@ struct xsmi_stepper {
     xsm_gradient **blocks; /* [threads] the current block of each thread */
     uint32_t threads;
     uint32_t most;    /* steps of a block */
-    uint32_t ahead;   /* steps whose memory is prefetched while earlier ones are taken, at least as many */
+    uint32_t ahead;   /* at least `most`: steps whose memory is prefetched while earlier ones are taken */
     bool far_rows;    /* sparse rows do not stay in a cache */
     bool far_weights; /* the weights for sparse rows do not stay in a cache */
 };
 
 /* Chooses the size of blocks. A solver needs several steps at once. Other steps with dense rows are best taken one by
- * one: a row then stays in the first cache from its score to its change, and memory is busy evenly. But steps that take
- * little memory are taken together, to share the cost of a call. */
+ * one: a row of weights then stays in the first cache from its score to its change, and memory is busy evenly. But
+ * steps that take little memory are taken together, to share the cost of a call. */
 static void choose_blocks(xsmi_stepper *t)
 {
     const xsm_estimator *e = t->estimator;

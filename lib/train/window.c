@@ -282,7 +282,7 @@ static bool cut(xsmi_window *w, plan *p)
 
 /* -- stepping ------------------------------------------------------------------------------------------------------ */
 
-/* The first job plans the next window, if it is known; the others run this window's lanes. */
+/* Plans the next window, if it is known, in the first job; runs a lane of this window in each of the others. */
 static void run_job(void *state, size_t index, uint32_t thread)
 {
     xsmi_window *w = state;
