@@ -46,7 +46,7 @@ static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const c
         return;
     }
     a->outer = pthread_getspecific(ctx->key);
-    /* The call continues without memory for a value of this thread, but cannot be cancelled. */
+    /* Without memory for this thread's value the call continues, but cannot be cancelled. */
     if ((a->outer && !a->outer->context) || pthread_setspecific(ctx->key, a) != 0) {
         return;
     }
@@ -135,7 +135,7 @@ static uint64_t done_of(const xsmi_activity *a)
     return a->total > 0 && done > a->total ? a->total : done;
 }
 
-/* Starts a late clock at its poll. Returns whether the clock runs. */
+/* Starts a late clock with its second poll. Returns whether the clock runs. */
 static bool run_clock(xsmi_activity *root)
 {
     if (root->polls_ahead > 0 && --root->polls_ahead == 0) {
@@ -276,7 +276,7 @@ void xsmi_set_pace(xsm_context *ctx, double seconds)
 
 /* -- jobs --------------------------------------------------------------------------------------------------------- */
 
-/* A job of a call with an activity. */
+/* Jobs of a call that has an activity. */
 typedef struct watched {
     xsmi_activity *activity;
     xsm_job job;
@@ -305,7 +305,7 @@ static void look_meanwhile(void *activity)
     poll_activity(activity);
 }
 
-/* A job on a thread of the host's. */
+/* Jobs that a host's runner runs. */
 typedef struct guest_job {
     xsm_job job;
     void *state;

@@ -84,8 +84,8 @@ xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first
     xsmi_table_read(known, sizeof(type), XSMI_FIRST(type), given, #type, err)
 #define XSMI_WRITE(type, known, given, err) xsmi_options_write(known, sizeof(type), XSMI_FIRST(type), given, #type, err)
 
-/* XSM_ERROR_RANGE, with the member's name, unless the member of the struct's copy `s` is 0, for one that no release
- * uses, or is 0 or 1, for one that says yes or no. */
+/* Check a member of the struct's copy `s`: one that no release uses must be 0; one that says yes or no, 0 or 1.
+ * XSM_ERROR_RANGE names the member. */
 #define XSMI_CHECK_ZERO(type, s, member, err) xsmi_check_member((s)->member, 0, #type "." #member, err)
 #define XSMI_CHECK_FLAG(type, s, member, err) xsmi_check_member((s)->member, 1, #type "." #member, err)
 xsm_status xsmi_check_member(int64_t value, int64_t most, const char *name, xsm_error *err);
@@ -130,7 +130,8 @@ static inline size_t xsmi_row_stride(size_t length)
 void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each);
 /* NULL also when the call was cancelled. (run_ranges.c) */
 void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each);
-/* The same, with the error: set the pointer that `array` points to, to NULL where there is no memory for `what`. */
+/* As these, with a status. `array` is the address of the pointer, which becomes NULL if there is no memory for
+ * `what`. */
 xsm_status xsmi_array_new(xsm_context *ctx, void *array, uint64_t count, size_t each, const char *what, xsm_error *err);
 xsm_status xsmi_zeros_new(xsm_context *ctx, void *array, uint64_t count, size_t each, const char *what, xsm_error *err);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. NULL also when the call was
@@ -153,8 +154,7 @@ bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
 void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
 /* Makes a struct of zeros. `object` is the address of the pointer to it. Works in a cancelled call, too. */
 xsm_status xsmi_struct_new(xsm_context *ctx, void *object, size_t size, const char *what, xsm_error *err);
-/* Makes an object: such a struct, but for the reference to the context (a new one for NULL) that its member `context`
- * keeps. */
+/* Makes an object: such a struct, whose member `context` keeps a reference to the context (for NULL a new one). */
 #define XSMI_OBJECT_NEW(of, object, type, what, err)                                                                   \
     xsmi_object_new(of, object, sizeof(type), offsetof(type, context), what, err)
 xsm_status xsmi_object_new(xsm_context *context, void *object, size_t size, size_t at, const char *what,

@@ -13,8 +13,8 @@
  * other storages pass. `function` and `name` are for messages. */
 xsm_status xsmi_buffer_check(const xsm_storage *storage, const char *function, const char *name, xsm_error *err);
 
-/* Returns whom a model tells that no longer uses the storage's bytes in place: the host, or the buffer's block, which
- * is kept until then. */
+/* Returns whom a model tells when it no longer uses the storage's bytes in place: the host, or the buffer's block,
+ * which is kept until then. */
 xsmi_lender xsmi_buffer_lender(const xsm_storage *storage);
 
 #endif

@@ -1,4 +1,4 @@
-/* The members of a context, for context.c and activity.c. */
+/* The members of a context, for files that need more than the functions of base.h. */
 #ifndef XSMI_CONTEXT_H
 #define XSMI_CONTEXT_H
 

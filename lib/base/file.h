@@ -9,7 +9,7 @@
 typedef struct xsmi_mapping {
     const unsigned char *data; /* never NULL when mapped, also for an empty file */
     size_t size;
-    xsm_context *owner;     /* the context, a reference, whose memory this is; NULL: a file's pages */
+    xsm_context *owner;     /* a reference to the context whose memory this is; NULL: a file's pages */
     uint64_t device, inode; /* of the file */
 } xsmi_mapping;
 

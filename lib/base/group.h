@@ -19,7 +19,7 @@ typedef struct xsmi_group {
     bool agreed;    /* the last agreement was on a failure */
     bool met;       /* something was exchanged since xsmi_agree_begin() */
     bool opens;     /* the processes have not agreed yet in the public call that began last */
-    uint32_t calls; /* public calls that need the group, within each other */
+    uint32_t calls; /* how deep public calls that need the group are nested */
 } xsmi_group;
 
 /* Reads a host's table; NULL = this process alone. */

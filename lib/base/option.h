@@ -138,7 +138,7 @@ bool xsmi_parse_int(const char *text, int64_t *value);
         return xsmi_group_get(&group, name, buffer, size);                                                             \
     }
 
-/* Refuses an object or a name that is NULL; and if `closed` is not NULL any option, which had to be set as that says
+/* Refuses a NULL object or name, and any option unless `closed` is NULL: `closed` says until when options could be set
  * ("before the index is built"). */
 xsm_status xsmi_check_set(const char *kind, const void *object, const char *name, const char *closed, xsm_error *err);
 

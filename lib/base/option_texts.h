@@ -9,7 +9,7 @@
 
 /* Adds the values of all options. */
 xsm_status xsmi_option_texts_list(const xsmi_option_group *group, xsmi_settings *metadata, xsm_error *err);
-/* Sets the options of a container's metadata. An option that the object has not, or a value that it does not accept, is
+/* Sets the options of a container's metadata. An option that the object lacks, or a value that it does not accept, is
  * XSM_ERROR_FORMAT; `path` begins the message. */
 xsm_status xsmi_option_texts_set(const xsmi_option_group *group, const xsmi_container *file, const char *path,
                                  xsm_error *err);

@@ -76,7 +76,7 @@ static inline uint32_t xsmi_other_number(const uint32_t *numbers, size_t n, uint
 }
 
 /* Returns the position of `text` in n rising texts, of which text_of(list, i) is number i, or where it would be
- * inserted. */
+ * inserted; *found says which. */
 static inline size_t xsmi_find_text(const char *(*text_of)(const void *list, size_t i), const void *list, size_t n,
                                     const char *text, bool *found)
 {
@@ -93,8 +93,8 @@ static inline size_t xsmi_find_text(const char *(*text_of)(const void *list, siz
     return low;
 }
 
-/* `count` things in a row, at most 2^48, are divided evenly into contiguous shares. Returns where a share begins, for
- * the number of shares `count`; and which share has a thing. */
+/* Divide `count` things in a row, at most 2^48, evenly into contiguous shares. Return where a share begins, `count` for
+ * number `shares`; and which share has a thing. */
 static inline uint64_t xsmi_share_start(uint64_t count, uint32_t shares, uint32_t share)
 {
     return count * share / shares;

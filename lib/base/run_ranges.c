@@ -15,7 +15,7 @@ typedef struct ranges {
     void *state;
     size_t count, each;
     const xsmi_aside *aside;
-    atomic_bool *begun; /* [jobs] a job that may run twice, even at once, notes that it has begun */
+    atomic_bool *begun; /* [jobs] whether a job has begun: a host's runner may run one twice, even at once */
 } ranges;
 
 static size_t jobs_of(const ranges *r)

@@ -97,9 +97,9 @@ typedef struct xsmi_container xsmi_container;
 typedef struct xsmi_open_how {
     bool believe; /* do not compare the checksum */
     bool copy;    /* into memory of the context, in place of mapping a file or using a storage's bytes */
-    /* NULL, or sets `part`, which is all of the tensor before, to what is to be read of it, into memory of the context.
-     * Lines must divide the tensor, and parts begin and end at its elements. The rest is only read for the checksum, in
-     * pieces. If all of every tensor is chosen, the container is opened as with NULL. */
+    /* NULL, or sets `part`, at first the whole tensor, to what is read of it, into memory of the context. Lines must
+     * divide the tensor, and parts begin and end at its elements. The rest is only read for the checksum, in pieces. If
+     * all of every tensor is chosen, the container is opened as with NULL. */
     void (*choose)(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part);
     const void *chooser;
 } xsmi_open_how;

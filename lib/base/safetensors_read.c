@@ -347,7 +347,7 @@ static xsm_status read_up_to(xsmi_container *c, origin *o, size_t size, xsm_erro
 /* Bytes for which memory is allocated before any was read. */
 #define BELIEVED ((uint64_t)64 << 20)
 
-/* The header says how long it is. */
+/* Reads the header, whose first bytes say how long it is. */
 static xsm_status read_header(xsmi_container *c, origin *o, size_t *length, xsm_error *err)
 {
     XSMI_TRY(move_bytes(c, FIRST_BYTES, err));

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Separators between the parts of a line. */
+/* Whether a character separates the parts of a line. */
 static inline bool xsmi_is_space(char c)
 {
     return c == ' ' || c == '\t';

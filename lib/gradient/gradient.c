@@ -398,8 +398,8 @@ static bool has_labels_alone(const xsm_gradient *g)
     return xsmi_gradient_is_shared(g) && !g->shared.listed;
 }
 
-/* Adds entries of an example's list, numbered from `from`, whose classes are of the part; also their coefficients, if
- * the list has them. */
+/* Adds entries of example i's list, with their coefficients, to the part's: entries[] says where they are in the list
+ * from `from` on, classes[] which classes of the part they have. */
 static void add_entries(const xsm_gradient *g, uint64_t i, uint64_t from, const uint32_t *classes,
                         const uint32_t *entries, uint32_t count, xsm_gradient *out)
 {

@@ -48,13 +48,13 @@ typedef struct xsmi_layer_gradient {
     double decay; /* weight decay factor of the layer's vectors */
 } xsmi_layer_gradient;
 
-/* For a dense gradient of only this process's classes: the entries of an example, and the coefficients that are not 0,
- * over all processes. `width` 0: the gradient has all classes. */
+/* Over all processes, for a dense gradient of only the classes of this one: the entries of an example, and the
+ * coefficients that are not 0. `width` 0: the gradient has all classes. */
 typedef struct xsmi_whole_gradient {
     uint64_t width, nonzero;
 } xsmi_whole_gradient;
 
-/* What computes coefficients again, of a recomputed gradient (estimator/recomputed.h). */
+/* What computes the coefficients of a recomputed gradient again (estimator/recomputed.h). */
 typedef struct xsmi_recomputed {
     /* Writes the coefficients [examples][end-first] of the classes first..end of one class run, which `first` begins,
      * at the start of `scratch`, of `scratch_each` bytes. Polls the activity of `ctx`. The weights of these classes,
@@ -99,8 +99,8 @@ struct xsm_gradient {
     double decay;     /* weight decay factor of all weights */
     double row_bound; /* maximum row norm after the step; 0 = none */
     double loss;      /* the mean over the examples */
-    double largest; /* max over all entries of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight
-                       or bias, per unit of eta */
+    double largest; /* max over all entries of |g| ||(x,1)||, and the same of the first layer: bounds every change of a
+                       weight or bias, per unit of eta */
     xsmi_whole_gradient whole;
     uint64_t listed, clean; /* sifted: rows below `listed` have lists; rows below `clean` are zero where the lists have
                                no class */
@@ -110,8 +110,8 @@ struct xsm_gradient {
     size_t example_capacity, entry_capacity, list_capacity, shrink_capacity;
 };
 
-/* More coefficients than these, 1 GB, are not kept for a step, which then takes 1.5 to 2.6 times as long: with so many
- * the array is what a machine is too small for, and below that time counts more. */
+/* More coefficients than these, 1 GB, are not kept: a step then takes 1.5 to 2.6 times as long, but fits a machine that
+ * the array would not. */
 #define XSMI_ARRAY_MOST ((uint64_t)250000000)
 /* A dense gradient, such as the margin's, is applied class by class if at most one coefficient in so many is not 0. */
 #define XSMI_SPARSE_PART 16
@@ -257,7 +257,8 @@ size_t xsmi_gradient_count_to(const xsm_gradient *g, size_t most);
 /* Writes the numbers of the entries that a step must apply, in rising order, and returns how many. Without `shared`,
  * entries that the matrix of the shared classes has are left out. */
 size_t xsmi_gradient_entries(const xsm_gradient *g, bool shared, uint64_t *entries);
-/* Returns the mean number of examples that change a class. */
+/* Returns the sum over the examples of the share of their entries that are listed; without lists the number of
+ * examples. */
 double xsmi_gradient_density(const xsm_gradient *g);
 
 /* -- classes with a matrix of coefficients ------------------------------------------------------------------------- */

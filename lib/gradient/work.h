@@ -47,8 +47,7 @@ typedef struct xsmi_gathered {
 
 /* For a divided model: the entries of this process's classes in a batch's lists. */
 typedef struct xsmi_own_lists {
-    uint32_t first, end; /* this process's classes, once the arrays match the gradient's lists; before that both are
-                            0 */
+    uint32_t first, end; /* this process's classes once the arrays match the gradient's lists, before that 0 and 0 */
     uint32_t *counts;    /* [examples] */
     uint32_t *classes;   /* [examples][width] numbered from the first */
     uint32_t *entries;   /* [examples][width] their positions in the list, rising */

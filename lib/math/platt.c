@@ -28,7 +28,7 @@ xsm_status xsmi_platt_fit(const xsmi_platt *p, double at[2], double sums[XSMI_PL
     for (*passes = 1; *passes < p->passes;) {
         double step[2], tried[2], next[XSMI_PLATT_SUMS], gain = -INFINITY;
         newton_step(sums, step);
-        /* A parabola falls by half of this. */
+        /* On a parabola a whole step gains half of this. */
         if (!(-(sums[XSMI_BY_SCALE] * step[0] + sums[XSMI_BY_SHIFT] * step[1]) > 2 * LEAST_GAIN * sums[XSMI_LOSS])) {
             break;
         }

@@ -35,7 +35,7 @@ static inline void xsmi_platt_add(double sums[XSMI_PLATT_SUMS], double z, double
     sums[XSMI_SHIFT_SHIFT] += w;
 }
 
-/* Adds these sums, with right, left and loss computed from s. */
+/* As xsmi_platt_add(), with right, left and loss computed from s. */
 static inline void xsmi_platt_add_score(double sums[XSMI_PLATT_SUMS], double z, double s)
 {
     const double e = exp(-fabs(s)), large = 1 / (1 + e), small = e * large;

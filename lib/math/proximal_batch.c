@@ -55,7 +55,7 @@ typedef struct problem {
     size_t count;
 } problem;
 
-/* u and v = eta e^(T - u) of min_u eta (u + e^(T-u)) + (u - old)^2/2. */
+/* Sets u, which minimises eta (u + e^(T - u)) + (u - old)^2/2, and returns v = eta e^(T - u). */
 static double settle(double eta, double t, double old, double *u)
 {
     double v = xsmi_omega(log(eta) + t - old + eta);
@@ -86,7 +86,7 @@ static inline size_t end_at(xsmi_proximal_batch *p, size_t i)
     return p->context ? poll_end(p, i) : p->examples;
 }
 
-/* sum over the coordinates: z_ij = level_ij - (M p)_ij for all i and j, or M p alone. */
+/* z_ij = level_ij + sign (M p)_ij of the examples first..end; level NULL: zeros. */
 static void apply_some(const xsmi_proximal_batch *p, size_t first, size_t end, const double *point, const double *level,
                        double sign, double *z)
 {
@@ -113,7 +113,7 @@ static void apply(xsmi_proximal_batch *p, const double *point, const double *lev
     }
 }
 
-/* out_j = sum_i c_ij (sqrt(s) q_i, b), the transpose of the function above. */
+/* out_j += sum_i c_ij (sqrt(s) q_i, b): the transpose of apply_some(). */
 static void add_transposed(const xsmi_proximal_batch *p, size_t first, size_t end, const double *c, double *out)
 {
     size_t r = p->rank, each = r + p->bias;

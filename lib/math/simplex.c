@@ -20,8 +20,8 @@ typedef struct corners {
     size_t count;
 } corners;
 
-/* F(t) = sum w [b - t]_+ - sum w [t - at]_+ - target over all corners; here are the sums over those outside of the
- * bracket. */
+/* F(t) = sum w [b - t]_+ - sum w [t - at]_+ - target over all corners: b and c in the bracket, and sums over those
+ * outside. */
 typedef struct falling {
     corners b, c;
     double b_weight, b_sum; /* points of b above the bracket: sum w, sum w b */

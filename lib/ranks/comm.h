@@ -15,12 +15,9 @@ uint32_t xsmi_ranks(const xsm_context *ctx);
 uint32_t xsmi_rank(const xsm_context *ctx);
 xsmi_sent xsmi_sent_by(const xsm_context *ctx);
 
-/* What a public call that needs a group does behind XSMI_ENTER(err), for its checks of the arguments are in `call`:
- *
- *     return XSMI_COLLECTIVE(group, call, err);
- *
- * A failure in one process is one in all. Here and below the context NULL means this process alone; without such a
- * call around it, an exchange fails. */
+/* What a public call that needs a group returns behind XSMI_ENTER(err); `call` also checks the arguments. A failure in
+ * one process is one in all. Here and below the context NULL means this process alone; outside such a call an exchange
+ * fails. */
 #define XSMI_COLLECTIVE(group, call, err) (xsmi_collective_begin(group), xsmi_collective_end(group, call, err))
 void xsmi_collective_begin(xsm_context *group);
 xsm_status xsmi_collective_end(xsm_context *group, xsm_status status, xsm_error *err);
@@ -34,7 +31,7 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
  * failure, unless all processes have done so already. */
 void xsmi_agree_begin(xsm_context *ctx);
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
-/* Whether, since xsmi_agree_begin(), all processes know of a failure, or can no longer be told. */
+/* Whether all processes have learnt of a failure since xsmi_agree_begin(), or can no longer be told of one. */
 bool xsmi_agreed(const xsm_context *ctx);
 /* Whether the processes have exchanged something since the last xsmi_agree_begin(): then the others may already be
  * further than a process that now fails alone. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The number of bytes that all processes send in a round, and the least that each may send. */
+/* Bytes that all processes send in a round, and the least that each may send. */
 #define ROUND_BYTES ((size_t)1 << 23)
 #define LEAST_BYTES ((size_t)1 << 12)
 

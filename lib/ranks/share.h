@@ -21,7 +21,7 @@ typedef struct xsmi_shared {
 xsm_status xsmi_share_work(xsm_context *ctx, const uint64_t *work, size_t count, uint32_t *owner, xsm_error *err);
 
 /* Agrees on `status` (xsmi_agree()); if all are XSM_OK, sends each array from its owner to all other processes, in
- * rounds of a few MiB. With another status `arrays` may be NULL. A process sends the bytes that it owns. */
+ * rounds of some 8 MiB. With another status `arrays` may be NULL. A process sends the bytes that it owns. */
 xsm_status xsmi_share_arrays(xsm_context *ctx, xsm_status status, const xsmi_shared *arrays, size_t count,
                              xsm_error *err);
 
