@@ -77,7 +77,7 @@ typedef struct placing {
     unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
     uint32_t width;
-    atomic_bool lost; /* a class for which there is none */
+    atomic_bool lost; /* no trained class was found beside which some class could go */
 } placing;
 
 typedef struct place_scratch {

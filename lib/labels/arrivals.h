@@ -15,10 +15,10 @@ typedef struct xsmi_arrivals {
     xsm_context *context;
     xsmi_held held; /* the arrays */
     const xsmi_label_tree *old;
-    uint8_t *unseen;           /* [classes] 1: it had no rows, and has none now */
-    uint32_t *parent;          /* [classes] the node that gets the class as a child; XSMI_NO_CLASS: it has its place */
-    uint32_t *under;           /* [nodes] classes under each, without those that are unseen */
-    uint8_t *divided;          /* [nodes] 1: it is divided */
+    uint8_t *unseen;  /* [classes] 1: it had no rows, and has none now */
+    uint32_t *parent; /* [classes] the node that gets the class as a child; XSMI_NO_CLASS: it has a place already */
+    uint32_t *under;  /* [nodes] classes under each, without those that are unseen */
+    uint8_t *divided; /* [nodes] 1: it is divided */
     uint32_t unseen_child;     /* the root's child that becomes that of all unseen classes, or XSMI_NO_CLASS */
     xsmi_label_vectors rows;   /* seen classes, and vectors of those in nodes that are divided */
     uint32_t count, divisions; /* classes that arrive; nodes that are divided */

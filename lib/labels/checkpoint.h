@@ -2,14 +2,14 @@
  * Checkpoints of a fit of label trees: the finished trees, and the finished nodes of the current tree, in one file from
  * which a fit continues with the same bits.
  *
- *     state.place U64 [5] finished trees; 1 if another is begun; its nodes; the level whose nodes are trained, or 0 if
- *                                   all are trained together; how many jobs of that are done state.kept_rows U64
- *                                   [depth, 2] the scores of each level that are kept for calibration, and their rows
- *                                   state.kept_ends U64 [all rows] where each row's scores end state.kept U32 [all, 2]
- *                                   the bits of each score, and 1 if it is positive state.start_node, state.next_node
- *                                   U32 [rows, negatives] the beams at the start of the level, and of the next
- *                                   state.start_score, state.next_score F32 [rows, negatives] treeT.* as in a model's
- *                                   file (model/sparse_file.h); the current tree has no nodes
+ *     state.place      U64 [5]         finished trees; 1 if another is begun; its nodes; the level whose nodes are
+ *                                      trained, or 0 if all are trained together; how many jobs of that are done
+ *     state.kept_rows  U64 [depth, 2]  the scores of each level that are kept for calibration, and their rows
+ *     state.kept_ends  U64 [all rows]  where each row's scores end
+ *     state.kept       U32 [all, 2]    the bits of each xsmi_kept_score
+ *     state.start_node, state.next_node    U32 [rows, beam]  the beams at the start of the level, and of the next
+ *     state.start_score, state.next_score  F32 [rows, beam]  their scores
+ *     treeT.*          as in a model's file (model/sparse_file.h); the current tree has no nodes
  *
  * and the options, the shape of the data and its hash as metadata (base/settings.h), and what the features are
  * (data/schema.h). Label vectors and the shape of the current tree are computed again.

@@ -145,7 +145,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
             if (unsolved == 0) {
                 break;
             }
-            /* Were the rows rightly left out? */
+            /* Visits all rows again, as some may have been left out wrongly. */
             live = unsolved;
             count = restore(rows, g, live);
             for (size_t l = 0; l < LANES; l++) {

@@ -39,7 +39,7 @@ typedef struct xsmi_dual_settings {
 /* Scratch and result of up to XSMI_DUAL_LANES classifiers. */
 typedef struct xsmi_dual_group {
     uint32_t lanes;
-    bool started;             /* weights and bias have values, and |w - those|^2 + (b - that)^2 is the penalty */
+    bool started;             /* weights and bias have values w0 and b0, and |w - w0|^2 + (b - b0)^2 is the penalty */
     const uint16_t *positive; /* [count] lanes in which a row is positive */
     uint16_t *active;         /* [count] scratch */
     uint32_t *order;          /* [count] scratch */

@@ -1,6 +1,6 @@
 /* The fit of label trees, for other floors. */
-#ifndef XSMI_LABELS_FIT_H
-#define XSMI_LABELS_FIT_H
+#ifndef XSMI_FIT_TREES_H
+#define XSMI_FIT_TREES_H
 
 #include "base/base.h"
 

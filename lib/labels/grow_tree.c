@@ -83,7 +83,7 @@ static bool has_inner_child(const xsmi_layout *t, uint32_t node)
     return false;
 }
 
-/* Returns the old node that had the children of a node that are kept, XSMI_NO_CLASS: none. */
+/* Returns the old node whose children a node keeps; XSMI_NO_CLASS: none. */
 static uint32_t old_parent(const grower *g, uint32_t node)
 {
     const xsmi_layout *t = &g->layout;
@@ -94,8 +94,8 @@ static uint32_t old_parent(const grower *g, uint32_t node)
     return parent;
 }
 
-/* Plans to train the children of a node. If a tree grows, these are all children of the nodes above a class that
- * arrives, but where the children are classes only the groups with one that arrives. */
+/* Plans to train the children of a node: in a tree that grows, only if a class under the node arrives, and where the
+ * children are classes, only the groups from the first to the last that has a new one. */
 static void plan_node(grower *g, uint32_t level, uint32_t node)
 {
     const xsmi_layout *t = &g->layout;
@@ -148,7 +148,7 @@ static xsm_status allocate_jobs(grower *g, xsm_error *err)
     return xsmi_held_check(&g->held, "the nodes of a label tree", err);
 }
 
-/* The share of a level's rows that are sampled, times 2^32. */
+/* Returns the share of a level's rows that are sampled, times 2^32. */
 static uint64_t sampled_share(const grower *g, const xsmi_level *l)
 {
     const uint64_t all = (uint64_t)1 << 32, rows = l->first[l->count];
@@ -581,8 +581,8 @@ static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_erro
     return whole && nodes == g->place.chunks ? XSM_OK : xsmi_fit_checkpoint_fail(g->checkpoint, XSMI_FIT_PLACE, err);
 }
 
-/* After a window of so much work: writes a checkpoint if it is due, and chooses the work of the next window, both by
- * the clock of process 0. */
+/* Writes a checkpoint if it is due, and chooses the work of the next window after one of `work`, both by the clock of
+ * process 0. */
 static xsm_status checkpoint(grower *g, uint64_t work, double started, xsm_error *err)
 {
     const double speed = (double)work / XSMI_MAX(xsmi_seconds() - started, 1e-6);

@@ -2,8 +2,8 @@
  * Trains one label tree: the layout's shape, the classifiers of all nodes, and the weights and the tree as the model
  * stores them.
  */
-#ifndef XSMI_LABEL_GROW_H
-#define XSMI_LABEL_GROW_H
+#ifndef XSMI_GROW_TREE_H
+#define XSMI_GROW_TREE_H
 
 #include "labels/checkpoint.h"
 #include "labels/layout.h"
@@ -17,7 +17,7 @@ typedef struct xsmi_grow_settings {
     xsmi_node_settings node;
     bool divided;  /* the processes of the context fit the tree together: each trains some of the nodes */
     uint32_t beam; /* width of each row's beam search, which finds negatives; 0 = none */
-    const xsmi_arrivals *arrivals; /* the tree that grows; NULL: a new one. Without a beam and processes. */
+    const xsmi_arrivals *arrivals; /* the tree that grows, with `beam` 0 and not `divided`; NULL: a new one */
     int32_t calibrate;             /* an XSMI_GROW_* value; the weights are scaled so that the link is right */
 } xsmi_grow_settings;
 

@@ -74,7 +74,7 @@ static bool keeps_children(const layout_work *w, uint32_t v)
            !xsmi_class_tree_is_leaf(a->old->tree, w->t->from[v]);
 }
 
-/* Adds these children. */
+/* Adds the children of a node that keeps them, and those that arrive. */
 static void keep_children(layout_work *w, uint32_t v)
 {
     xsmi_layout *t = w->t;
@@ -94,7 +94,7 @@ static void keep_children(layout_work *w, uint32_t v)
     }
 }
 
-/* Orders the labels so that those under a node are neighbours, and those that arrive come last in it. */
+/* Orders the labels so that those under a node are neighbours, and those that arrive come last among them. */
 static xsm_status order_arrivals(layout_work *w, xsm_error *err)
 {
     xsmi_layout *t = w->t;
@@ -219,7 +219,7 @@ static xsm_status divide(layout_work *w, uint32_t *count, xsm_error *err)
     }
 }
 
-/* Adds the children over the labels without rows of a node: one child of the root, and equal parts of that one. */
+/* Adds the children that hold a node's labels without rows: one child of the root, and equal parts of that one. */
 static void add_unknown(layout_work *w, uint32_t v, uint32_t known)
 {
     xsmi_layout *t = w->t;

@@ -6,8 +6,8 @@
  * squared hinge is on these rows). Of the matrix only the diagonal is used: q = sum_f x_f^2/(1 + 2 C s_f), s_f the sum
  * of the others' x_f^2.
  */
-#ifndef XSMI_LABEL_CALIBRATE_H
-#define XSMI_LABEL_CALIBRATE_H
+#ifndef XSMI_LEVEL_SCALE_H
+#define XSMI_LEVEL_SCALE_H
 
 #include "base/base.h"
 
@@ -36,12 +36,12 @@ typedef struct xsmi_calibrated {
     double scale, shift;
 } xsmi_calibrated;
 
-/* Sigmoid: minimises the log-loss with the targets of Platt (Probabilistic outputs for support vector machines, 1999)
- * by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
+/* Fits a sigmoid: minimises the log-loss with the targets of Platt (Probabilistic outputs for support vector machines,
+ * 1999) by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c);
-/* Softmax: a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks, 2017).
- * Rows without a positive score, or with several, are left out. Uses the context's threads; the result does not depend
- * on their number. */
+/* Fits a softmax by a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks,
+ * 2017). Rows without a positive score, or with several, are left out. Uses the context's threads; the result does not
+ * depend on their number. */
 xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c, xsm_context *ctx);
 
 #endif

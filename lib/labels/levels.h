@@ -42,7 +42,7 @@ typedef struct xsmi_levels {
     xsmi_beams start;      /* on the level that is trained, if kept */
 } xsmi_levels;
 
-/* Makes the levels, and finds the node of each that a position is under. */
+/* Makes the levels, and finds for each level the node that each position is under. */
 xsm_status xsmi_levels_find(xsmi_levels *s, xsm_error *err);
 void xsmi_levels_free(xsmi_levels *s);
 /* List the rows of the nodes of a level; release them when they are no longer needed. */

@@ -189,7 +189,7 @@ static void start_group(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t wid
     }
 }
 
-/* Makes those new that have learned. */
+/* Marks as new the children whose classifiers training has changed. */
 static void end_group(const xsmi_node_rows *r, uint32_t group, const xsmi_dual_group *g)
 {
     for (uint32_t i = 0; i < r->count; i++) {
@@ -296,8 +296,8 @@ static float weight_of(const xsmi_dual_rows *rows, uint32_t i)
     return rows->weight ? rows->weight[i] : 1.0f;
 }
 
-/* A row adds curvature() * curvature_unit() * x x^T to the Hessian: its weight times the second derivative of the loss,
- * which is 2 C or 0 for the squared hinge, and C sigma(z) sigma(-z) for the logistic loss. */
+/* Returns what, times curvature_unit() and x x^T, a row adds to the Hessian: its weight times the second derivative of
+ * the loss, which is 2 C or 0 for the squared hinge, and C sigma(z) sigma(-z) for the logistic loss. */
 static float curvature(const xsmi_dual_settings *s, float alpha, float weight)
 {
     if (s->loss == XSMI_DUAL_SQUARED_HINGE || !(alpha > 0.0f)) {

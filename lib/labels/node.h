@@ -18,13 +18,13 @@ typedef struct xsmi_node_settings {
     uint64_t position; /* of the tree's first random stream; each group uses that of its first child */
 } xsmi_node_settings;
 
-/* The classifiers of an old node, from which those of its children that are still there are trained on. */
+/* The classifiers of an old node. Training continues from those of its children that remain. */
 typedef struct xsmi_node_start {
     const xsmi_sparse *weights;
     uint32_t chunk;     /* of the old node */
     uint32_t first;     /* its first child, a node */
     float scale, shift; /* of its level */
-    uint32_t *from;     /* [children] the old node of each, XSMI_NO_CLASS: it is new. What changes becomes new. */
+    uint32_t *from;     /* [children] the old node of each; XSMI_NO_CLASS: it is new, or training has changed it */
 } xsmi_node_start;
 
 /* The rows of a node, and which children they are positive for. */

@@ -40,8 +40,8 @@ typedef struct split_work {
     float *sum;            /* if balanced [jobs][width] parts of the sum of the first half, else [width][stride] */
     float *all;            /* if balanced [width] the sum of both */
     float *centre;         /* if balanced [width], the difference of both centres; else [width][stride] */
-    size_t stride;         /* of clusters, */
-    uint32_t lane, lanes;  /* of which these are scored */
+    size_t stride;         /* with clusters: floats from feature to feature */
+    uint32_t lane, lanes;  /* with clusters: those that are scored */
     float *score;          /* [count] with the best cluster */
     uint64_t *key;         /* [count] of scores with the first of two parts */
     uint32_t *part, *last; /* [count] of each label, now and in the last iteration */
@@ -333,7 +333,7 @@ static void sum_clusters(void *state, const xsmi_range *r)
 
 /* -- two halves ---------------------------------------------------------------------------------------------------- */
 
-/* The labels with the largest scores become part 0; of equal scores the first. Notes how the weights of sources in its
+/* Makes the labels with the largest scores part 0; of equal scores the first. Notes how the weights of sources in its
  * sum change. Returns how many labels changed. */
 static uint32_t choose_halves(split_work *w)
 {
@@ -579,7 +579,7 @@ static xsm_status split_own(const xsmi_label_vectors *v, const xsmi_split_settin
     return status;
 }
 
-/* About the work of a split. */
+/* Returns the approximate work of a split. */
 static uint64_t entries_of(const xsmi_label_vectors *v, const xsmi_split *split)
 {
     uint64_t entries = 0;
@@ -617,7 +617,7 @@ static size_t divide_splits(const xsmi_label_vectors *v, const xsmi_split *split
     return n;
 }
 
-/* Each process does some of the splits; all get the results. */
+/* Does the splits on all processes, each some of them; all get the results. */
 static xsm_status split_divided(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
                                 size_t count, xsm_error *err)
 {

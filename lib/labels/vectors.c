@@ -64,8 +64,8 @@ bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t en
     return value != NULL;
 }
 
-/* Clears the sum of label l. Appends it, at unit length, to the block if it shall be a source; else brings the weights
- * of the terms to that scale. */
+/* Appends the sum of label l, at unit length, to the block if it is cheaper as a source; scales the weights of the
+ * terms alike, and clears the sum. */
 static bool take_sum(vector_scratch *s, xsmi_label_vectors *v, uint32_t l, xsmi_vector_block *b, double cost)
 {
     const uint32_t found = xsmi_marks_take(&s->marks, s->found);

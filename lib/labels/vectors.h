@@ -57,7 +57,7 @@ xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, cons
                                    xsm_error *err);
 void xsmi_label_vectors_free(xsmi_label_vectors *v);
 
-/* The own source of a label. */
+/* Returns a label's own source. */
 static inline xsmi_features xsmi_label_vector(const xsmi_label_vectors *v, uint32_t i)
 {
     const xsmi_vector_block *b = &v->block[i / XSMI_VECTOR_BLOCK];
@@ -84,7 +84,7 @@ static inline xsmi_label_terms xsmi_label_terms_of(const xsmi_label_vectors *v, 
                 : (xsmi_label_terms){NULL, one, v->length[i] > 0};
 }
 
-/* The source of term `k`. */
+/* Returns the source of term `k`. */
 static inline uint32_t xsmi_term_source(const xsmi_label_vectors *v, const xsmi_label_terms *t, uint32_t i, uint32_t k)
 {
     return t->row ? v->count + t->row[k] : i;
