@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* weight * (log sum_j e^z_j - mean over P of z_k). */
+/* Returns weight * (log sum_j e^z_j - mean over P of z_k), and computes its gradient. */
 static double weighted(const xsmi_loss_scores *z, double weight, xsmi_loss_gradient *g)
 {
     double most = z->positive[0], target = 0, sum = 0;

@@ -17,7 +17,7 @@ static size_t scratch_count(size_t positives, size_t negatives)
     return 3 * positives + 1;
 }
 
-/* How many of the rising values are below x. */
+/* Returns how many of the rising values are below x. */
 static size_t below(const double *values, size_t count, double x)
 {
     size_t low = 0, high = count;

@@ -21,7 +21,7 @@
  * of the interval that moves less than MOVE_HALVING. */
 #define MOVE_NEWTON 1e-5
 #define MOVE_HALVING 1e-9
-/* By at most so much the logarithm of a sum of exponentials in float is too small. */
+/* The logarithm of a sum of exponentials in float is too small by at most this. */
 #define SUM_ERROR 1e-5
 
 /* Adds the sigma(z_k - shift) of n <= TOGETHER classes to rest[], and their derivatives to slope[]. */

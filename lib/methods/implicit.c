@@ -277,7 +277,7 @@ static void select_joint(const void *state, const xsm_example *examples, uint64_
     if (drawn > 0) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, s->sum.seed, XSMI_STREAM_NEGATIVES, examples[0].position);
-        /* The function excludes one number: it gets one number more than there are, and that is the one. */
+        /* The function excludes one number: it draws from one number more than there are, and excludes that one. */
         xsmi_stream_others(&stream, beside + 1, beside, drawn, classes + labels);
         for (uint32_t j = labels; j < labels + drawn; j++) {
             classes[j] = xsmi_other_number(classes, labels, classes[j]);

@@ -29,8 +29,8 @@ void xsmi_select_others(const xsmi_kernels *kernels, const xsmi_negative_lists *
 /* The same for rows with several labels: first the labels, in rising order, then `negatives` other classes, or all of
  * them if there are fewer. */
 void xsmi_select_negatives(const xsmi_kernels *kernels, const xsmi_negative_lists *lists);
-/* The number of negatives for an option's value (0 = 5, or K-1 if that is less), checked against K. */
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
+/* Sets *negatives to their number for an option's value (0 = 5, or K-1 if that is less), checked against K. */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
 /* Return the weights of an example's labels, or NULL if each is 1; that of label j; and their sum. */

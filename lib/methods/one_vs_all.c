@@ -16,7 +16,7 @@
 /* Partial sums and products, which a compiler can keep in vectors. */
 #define PARTS 8
 
-/* g[k] = sigma(z[k]) for n <= FACTORS classes; g may be z. Returns the sum of log(1 + e^z). */
+/* Sets g[k] to sigma(z[k]) for n <= FACTORS classes; g may be z. Returns the sum of log(1 + e^z). */
 static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, float *g)
 {
     float far[FACTORS], part[FACTORS];
@@ -63,7 +63,7 @@ static double all_logistic(const xsmi_kernels *kernels, const float *z, size_t c
     return loss;
 }
 
-/* Changes the loss by what a label's term differs from another class's. */
+/* Adds to the loss what a label's term is above that of another class. */
 static void add_label(double score, double weight, double *loss)
 {
     *loss -= weight * score;

@@ -30,7 +30,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return xsmi_double_sum_bind(state, "raman", problem, err);
 }
 
-/* log(e^z_y + sum_{k in S} e^z_k), which u is raised to. */
+/* Returns log(e^z_y + sum_{k in S} e^z_k), to which u is raised. */
 static double bound(const float *z, uint32_t length)
 {
     double most = (double)z[0], sum = 0;

@@ -10,8 +10,8 @@ XSMI_REGISTRY(estimator, XSMI_ESTIMATORS(XSMI_REGISTRY_TABLE))
 
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
 {
-    const bool every =
-        e->ops.kind == XSM_ESTIMATOR_EXACT || (e->ops.exact && e->ops.exact(e->state)); /* also unbound */
+    const bool every = e->ops.kind == XSM_ESTIMATOR_EXACT ||
+                       (e->ops.exact && e->ops.exact(e->state)); /* for an unbound estimator, too */
     if (every && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
         return XSM_OK;
     }

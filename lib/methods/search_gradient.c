@@ -393,7 +393,7 @@ static void compute_example(const xsmi_search *s, scratch_arrays *p, const xsm_s
 /* Classes of the first portion of a list; each further one is as long as the list. */
 #define FIRST_PORTION 64
 
-/* log Z of block j if only the known classes existed. */
+/* Returns log Z of block j if only the known classes existed. */
 static double known_log_sum(const xsmi_search *s, const scratch_arrays *p, uint32_t j)
 {
     double most = -INFINITY, sum = 0;

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* The lists of xsmi_select_others() with one other class each: computes the beginnings of many streams at a time. */
+/* Fills the lists of xsmi_select_others() with one other class each, by computing the beginnings of many streams at a
+ * time. */
 static void select_one_other(const xsmi_kernels *kernels, const xsmi_negative_lists *l)
 {
     enum { TOGETHER = 64 };

@@ -100,7 +100,8 @@ static void run(void *state, const xsmi_range *r)
     xsmi_advance(job->context, r->end - r->first);
 }
 
-/* Scores that rank only are no probabilities before: there is nothing to compare with. */
+/* Whether the fit is judged: scores that only rank were not probabilities before it, so there is nothing to compare
+ * with. */
 static bool judges(const xsmi_calibrate_job *job)
 {
     return !xsmi_label_only_orders(job->model);

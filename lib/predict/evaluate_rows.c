@@ -56,7 +56,7 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     return p;
 }
 
-/* Row i of those that are evaluated. */
+/* Returns row i of those that are evaluated. */
 static uint64_t row_of(const xsmi_evaluate_job *job, uint64_t i)
 {
     return xsmi_sample_row(job->dataset->rows, job->rows, i);

@@ -277,7 +277,7 @@ static xsm_status go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 
 /* -- rows that are divided among threads --------------------------------------------------------------------------- */
 
-/* Makes so many workers, one a thread; options as above. */
+/* Makes `count` workers, one a thread, whose options are those of make_predictor(). */
 static xsm_status make_workers(xsm_predictor *p, const xsm_predictor_options *o, uint32_t count, xsm_error *err)
 {
     XSMI_TRY(xsmi_zeros_new(p->context, &p->workers, count, sizeof *p->workers, "a predictor", err));
@@ -348,8 +348,6 @@ static xsm_status run_workers(const xsm_predictor *p, const xsm_prediction *to, 
 }
 
 /* -- predictors as callers have them ------------------------------------------------------------------------------- */
-
-/* Predictors as callers have them: their options and calls are checked. */
 
 /* Makes a predictor without workers. The caller frees *out, also on failure. */
 static xsm_status new_predictor(xsm_context *context, const xsm_model *model, const xsm_predictor_options *options,

@@ -19,8 +19,6 @@
 /* Rows scored together against all classes. */
 #define XSMI_PIECE (XSMI_LANES * XSMI_TILE_BLOCKS)
 
-/* The default number of classes of a shortlist that are scored. */
-
 /* A label tree that finds classes for the model. */
 typedef struct xsmi_shortlist {
     const xsm_model *model; /* a reference, or NULL */
@@ -65,7 +63,7 @@ struct xsm_predictor {
     void *scratch;
     size_t scratch_size;
     /* The model's, when the predictor was made: */
-    xsmi_head *head;         /* a reference, so that no other can come to lie where it is */
+    xsmi_head *head;         /* a reference, so that no other head can get its address */
     uint32_t classes, width; /* of the output layer */
     const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */
@@ -85,13 +83,13 @@ static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
     return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
 }
 
-/* -- rows that are divided among threads (predict.c) ------------------------------------------------------- */
+/* -- rows one by one (predict_filter.c) ---------------------------------------------------------------------------- */
 
 /* Searches the best classes of a row among those that the filter leaves (NULL = all). Fills the list, best first, and
  * probabilities [top] unless that is NULL. `own` is the search's scratch. False if a score is not finite. */
 typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
                                 const void *own, const xsmi_top *list, double *probabilities);
-/* Searches for each row of the batch `to` (predict_filter.c). */
+/* Searches for each row of the batch `to`. */
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
                              xsm_error *err);
 /* Fails with the error of a row of the batch whose scores are not finite. */
@@ -147,7 +145,7 @@ double *xsmi_predict_space(const xsm_predictor *p, const xsm_prediction *to);
 /* Writes a row's classes, above the thresholds. */
 void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list);
 
-/* The width of the beam in the options, 0 for none. Checks these options. */
+/* Checks the options of a beam, and sets *width to its width, 0 for none (predict_beam.c). */
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err);
 /* Return the bytes of scratch for a beam (SIZE_MAX: too many), and predict a batch with it. */
@@ -162,7 +160,7 @@ xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_prediction *to, xsm_error
 /* The same for a shortlist (predict_shortlist.c). */
 size_t xsmi_shortlist_scratch(const xsm_predictor *p);
 xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
-/* Refuses a shortlist in the options that does not suit the model. */
+/* Refuses a shortlist, in the options, that does not suit the model. */
 xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options *o, xsm_error *err);
 /* Makes the shortlist of a predictor whose other members are set. The caller frees the predictor, also on failure. */
 xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);

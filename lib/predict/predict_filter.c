@@ -250,8 +250,6 @@ void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t r
 
 /* -- row by row ---------------------------------------------------------------------------------------------------- */
 
-/* Prediction row by row, for searches that take one row at a time. */
-
 xsm_status xsmi_predict_fail(const xsm_predictor *p, const xsm_batch *batch, size_t row, xsm_error *err)
 {
     const unsigned long long number = xsmi_batch_row(batch, row);

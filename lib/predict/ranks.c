@@ -301,7 +301,7 @@ static bool list_rows(ranks_job *job, const xsmi_range *r, double *numbers, list
     return true;
 }
 
-/* One pass over the scores of a job's rows. Returns whether they are finite. */
+/* Passes once over the scores of a job's rows. Returns whether they are finite. */
 static bool score_rows(const ranks_job *job, const xsmi_range *r, list *l, bool counting)
 {
     pass p = {.list = l, .rows = r->end - r->first, .counting = counting, .finite = true};

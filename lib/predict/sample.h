@@ -15,7 +15,7 @@ static inline uint64_t xsmi_sample_part(uint64_t rows, uint64_t wanted, uint64_t
     return i * whole + XSMI_MIN((uint64_t)((double)i * (double)rest / (double)wanted), rest);
 }
 
-/* Row i of a sample of `wanted` rows, rising with i. All rows: row i. */
+/* Returns row i of a sample of `wanted` rows, rising with i; if that is all rows, row i. */
 static inline uint64_t xsmi_sample_row(uint64_t rows, uint64_t wanted, uint64_t i)
 {
     if (rows == wanted) {
