@@ -40,8 +40,6 @@ typedef struct xsmi_trial_run {
 
 /* -- what the parts share ------------------------------------------------------------------------------------------ */
 
-/* What the parts of an estimator's trial share: making the estimator, its gradients, and reporting its faults. */
-
 /* Reports an error of the table. */
 __attribute__((format(printf, 3, 4))) static xsm_status fault(const xsmi_estimator_trial *t, xsm_error *err,
                                                               const char *format, ...)
@@ -292,7 +290,7 @@ static xsm_status check_extremes(const xsmi_estimator_trial *t, xsm_estimator *e
 enum { GUARD = 8 }; /* guard elements after an array, which must not change */
 #define UNTOUCHED 0xfefefefeu
 
-/* Check the conditions for the list of an example, and that select() fills lists that meet them. */
+/* Check the list of an example, and that select() fills lists that pass that check. */
 static xsm_status check_list(const xsmi_estimator_trial *t, const xsm_example *example, const uint32_t *classes,
                              uint32_t length, uint64_t width, xsm_error *err)
 {
@@ -379,7 +377,7 @@ static xsm_status check_lists(const xsmi_estimator_trial *t, const xsm_estimator
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* Every option must have a help text and accept the text that it prints. */
+/* Checks that every option has a help text and accepts the text that it prints. */
 static xsm_status check_options(const xsmi_estimator_trial *t, xsm_error *err)
 {
     xsm_estimator *e;

@@ -2,8 +2,8 @@
  * Shared by the conformance suites for hosts' tables: a context whose memory is counted and refused on demand, and
  * options as a list of texts.
  */
-#ifndef XSMI_CHECK_CONTEXT_H
-#define XSMI_CHECK_CONTEXT_H
+#ifndef XSMI_CHECK_FAILURES_H
+#define XSMI_CHECK_FAILURES_H
 
 #include "base/activity.h"
 

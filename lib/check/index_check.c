@@ -26,8 +26,6 @@ typedef struct problem {
     uint32_t top;
 } problem;
 
-/* What the parts of the trial of an index share: what the table does wrong, and what a score must be. */
-
 /* Reports an error of the table. */
 __attribute__((format(printf, 3, 4))) static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
 {
@@ -260,8 +258,6 @@ static xsm_status try_spaced(const problem *p, const xsm_index *x, uint32_t top,
 
 /* -- next() -------------------------------------------------------------------------------------------------------- */
 
-/* The part of the conformance suite of indexes that tests next(): rows in falling order on demand. */
-
 enum { NEXT_QUERIES = 3, GUARD = 64, JUNK = 0xA5 };
 
 /* Lists of some queries, to their ends. */
@@ -436,7 +432,7 @@ static xsm_status same(const problem *p, const listing *a, const listing *b, con
 typedef struct room {
     listing lists[2];
     uint64_t *seen;       /* [rows/64 + 1] */
-    unsigned char *desks; /* [desk_count][desk_each] */
+    unsigned char *desks; /* [desks][desk_each] */
     size_t desk_each;
 } room;
 
@@ -510,7 +506,7 @@ typedef struct turn {
     xsm_error errors[NEXT_QUERIES];
 } turn;
 
-/* One call for one query: the next call may come from another thread. */
+/* Makes one call for one query: the next call may come from another thread. */
 static void take_turn(void *state, size_t query, uint32_t thread)
 {
     turn *t = state;

@@ -1,8 +1,8 @@
 /*
  * Small problems for the conformance suites.
  */
-#ifndef XSMI_CHECK_ROWS_H
-#define XSMI_CHECK_ROWS_H
+#ifndef XSMI_CHECK_MADE_ROWS_H
+#define XSMI_CHECK_MADE_ROWS_H
 
 #include "data/dataset.h"
 

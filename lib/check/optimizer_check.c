@@ -32,8 +32,6 @@ static xsm_status set_option(void *object, const char *name, const char *value, 
 
 /* -- the rule without a model -------------------------------------------------------------------------------------- */
 
-/* The trial of an optimizer's rule on weights without a model, and how faults are reported. */
-
 /* Reports a fault of the table. */
 __attribute__((format(printf, 3, 4))) static xsm_status fault(const xsmi_optimizer_trial *t, xsm_error *err,
                                                               const char *format, ...)
@@ -193,7 +191,7 @@ static xsm_status check_step(const xsmi_optimizer_trial *t, const xsm_optimizer 
     return o->ops.scaled ? check_scaled(t, o, d, &step, err) : XSM_OK;
 }
 
-/* row_rate() changes nothing for a mean of 0, and gives finite numbers. */
+/* Checks that row_rate() changes nothing for a mean of 0, and gives finite numbers. */
 static xsm_status check_rate(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
 {
     float was[XSM_OPTIMIZER_ACCUMULATORS], numbers[XSM_OPTIMIZER_ACCUMULATORS], *at[XSM_OPTIMIZER_ACCUMULATORS];

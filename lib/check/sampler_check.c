@@ -59,8 +59,6 @@ static bool near(const xsmi_sampler_trial *t, double a, double b)
 
 /* -- what the parts share ------------------------------------------------------------------------------------------ */
 
-/* What the parts of a sampler's trial share: making the sampler, drawing twice, and reporting its faults. */
-
 /* Reports an error of the table. */
 __attribute__((format(printf, 3, 4))) static xsm_status fault(const xsmi_sampler_trial *t, xsm_error *err,
                                                               const char *format, ...)
@@ -576,8 +574,6 @@ static xsm_status try_draw_rows(const xsmi_sampler_trial *t, const xsm_sampler *
 
 /* -- saving and loading -------------------------------------------------------------------------------------------- */
 
-/* Tests what a sampler's table saves and loads. */
-
 /* Rows whose log-probabilities are compared with those of a tree. */
 enum { TREE_ROWS = 8 };
 
@@ -694,7 +690,7 @@ static xsm_status follow_on(const xsmi_sampler_trial *t, const xsm_sampler *load
     return status;
 }
 
-/* `s` has drawn classes[0] and logs[0]. */
+/* Tests what the table saves and loads; `s` has drawn classes[0] and logs[0]. */
 static xsm_status try_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     xsm_array_writer w = {.context = t->context};

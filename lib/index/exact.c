@@ -105,7 +105,7 @@ typedef struct scored {
 
 typedef void (*taker)(void *user, const scored *part);
 
-/* How many queries are in the lanes of the b-th block. */
+/* Returns how many queries are in the lanes of the b-th block. */
 static uint32_t queries_of(const xsm_index_block *block, uint32_t b)
 {
     const uint32_t left = block->count - b * XSMI_LANES;

@@ -168,8 +168,6 @@ xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_erro
 
 /* -- all indexes --------------------------------------------------------------------------------------------------- */
 
-/* The functions that look up built-in indexes by name; XSMI_INDEXES lists them. */
-
 #define TABLE(table, name) &(table),
 #define NAME(table, name) name,
 
@@ -179,11 +177,6 @@ XSMI_REGISTRY(index, XSMI_INDEXES(TABLE))
 const char *const xsmi_index_names[] = {XSMI_INDEXES(NAME) NULL};
 
 /* -- building ------------------------------------------------------------------------------------------------------ */
-
-/*
- * The rows of an index: from the host's memory, a model or a slice of its features, with their bias, and checked for
- * numbers that are not finite; and updates of the index.
- */
 
 static void read_memory(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
                         float *out, size_t stride)
@@ -541,8 +534,6 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, size_t count,
 
 /* -- searching ----------------------------------------------------------------------------------------------------- */
 
-/* Searches: dividing queries into blocks for the threads, and checking the lists of a table. */
-
 /* Calls query() or next(), and checks the lists. */
 static xsm_status search(const xsm_index *x, const xsm_index_block *block, bool further, xsm_error *err)
 {
@@ -752,8 +743,6 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
 }
 
 /* -- recall -------------------------------------------------------------------------------------------------------- */
-
-/* The recall of an index: its lists compared with those of the exact index. */
 
 /* Returns how much a score may change with the order of the sum. */
 static double rounding(const xsm_index *x, const float *query, uint32_t row, float score, float *scratch)

@@ -35,9 +35,9 @@ struct xsm_index {
 
 XSMI_COUNTED(index)
 
-/* The mean over queries of the share of the `top` rows with the highest scores that a built index finds; a row that
- * scores as much as the last of these counts as one of them. Scores every row. The outputs of `search` are not used.
- * */
+/* Sets *recall to the mean over queries of the share of the `top` rows with the highest scores that a built index
+ * finds; a row that scores as much as the last of these counts as one of them. Scores every row. The outputs of
+ * `search` are not used. */
 xsm_status xsmi_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall, xsm_error *err);
 /* Sets the model that its rows are of, NULL = none, and keeps a reference to it. */
 void xsmi_index_aim(xsm_index *index, const xsm_model *model);

@@ -237,7 +237,7 @@ static uint32_t clusters_of(const xsmi_sphere_settings *settings, const xsm_inde
     return settings->clusters < source->count ? (uint32_t)settings->clusters : source->count;
 }
 
-/* An empty sphere with memory for its clusters; false without memory. */
+/* Makes an empty sphere with memory for its clusters; false without memory. */
 static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
     memset(s, 0, sizeof *s);

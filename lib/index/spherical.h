@@ -148,7 +148,7 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
                                     const xsm_index_source *source, xsm_error *err);
 /* Packs the centres for comparison with rows and queries. Call it after they have moved. */
 void xsmi_sphere_pack_centres(xsmi_sphere *s);
-/* Positions of a list sorted by cluster: members of c are order[starts[c]..starts[c+1]). */
+/* Sorts the positions of a list by cluster: members of c are order[starts[c]..starts[c+1]). */
 void xsmi_sort_by_cluster(const uint32_t *cluster, uint32_t count, uint32_t clusters, uint32_t *starts,
                           uint32_t *order);
 /* Subtracts the mean from a row and sets its extra coordinate, which brings its squared norm to M^2. Returns the

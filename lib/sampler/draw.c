@@ -135,7 +135,7 @@ static void sort_classes(uint32_t *classes, double *values, uint32_t n)
     }
 }
 
-/* Position of a class among n distinct ones, n if it is missing; `sorted` lists are searched by bisection. */
+/* Returns the position of a class among n distinct ones, n if it is missing; searches a `sorted` list by bisection. */
 static uint32_t position_of(const uint32_t *classes, uint32_t n, bool sorted, uint32_t class)
 {
     if (!sorted) {
@@ -330,7 +330,7 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
     }
 }
 
-/* log q(k|x) of the classes [first, first+count) by a code. */
+/* Computes log q(k|x) of the classes [first, first+count) by a code. */
 static void log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out)
 {
     if (s->ops.log_probabilities) {
@@ -342,7 +342,7 @@ static void log_range(const xsm_sampler *s, const float *code, uint32_t first, u
     }
 }
 
-/* The larger of `most` and the bits of a number without its sign, which are above those of infinity for NaN. */
+/* Returns the larger of `most` and the bits of a number without its sign, which are above those of infinity for NaN. */
 static uint32_t magnitude(uint32_t most, const float *number)
 {
     uint32_t bits;
@@ -392,7 +392,7 @@ static void run_rows(void *state, const xsmi_range *r)
     }
 }
 
-/* 32 rows at once, transposed: a job's rows are lanes of the table's sweep. */
+/* Computes the log-probabilities of XSM_SAMPLER_ROWS rows at once, which are the lanes of the table's sweep. */
 static void run_sweep(void *state, const xsmi_range *r)
 {
     draw_job *job = state;

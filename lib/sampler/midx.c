@@ -1,12 +1,12 @@
 /*
  * Classes by two codebooks of the present weights (MIDX: J. Chen et al., Adaptive sampled softmax with inverted
  * multi-index: methods, theory and applications, 2025, arXiv 2501.08563): w_k is near c_a + d_b, where c_a is the mean
- * of the weights of a cluster of classes, and d_b that of a cluster of what then remains. N_ab classes are in cell
- * (a, b). With s_a = x.c_a and t_b = x.d_b,
+ * of the weights of a cluster of classes, and d_b that of a cluster of what then remains. N_ab classes are in cell (a,
+ * b). With s_a = x.c_a and t_b = x.d_b,
  *     q(a, b|x) = N_ab e^(s_a + t_b) / Z,  Z = sum_ab N_ab e^(s_a + t_b),  q(k|x) = e^(s_a + t_b) / Z in the cell of k.
- * A draw takes a by its marginal, b given a, then any class of the cell. Codebooks are made anew at examples 1, 2, 4,
- * ..., later every so many. With M words and D features, a row costs O(MD + M^2), a draw O(log M), the first with its a
- * O(M).
+ * A draw takes a by its marginal, b given a, then any class of the cell. Codebooks are made anew after 1, 2, 4, ...
+ * examples, later after `every` more. With M words and D features, a row costs O(MD + M^2), a draw O(log M), the first
+ * with its a O(M).
  *
  * The code of a row is s [M], the marginals of a [M], t [M], log Z, with s and t relative to those of one cell, so that
  * log q has small terms. That is the cell of both best words, unless classes of likely words are so few that Z
@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum { WORDS_MOST = 1024, ITERATIONS = 10, SAMPLES = 32, READ_ROWS = 512 };
-/* Sums that a row's draws keep, and first words of which they are: M and KEPT_SUMS / M at most. */
+/* The most sums that a row's draws keep, and the most first words whose sums are kept: M of each. */
 enum { KEPT_SUMS = 4096, KEPT_WORDS = 64 };
 /* Sums of floats relative to their largest e^score are used from here on: what underflowed in them is far less. */
 #define LEAST 1e-15

@@ -17,7 +17,7 @@
 
 typedef struct recent_state {
     double share;
-    int64_t labels; /* the most that are kept */
+    int64_t labels; /* R at most */
     xsm_context *context;
     xsmi_held held; /* the arrays */
     uint32_t classes;

@@ -58,12 +58,13 @@ void xsmi_sampler_exchange(xsm_sampler *a, xsm_sampler *b);
 void xsmi_sampler_encode(const xsm_sampler *s, const xsmi_features *x, float *code);
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
 /* The first row, of those that any thread tested, whose code (or other numbers made of it) is not finite; start it as
- * XSMI_CODE_FAULT, which is none. The check is an error that names the row. */
+ * XSMI_CODE_FAULT, which is none. xsmi_code_check() returns an error that names the row. */
 typedef atomic_ullong xsmi_code_fault;
 #define XSMI_CODE_FAULT ULLONG_MAX
 void xsmi_code_test(xsmi_code_fault *fault, const float *code, size_t length, uint64_t row);
 xsm_status xsmi_code_check(const xsm_sampler *s, const xsmi_code_fault *fault, xsm_error *err);
-/* Codes of all rows, [rows][code_length], in parallel; refuses rows as xsmi_code_check(). */
+/* Computes the codes of all rows, [rows][code_length], on the context's threads; refuses rows as xsmi_code_check()
+ * does. */
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);
 
@@ -71,8 +72,8 @@ xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const
  * classes with rows, by counts[], matter; counts NULL: all do. */
 xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts, xsm_error *err);
 /* Makes the correction of scores that were learnt with a bound sampler's classes; *out is NULL if it is one constant.
- * Refused: a distribution that depends on the row, of a table without save() and load(), one number per class of
- * which one is minus infinity, and a distribution that follows the training. */
+ * Refuses a distribution that depends on the row, of a table without save() and load(); one that gives a class no
+ * probability, whatever the row; and one that follows the training. */
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_head **out, xsm_error *err);
 /* Copies the tree of a bound sampler whose table has XSM_SAMPLER_TREE into an empty one. On failure call
  * xsmi_tree_clear(). */

@@ -110,7 +110,7 @@ static xsm_status fit_once(fit_rows *f, xsmi_tree *t, double ridge, xsmi_tree_re
     return xsmi_tree_fit(t, &rows, ridge, report, err);
 }
 
-/* Sum of the log-probabilities of the rows listed, under a fitted tree. */
+/* Returns the sum of the log-probabilities of the rows listed, under a fitted tree. */
 static double held_back_log_likelihood(const fit_rows *f)
 {
     double sum = 0;

@@ -97,10 +97,6 @@ enum {
 
 /* -- Newton's ascent ----------------------------------------------------------------------------------------------- */
 
-/*
- * Newton's ascent in a node of a tree (tree_fit.c): passes over its rows, and steps.
- */
-
 /* The most halvings of a step that does not increase the objective. */
 #define MOST_HALVINGS 30
 
@@ -224,8 +220,8 @@ static xsm_status sum_rows(const xsmi_tree_node *f, const double *at, double *su
 
 /* -- Newton's ascent --------------------------------------------------------------------------------------------- */
 
-/* step = hessian^-1 gradient by Cholesky's decomposition, in place; a direction without curvature (no ridge, rows that
- * do not vary in it) gets step 0. Returns gradient . step. */
+/* Sets step to hessian^-1 gradient by Cholesky's decomposition, in place; a direction without curvature (no ridge, rows
+ * that do not vary in it) gets step 0. Returns gradient . step. */
 static double solve(const xsmi_tree_node *f)
 {
     const uint32_t d = f->work->used;
@@ -282,8 +278,8 @@ static double value_of(const xsmi_tree_node *f, const double *w, const double *s
     return value;
 }
 
-/* Gradient and Hessian at w from the sums there, and Newton's step. Returns twice the gain that a parabola would
- * have. */
+/* Computes gradient and Hessian at w from the sums there, and Newton's step. Returns twice the gain that a parabola
+ * would have. */
 static double find_step(const xsmi_tree_node *f)
 {
     const xsmi_tree_fitting *k = f->work;

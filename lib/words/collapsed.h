@@ -11,8 +11,8 @@ typedef struct xsmi_collapsed xsmi_collapsed;
 /* The vectors of a gradient. */
 enum { XSMI_INPUT, XSMI_OUTPUT };
 
-/* Both models were prepared by xsmi_word_models_check(). Options have their defaults filled in; their estimator is the
- * task's. */
+/* Makes the objective of models that xsmi_word_models_check() has prepared. Options have their defaults filled in;
+ * their estimator is the task's. */
 xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit_options *o, xsmi_collapsed **out,
                               xsm_error *err);
 void xsmi_collapsed_free(xsmi_collapsed *c);

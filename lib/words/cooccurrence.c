@@ -125,7 +125,7 @@ typedef struct entry {
     uint32_t context, number;
 } entry;
 
-/* Heapsort of one centre's contexts, with their numbers beside them. */
+/* Sifts an element down, in the heapsort of one centre's contexts with their numbers. */
 static void sift(uint32_t *contexts, uint32_t *numbers, size_t root, size_t n)
 {
     for (size_t child; (child = 2 * root + 1) < n; root = child) {

@@ -6,8 +6,8 @@
 
 #include "base/base.h"
 
-/* XSM_ERROR_UNSUPPORTED unless libxsoftmax is of the release that this library was built with: this library contains
- * code that reads the structs of that release. */
+/* Fails with XSM_ERROR_UNSUPPORTED unless libxsoftmax is of the release that this library was built with: this library
+ * contains code that reads the structs of that release. */
 xsm_status xsmi_words_check_release(xsm_error *err);
 
 #endif

@@ -109,7 +109,7 @@ static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, cons
     return XSM_OK;
 }
 
-/* Class-major rows without scales, in memory. */
+/* Converts the weights to class-major rows without scales, in memory. */
 static xsm_status make_plain(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
@@ -347,7 +347,7 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     return XSM_OK;
 }
 
-/* XSM_CANCELLED if the callback or the hook has stopped the run. */
+/* Returns XSM_CANCELLED if the callback or the hook has stopped the run. */
 static xsm_status go_on(xsm_skipgram *t, bool stop, xsm_error *err)
 {
     const bool steps = !t->pending && t->epoch < t->options.epochs;

@@ -24,7 +24,7 @@ typedef struct xsmi_word_task {
     xsm_estimator *estimator; /* or NULL */
 } xsmi_word_task;
 
-/* -- centres and contexts (skipgram_text.c) ------------------------------------------------------------------------ */
+/* -- centres and contexts (skipgram_text.c, skipgram.c) ------------------------------------------------------------ */
 
 typedef struct xsmi_text_settings {
     uint32_t window;  /* most words on each side */

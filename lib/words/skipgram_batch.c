@@ -449,7 +449,7 @@ static void add_part(const run *r, uint32_t part)
     }
 }
 
-/* The text comes first, as it is the longest job. */
+/* Reads the text in the first job, as that is the longest; adds a part of the changes in each of the others. */
 static void fill_or_add(void *state, size_t index, uint32_t thread)
 {
     run *r = state;

@@ -31,7 +31,7 @@ static xsm_status fill(xsmi_words *w, size_t keep, xsm_error *err)
     return XSM_OK;
 }
 
-/* Skips a byte order mark, which is no part of the first word. */
+/* Skips a byte order mark, which is not part of the first word. */
 static xsm_status skip_mark(xsmi_words *w, xsm_error *err)
 {
     static const char mark[] = "\xEF\xBB\xBF";
