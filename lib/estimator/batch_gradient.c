@@ -328,7 +328,7 @@ static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm
     return status;
 }
 
-/* `rows` (each row's number) and `flags` (one for each job) are scratch memory. */
+/* Runs the stages of a joint batch. `rows` (each row's number) and `flags` (one for each job) are scratch. */
 static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
     xsm_estimator *e = p->estimator;
@@ -368,8 +368,7 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
     return XSM_OK;
 }
 
-/* Computes several examples as a whole, with the table's joint(). Refuses batches for which that is not supported.
- * (batch_gradient.c) */
+/* Computes several examples as a whole, with the table's joint(). Refuses batches for which that is not supported. */
 static xsm_status pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
 {
     xsm_context *ctx = p->estimator->context;

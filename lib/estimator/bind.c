@@ -306,8 +306,6 @@ xsm_status xsm_estimator_bind_labels(xsm_estimator *e, const xsm_model *model, c
 
 /* -- streams ------------------------------------------------------------------------------------------------------- */
 
-/* Binding an estimator to a stream of rows: see stream.h. */
-
 static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o,
                              xsmi_stream_rows **out, xsm_error *err)
 {

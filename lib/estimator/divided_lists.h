@@ -1,6 +1,6 @@
 /* Estimators on models whose classes are divided among processes (model/divided.h). */
-#ifndef XSMI_ESTIMATOR_DIVIDED_H
-#define XSMI_ESTIMATOR_DIVIDED_H
+#ifndef XSMI_DIVIDED_LISTS_H
+#define XSMI_DIVIDED_LISTS_H
 
 #include "estimator/pass.h"
 #include "model/divided.h"

@@ -215,7 +215,7 @@ static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const
     return xsmi_dataset_features(e->train, g->example[i].row);
 }
 
-/* -- binding (bind.c) ---------------------------------------------------------------------------------------------- */
+/* -- settings and binding (estimator.c, bind.c, state.c, weight_kinds.c) ------------------------------------------- */
 
 /* The sizes that a dataset would have, for rows that are not known yet. */
 typedef struct xsmi_bind_size {

@@ -402,8 +402,6 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
 
 /* -- batches ------------------------------------------------------------------------------------------------------- */
 
-/* Searches the classes of a batch, and computes the coefficients of what was found. */
-
 /* The examples first..first+count of a batch, whose queries are made and run together. */
 typedef struct search_job {
     const xsmi_pass *pass;
@@ -569,7 +567,7 @@ static xsm_status first_error(const search_job *job, size_t count, xsm_error *er
 
 /* -- one example --------------------------------------------------------------------------------------------------- */
 
-/* xsm_search_block.score() and next(): a block has one example. */
+/* The functions score() and next() of an xsm_search_block, which has one example. */
 
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
                         float *shares)

@@ -109,7 +109,7 @@ typedef struct class_job {
 /* How many classes ahead of its step a row is prefetched: memory takes longer than the step on a row. */
 enum { CLASSES_AHEAD = 3 };
 
-/* The scores may have read more weights than a cache holds, and have not read a rule's accumulators. */
+/* Prefetches a class's row: the scores may have read more weights than a cache holds, and no accumulators. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class, size_t numbers)
 {
     if (xsmi_step_is_product(s)) {
@@ -153,7 +153,7 @@ static void run_classes(void *state, const xsmi_range *r)
     }
 }
 
-/* Memory for at most `bound` entries by class. */
+/* Reserves memory for at most `bound` entries by class. */
 static xsm_status reserve_entries(xsm_optimizer *o, size_t bound, xsm_error *err)
 {
     return bound < SIZE_MAX / 4 &&

@@ -94,7 +94,7 @@ static void run_group(const group_job *job, size_t first, float *sums)
     }
 }
 
-/* A rule's step on a batch of one example needs no sums. */
+/* Takes a rule's step on a batch of one example, which needs no sums. */
 static void run_one(const group_job *job, size_t first, size_t end)
 {
     const xsm_optimizer *o = job->step->optimizer;

@@ -124,7 +124,7 @@ static xsm_status new_numbers(const xsm_optimizer *o, const xsmi_weights *of, fl
     return fill(o, w->weight, w->weight_count, initial, err);
 }
 
-/* "PREFIX-NAME" */
+/* Returns "PREFIX-NAME", or NULL without memory. */
 static char *joined(xsm_context *ctx, const char *prefix, const char *name)
 {
     const size_t before = strlen(prefix), length = strlen(name) + 1;
@@ -427,8 +427,6 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
 }
 
 /* -- all optimizers ------------------------------------------------------------------------------------------------ */
-
-/* The functions that look up built-in optimizers by name; XSMI_OPTIMIZERS lists them. */
 
 /* xsm_optimizer_at(), _find(), _new() */
 XSMI_REGISTRY(optimizer, XSMI_OPTIMIZERS(XSMI_REGISTRY_TABLE))

@@ -89,8 +89,8 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
 /* Makes what steps of a gradient need besides the weights: scales for proximal steps and bounded rows, lengths for
  * bounded rows. Drops lengths that these steps would not update. Refuses models with an unsupported layout. */
 xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_error *err);
-/* Returns the alpha after a decay; first multiplies scales that have become small into the rows, which changes
- * m->w.alpha. The caller sets m->w.alpha to the result after the step. */
+/* Sets *next_alpha to the alpha after a decay; first multiplies scales that have become small into the rows, which
+ * changes m->w.alpha. The caller sets m->w.alpha to *next_alpha after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err);
 /* As xsm_optimizer_apply(), for a batch and a rate that have been checked already, for example when the gradient was
  * computed. A step on XSMI_UNDO_ROWS rows or more may be cancelled if step.c can undo it; the caller shields smaller
@@ -110,7 +110,7 @@ typedef struct xsmi_accumulator_kind {
                       classes */
     bool columns;  /* the same for columns, which further columns may follow */
 } xsmi_accumulator_kind;
-/* The accumulators, as described for xsm_estimator_ops::state_tensor(). */
+/* Describes the accumulators, as xsm_estimator_ops::state_tensor() does the state. */
 bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,
                            xsmi_accumulator_kind *kind);
 

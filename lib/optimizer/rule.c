@@ -10,7 +10,7 @@ enum { PIECE = 128 };
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Weights that are not next to each other are copied and written back. */
+/* Applies the rule to weights that are not next to each other: copies them and writes them back. */
 static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                            const xsm_step *step)
 {
@@ -65,7 +65,8 @@ static void rule_scaled(const xsm_optimizer *o, const xsmi_row *row, const xsmi_
  * The steps of a table with row_rate(): a rate for each row, by the mean square of its gradients.
  *
  * Dense and sparse rows give the gradients in different orders, and the mean must have the same bits in each. So the
- * gradients are rounded to 15 bits of the largest, and their squares are summed as integers, whose order is no matter.
+ * gradients are rounded to 15 bits of the largest, and their squares are summed as integers, whose order does not
+ * matter.
  */
 
 enum { BITS = 15 }; /* of a rounded gradient */
@@ -128,7 +129,7 @@ static void change_apart(const xsm_optimizer *o, const xsmi_row *row, const xsmi
     }
 }
 
-/* Takes the step of a table with row_rate() on a row whose whole gradient is factor*x (rule.c). */
+/* Takes the step of a table with row_rate() on a row whose whole gradient is factor*x. */
 static void step_by_row_rates(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                               const xsm_step *step)
 {
@@ -233,7 +234,7 @@ void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
     }
 }
 
-/* Entry j of a class. */
+/* Returns entry j of a class. */
 static uint64_t entry_at(const xsm_gradient *g, uint32_t class, const uint64_t *entries, size_t j)
 {
     return entries ? entries[j] : xsmi_gradient_entry(g, j, class);

@@ -27,7 +27,7 @@ static inline bool xsmi_step_is_product(const xsmi_step *s)
 
 /* -- scratch and jobs ---------------------------------------------------------------------------------------------- */
 
-/* The number of multiplications that make a job worth its start, about. */
+/* About how many multiplications make a job worth its start. */
 #define XSMI_JOB_WORK 2e4
 /* Runs the jobs of a step. On a divided model a host's runner cannot make it fail, because the other processes have
  * taken their part. */
@@ -156,7 +156,7 @@ static inline size_t xsmi_rule_zeros(const xsm_model *m)
 {
     return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
 }
-/* The rule for weights whose gradient is factor*x; of a row_rate(), the row's whole gradient. */
+/* Applies the rule to weights whose gradient is factor*x; for a row_rate(), that is the row's whole gradient. */
 void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                    const xsm_step *step);
 /* Applies the rule to the biases first + index[i], or first + i, with the gradients of x. */
