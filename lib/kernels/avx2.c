@@ -70,7 +70,6 @@ V_INLINE vf v_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
-/* The largest lane. No lane is NaN. Of equal zeros, either may be returned. */
 V_INLINE float v_most(vf a)
 {
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -98,7 +97,6 @@ V_INLINE vm m_or(vm a, vm b)
     return _mm256_or_ps(a, b);
 }
 
-/* The lanes whose bits are set, and the bits of the lanes. */
 V_INLINE vm m_lanes(uint32_t bits)
 {
     const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);

@@ -63,7 +63,6 @@ V_INLINE vf v_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
-/* The largest lane. No lane is NaN. Of equal zeros, either may be returned. */
 V_INLINE float v_most(vf a)
 {
     return _mm512_reduce_max_ps(a);
@@ -89,7 +88,6 @@ V_INLINE vm m_or(vm a, vm b)
     return (vm)(a | b);
 }
 
-/* The lanes whose bits are set, and the bits of the lanes. */
 V_INLINE vm m_lanes(uint32_t bits)
 {
     return (vm)bits;

@@ -29,13 +29,14 @@
 /* Partial sums of row_multiply_sum(). */
 #define XSMI_DRAW_PARTIALS 16
 /* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a run,
- * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of 14
- * (AVX-512) and 6 (AVX2, NEON). */
+ * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of
+ * BLOCK_CLASSES() of every set: 14 (AVX-512), 12, 6, 4 and 3 (AVX2), 6 (NEON). */
 #define XSMI_CLASS_TILE 168
 /* Classes of a class run. A sum over all classes starts anew at every multiple of this number, and the sums of the
  * class runs are joined in rising order. So the sum of one is the same wherever it is computed, and classes can be
- * divided between machines at these borders without another bit in any result. A class run is long enough that starting
- * anew costs nothing, and short enough to be summed in float. Tiles do not cross its border: the last is shorter. */
+ * divided between machines at these borders without changing a bit of any result. A class run is long enough that
+ * starting anew costs nothing, and short enough to be summed in float. Tiles do not cross its border: the last is
+ * shorter. */
 #define XSMI_RUN_CLASSES 4096
 /* No class: an empty slot of a top list, or a target that is not among the classes. */
 #define XSMI_NO_CLASS UINT32_MAX
@@ -80,8 +81,7 @@ typedef struct xsm_prefetch_queue {
  *     eta (1 - e^-u) + u - u_old = sum_k c_k,    log(c_k/rate) + q_k c_k + q_y sum_j c_j + u = margin_k.
  */
 typedef struct xsmi_equations {
-    size_t lanes;               /* the number of lanes in use, the first ones: 1 to XSMI_SOLVE_LANES. The values in the
-                                   other lanes do not matter, but they take part in the calculation. */
+    size_t lanes;               /* lanes in use, the first ones, 1 to XSMI_SOLVE_LANES; the others are computed, too */
     size_t count;               /* at least 1 */
     double eta, rate;           /* above 0 */
     double tolerance;           /* absolute error of q_y C + u, with C = sum of c_k, and relative error of c_k */
@@ -97,8 +97,7 @@ typedef struct xsmi_equations {
 
 /* Classifiers that are trained side by side on the same rows, one per lane. */
 #define XSMI_DUAL_LANES 16
-/* dual_logistic_pass() solves an equation by at most so many steps, until its residual is at most so large,
- * relatively. */
+/* dual_logistic_pass() takes at most so many steps for an equation, until its relative residual is at most so large. */
 #define XSMI_LOGISTIC_ROUNDS 64
 #define XSMI_LOGISTIC_NEAR 0x1p-20f
 
@@ -265,8 +264,8 @@ typedef struct xsmi_kernels {
                          float scale, const float *row_scale, const float *bias, float *out);
     /* out[c] = dot() of row first + c with x, and squares[c] = the sum of the row's squares, term i in partial i modulo
      * 32, of which partial l and l + 16 are added before xsmi_join_16(); squares NULL: not needed. Here the type may
-     * also be XSM_DTYPE_FLOAT32. Runs as fast as the weights can be read from memory, which score_few does not;
-     * prefetches what follows the rows. */
+     * also be XSM_DTYPE_FLOAT32. Reads weights faster than score_few, nearly as fast as memory gives them; prefetches
+     * what follows the rows. */
     void (*screen)(const xsmi_narrow *w, size_t first, size_t classes, const float *x, size_t d, float *out,
                    float *squares);
 
@@ -347,14 +346,15 @@ typedef struct xsmi_kernels {
     void (*logistics)(const float *scores, size_t n, float *left, float *right, float *rest);
 } xsmi_kernels;
 
-/* Instruction sets, as bits of a mask. No bit = all are allowed. */
+/* Instruction sets, as bits of a mask. */
 enum {
     XSMI_CPU_AVX2 = 1u << 0,   /* AVX2 and FMA, on a system that saves YMM state */
     XSMI_CPU_AVX512 = 1u << 1, /* AVX-512 F, BW, DQ, VL, on a system that saves ZMM and mask state */
     XSMI_CPU_NEON = 1u << 2
 };
 
-/* Returns the best table for this machine without the sets in `disabled`. Reads CPUID and XCR0, keeps no state. */
+/* Returns the best table for this machine without the sets in `disabled` (0: all are allowed). Reads CPUID and XCR0,
+ * keeps no state. */
 const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
 /* Returns the instruction sets that this machine and its system support (a mask of the bits above). */
 uint32_t xsmi_cpu_features(void);
@@ -407,7 +407,8 @@ static inline size_t xsmi_quad_offset(size_t i, size_t quads)
     return i % 4 * quads * XSMI_LINE + i / 4 * 4;
 }
 
-/* For functions that only prefetch: gcc treats a call of one as a call without effect, and removes it. */
+/* For functions that only prefetch: inlined, because gcc treats a call of one as a call without effect, and removes
+ * it. */
 #define XSMI_PREFETCHER __attribute__((always_inline)) static inline
 
 /* Prefetches the line at p into the second-level cache. */

@@ -81,7 +81,6 @@ V_INLINE vf v_max(vf a, vf b)
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
-/* The largest lane. No lane is NaN. Of equal zeros, either may be returned. */
 V_INLINE float v_most(vf a)
 {
     return vmaxvq_f32(a);
@@ -107,7 +106,6 @@ V_INLINE vm m_or(vm a, vm b)
     return vorrq_u32(a, b);
 }
 
-/* The lanes whose bits are set, and the bits of the lanes. */
 V_INLINE vm m_lanes(uint32_t bits)
 {
     const vm each = {1, 2, 4, 8};

@@ -114,8 +114,7 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
         fetch_lines(&next, groups * VW);
         XSMI_UNROLL
         for (size_t g = 0; g < groups; g++) {
-            /* A line of each row at once: lines of more rows than this would lie in the same sets of the first cache.
-             */
+            /* A line of each row at once: the lines of more rows would compete for the same sets of the first cache. */
             for (size_t j = i; j < i + XSMI_LINE; j += 4) {
                 add_quad(rows, w + g * VW * stride, stride, x, j, acc[g]);
             }

@@ -16,8 +16,7 @@
 
 #include "kernels/vector_few.h"
 
-/* VW numbers from number `at` on, widened. Here and below `dtype`, of a kind, is a constant wherever this is inlined.
- */
+/* VW numbers from number `at` on, widened. Here and below `dtype` is a constant wherever this is inlined. */
 #define v_load_float32 v_load
 XSMI_INLINE vf load_narrow(const int32_t dtype, const void *data, size_t at)
 {
@@ -46,7 +45,7 @@ XSMI_INLINE vf int8_part(vf a, size_t k)
     return (vf)((bits & (UINT32_C(0xff) << k % 2 * 8)) ^ (v_bits)base) - base;
 }
 
-/* The same of which n < VW exist: the others are read as 0. */
+/* load_narrow() of n < VW numbers: the others are read as 0. */
 XSMI_INLINE vf load_narrow_first(const int32_t dtype, const void *data, size_t at, size_t n)
 {
     uint16_t numbers[VW] = {0};
@@ -166,8 +165,8 @@ static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, cons
 
 /* -- full scoring for a few rows: as in vector_few.h --------------------------------------------------------------- */
 
-/* Vectors of classes at once: their chains of fused multiply-adds take turns. Several rows have chains enough, and more
- * classes of 16 bits are more than the first cache holds. */
+/* Vectors of classes at once: their chains of fused multiply-adds take turns. Several rows have enough chains by
+ * themselves, and more classes of 16 bits would not fit into the first cache. */
 #define NARROW_MOST(dtype, rows) (xsmi_number_bytes(dtype) == 1 && (rows) == 1 ? NARROW_GROUPS : 2)
 /* Bytes of each row that are transposed at once: four vectors of 32 bits. */
 #define NARROW_BYTES 16
@@ -380,7 +379,7 @@ XSMI_INLINE float screen_row(const int32_t dtype, const bool squared, const void
             const size_t n = d - at < VW ? d - at : VW;
             const vf w = n == VW ? load_narrow(dtype, data, first + at) : load_narrow_first(dtype, data, first + at, n);
             const vf sum = v_fma(w, n == VW ? v_load(x + at) : v_load_first(x + at, n), acc[k]);
-            /* Of the rest of a vector not a plain sum, as in dot_narrow(). No square is -0. */
+            /* Not a plain sum for the rest of a vector, as in dot_narrow(). No square is -0. */
             acc[k] = n == VW ? sum : v_select(m_first(n), sum, acc[k]);
             square[k % SQUARES] = squared ? v_fma(w, w, square[k % SQUARES]) : square[k % SQUARES];
         }

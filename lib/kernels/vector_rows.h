@@ -7,11 +7,15 @@
  *   v_load_first, v_store_first  the first n < VW lanes only (others read as 0, and no other byte is touched)
  *   v_set, v_fma (a*b + c), v_sqrt
  *   v_max, v_min               a if a is larger (smaller) than b, else b; so b where either is NaN
- *   m_first, m_less, m_unordered, m_or, m_any, m_lanes, m_bits, v_select (a where the mask is set, else b)
+ *   m_first, m_less, m_unordered, m_or, m_any
+ *   m_lanes, m_bits            the lanes whose bits are set, and the bits of the lanes
+ *   v_select                   a where the mask is set, else b
+ *   v_most                     the largest lane; none is NaN, and of equal zeros either may be returned
  *   v_join                     joins 16/VW vectors as xsmi_join_16() does
  *   v_gather                   p[index[0..VW)]
  *   q_load, q_fma              of four floats in a vector vq
- * ROWS, the number of dot products for which x is read once; and the operators of C, lane by lane.
+ *   ROWS                       the number of dot products for which x is read once
+ * and the operators of C, lane by lane.
  */
 #ifndef XSMI_VECTOR_ROWS_H
 #define XSMI_VECTOR_ROWS_H
@@ -121,7 +125,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
     }
     const size_t whole = n - n % XSMI_PARTIALS, prefetched = most < whole ? most : whole;
     size_t i = 0;
-    /* Two pieces for each test for the end: dense steps wait for instructions as well as for memory. */
+    /* Two pieces between two tests for the end: dense steps wait for instructions as well as for memory. */
     if (ahead > 0) {
         XSMI_UNROLL_TWICE
         for (; i < prefetched; i += XSMI_PARTIALS) {
@@ -285,7 +289,7 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
     }
 }
 
-/* Prefetches n floats at once: for the remaining rows when fewer rows are scored than are to be prefetched. */
+/* Prefetches n floats at once: a row that is to be prefetched when no row is left to score meanwhile. */
 static void prefetch_row(const float *row, size_t n)
 {
     for (size_t i = 0; i < n; i += XSMI_LINE) {

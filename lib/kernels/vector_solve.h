@@ -151,8 +151,8 @@ XSMI_SOLVE_INLINE vd d_omega_about(vd t)
 /* Newton's method for the lanes first..first+DW; returns those that were solved. */
 XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations *p)
 {
-    /* Lines prefetched per round: in three rounds, of which most calls need no more, those of four steps of two classes
-     * with 512 features each (train/steps.c). Most are in a cache: memory delivers some 20 in that time. */
+    /* Lines prefetched per round. Most calls take three rounds, in which the lines of four steps of two classes with
+     * 512 features each are prefetched (train/steps.c). Most are in a cache: memory delivers some 20 in that time. */
     enum { ROUNDS = 12, QUEUED = 86 };
     const size_t stride = XSMI_SOLVE_LANES;
     const double *margin = p->margin + first, *q = p->q + first;

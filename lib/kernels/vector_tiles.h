@@ -4,7 +4,7 @@
  *   v_transpose_quads          transposes the 4 x 4 blocks of four such vectors
  *   BLOCK_VECTORS              most vectors in a block of accumulators,
  *   BLOCK_CLASSES(v)           the classes of a block with v vectors, at most BLOCK_MOST
- *   RANK_VECTORS               vectors of features in a block of accumulators of a product of gradients
+ *   RANK_VECTORS               vectors of features in a block of accumulators of rank_update()
  *
  * Full scoring follows the outer-product scheme of Goto & van de Geijn (Anatomy of High-Performance Matrix
  * Multiplication, ACM TOMS 34(3), 2008) with the roles reversed: the batch is packed, once for all classes, and the
@@ -73,7 +73,7 @@ XSMI_INLINE void store_used(float *p, vf a, size_t at, size_t used)
     }
 }
 
-/* Prefetches the pieces of the next block of rows during the work on this one. */
+/* Prefetches the pieces of the rows that the next block changes. */
 XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, size_t used)
 {
     size_t n = left < RANK_CLASSES ? left : RANK_CLASSES;
@@ -81,9 +81,6 @@ XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, si
         xsmi_prefetch_row(rows + c * stride, used);
     }
 }
-
-/* Floats in a cache line. */
-#define LINE 16
 
 /* acc[c][v] += a[c*step] * (vector v at b). The smaller set of the two stays in registers, the other is read once. */
 XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const float *a, size_t step, const float *b,
@@ -116,7 +113,7 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
  * numbers of an XSM_DTYPE_* value. */
 enum { BESIDE_NOTHING = -2, BESIDE_PREFETCH = -1 };
 
-/* Bytes that are widened at once; a line comes into the first-level cache so many bytes earlier. */
+/* Bytes that are widened at once, and how many bytes ahead a line is prefetched into the first-level cache. */
 #define WIDEN_BYTES 64
 #define WIDEN_AHEAD 2048
 
@@ -150,13 +147,13 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const i
             acc[c][v] = v_set(0.0f);
         }
     }
-    for (size_t line = 0; line < d; line += LINE) {
+    for (size_t line = 0; line < d; line += XSMI_LINE) {
         if (beside == BESIDE_PREFETCH) {
             fetch_lines(&next, classes);
         } else if (beside != BESIDE_NOTHING) {
             widen_beside(beside, widening, each);
         }
-        size_t end = d - line < LINE ? d : line + LINE;
+        size_t end = d - line < XSMI_LINE ? d : line + XSMI_LINE;
         for (size_t i = line; i < end; i++) {
             outer_product(classes, vectors, w + i, stride, packed + i * XSMI_LANES, acc);
         }
@@ -185,7 +182,7 @@ XSMI_INLINE void score_vectors(const size_t vectors, const int beside, const flo
                                const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
                                float *out, xsmi_widening *next)
 {
-    const size_t most = BLOCK_CLASSES(vectors), lines = classes / most * ((d + LINE - 1) / LINE);
+    const size_t most = BLOCK_CLASSES(vectors), lines = classes / most * ((d + XSMI_LINE - 1) / XSMI_LINE);
     const size_t each =
         beside >= 0 && lines > 0 ? (next->end - next->at) * xsmi_number_bytes(beside) / WIDEN_BYTES / lines + 1 : 0;
     for (size_t c = 0, some; c < classes; c += some) {
@@ -284,7 +281,7 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
     return count;
 }
 
-/* Lane-wise, score and class enter the falling lists where `larger` is set; the entry that they replace moves down.
+/* Lane-wise, score and class enter the falling list if the score is larger than the last; the entries below move down.
  * Classes are stored as the bits of floats: they are only loaded, selected and stored. */
 XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
 {
@@ -294,7 +291,7 @@ XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
     for (size_t k = 0; k < r->top; k++) {
         vf old_score = v_load(scores + k * XSMI_LANES);
         vf old_class = v_load(classes + k * XSMI_LANES);
-        /* Everything below the position of entry moves down, equal scores included: they keep their order. */
+        /* Everything below the new entry moves down, equal scores included: they keep their order. */
         moved = m_or(moved, m_less(old_score, score));
         v_store(scores + k * XSMI_LANES, v_select(moved, score, old_score));
         v_store(classes + k * XSMI_LANES, v_select(moved, class, old_class));
@@ -303,7 +300,7 @@ XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
     }
 }
 
-/* The lanes of one vector. */
+/* Offers the scores to the lists of one vector of lanes. */
 XSMI_INLINE void update_top(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r, size_t lane)
 {
     const float *least = r->top_score + (size_t)(r->top - 1) * XSMI_LANES + lane;
@@ -408,9 +405,9 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
     }
 }
 
-/* The terms of a product that are taken together: with RANK_LANES numbers each they fill half of a small L1 cache. */
+/* Terms of a product that are added together: with RANK_LANES numbers each they fill half of a small L1 cache. */
 #define RANK_TERMS 128
-/* The lines of a queue that are prefetched in so many steps of a block: no more than memory delivers meanwhile. */
+/* Every RANK_STEPS terms a block prefetches RANK_QUEUED lines of a queue: no more than memory delivers meanwhile. */
 #define RANK_STEPS 16
 #define RANK_QUEUED (RANK_CLASSES / 2 + 1)
 
@@ -429,8 +426,8 @@ XSMI_PREFETCHER void prefetch_some(xsmi_prefetch_queue *queue)
 }
 
 /*
- * Numbers that lie one row length from each other in as many rows, often a power of two, evict one another from the
- * first-level cache; packed, they do not.
+ * The rows' numbers of the same features lie one row length apart, often a power of two, and so evict one another from
+ * the first-level cache; packed, they do not.
  */
 static void pack_rows(const float *const *x, size_t n, size_t d, float *packed, size_t pitch)
 {
@@ -452,7 +449,7 @@ typedef struct rank_terms {
     bool add;       /* onto the weights, not onto 0 */
 } rank_terms;
 
-/* `classes` x RANK_LANES weights stay in registers for all terms; all of the numbers exist if `whole`. */
+/* `classes` x RANK_LANES weights stay in registers for all terms. `whole`: all of the numbers exist. */
 XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const rank_terms *t,
                             const float *g, const size_t g_class, const size_t g_row, xsmi_prefetch_queue *queue)
 {

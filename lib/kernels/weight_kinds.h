@@ -37,7 +37,7 @@
     XSMI_NARROW_KINDS(KIND, with)
 /* clang-format on */
 
-/* Calls DO(type) with the XSM_DTYPE_* value of a kind, a constant there, so that loops over numbers need not ask. */
+/* Calls DO(type) with the kind's XSM_DTYPE_* value as a constant, so that loops over numbers need not ask for it. */
 #define XSMI_CASE_OF_KIND(DO, TYPE, ...)                                                                               \
     case XSM_DTYPE_##TYPE: {                                                                                           \
         DO(XSM_DTYPE_##TYPE);                                                                                          \
