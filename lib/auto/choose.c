@@ -64,7 +64,7 @@ static void fit_budget(xsmi_chooser *c, const xsmi_line *line)
     }
 }
 
-/* Reports the race's results for the winner, and at the end for the others. */
+/* Reports what the race predicted of each entrant, and all of its results for the winner. */
 static void report(xsmi_chooser *c, const xsmi_entrant *e)
 {
     xsm_choice *r = c->result;

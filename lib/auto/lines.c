@@ -312,7 +312,7 @@ static bool has_ranking_trees(const xsmi_chooser *c)
     return has_trees(c) && c->measure == XSM_MEASURE_PRECISION;
 }
 
-/* Class means take one pass and have no settings. */
+/* Whether class means may be tried: they take one pass and have no settings. */
 static bool has_means(const xsmi_chooser *c)
 {
     return c->options.class_means && c->options.bias && c->train->features > 0 && !steps_given(c) && c->ridge < 0;

@@ -73,7 +73,8 @@ static bool draws_less(const xsmi_tuner *t, double often)
     return draws < often * (double)t->run.train->classes;
 }
 
-/* Computes the mean sum of a row's coefficients in the first step of a new model, to which the estimator is bound. */
+/* Computes the mean over rows of the sum of the absolute coefficients in the first step of a new model, to which the
+ * estimator is bound. */
 static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, double *mean, xsm_error *err)
 {
     uint64_t rows[FIRST_ROWS], count = XSMI_MIN(d->rows, FIRST_ROWS);
@@ -121,8 +122,8 @@ static void restore_classes(xsmi_tuner *t)
     t->runner.model->w.weight_count = xsmi_model_floats(t->runner.model);
 }
 
-/* Chooses classes at random until they have that many rows. class_of[k] is the number of class k among them, or
- * XSM_CLASS_UNSEEN; order[] is scratch. Sets *classes to their number. */
+/* Chooses classes at random until they have `rows` rows and are enough for a trial. class_of[k] is the number of class
+ * k among them, or XSM_CLASS_UNSEEN; order[] is scratch. Sets *classes to their number. */
 static xsm_status draw_classes(const xsmi_tuner *t, uint64_t rows, uint64_t *order, uint32_t *class_of,
                                uint32_t *classes, xsm_error *err)
 {

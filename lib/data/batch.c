@@ -124,7 +124,7 @@ xsm_status xsmi_check_float32(const char *member, int32_t dtype, xsm_error *err)
                      names[dtype]);
 }
 
-/* Sparse rows that have no entry need neither values nor an index. */
+/* Completes a batch of sparse rows without entries, which need neither values nor an index. */
 static xsm_status complete_sparse(xsm_batch *batch, xsm_error *err)
 {
     static const float no_value = 0;

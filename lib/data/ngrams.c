@@ -13,7 +13,7 @@ static bool continues(char c)
     return ((unsigned char)c & 0xC0) == 0x80;
 }
 
-/* As in fastText: a bracket alone is not an n-gram. */
+/* As in fastText, a bracket alone is not an n-gram. */
 size_t xsmi_char_ngrams(const xsm_text_options *o, bool fasttext, const char *word, size_t length, char *marked,
                         uint64_t *hashes)
 {

@@ -51,7 +51,7 @@ static void piece_rows(const pca_work *w, size_t piece, uint64_t *first, uint64_
 
 /* -- means --------------------------------------------------------------------------------------------------------- */
 
-/* Sums of each feature and, against the means once they are known, of its squares. */
+/* Sums each feature and, once the means are known, the squares of its distances from them. */
 static void run_moments(void *state, size_t piece, uint32_t thread)
 {
     const pca_work *w = state;

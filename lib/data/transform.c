@@ -666,7 +666,7 @@ static xsm_status fail_overflow(const char *name, uint64_t row, uint32_t feature
                      feature, (double)value, operation, by);
 }
 
-/* Weights can be up to 45, so that large values may overflow float32. */
+/* Multiplies a row by the idf weights, which can be up to 45, so that large values may overflow float32. */
 static xsm_status weigh_row(const xsmi_features *f, float *values, const float *idf, uint64_t row, xsm_error *err)
 {
     for (size_t j = 0; j < f->count; j++) {

@@ -175,7 +175,7 @@ static xsmi_calibrated find_scale(const grower *g, uint32_t level)
                                                        : xsmi_calibrate_sigmoid(kept);
 }
 
-/* Returns the old classifiers of a job's node that are trained on. */
+/* Returns the old classifiers of a job's node, from which training continues. */
 static xsmi_node_start start_of(const grower *g, const node_job *job)
 {
     const xsmi_label_tree *old = g->settings->arrivals->old;

@@ -197,8 +197,8 @@ static void insert_node(const xsmi_levels *s, uint32_t row, uint32_t node, float
     }
 }
 
-/* Offers a node's children to the beams of its rows. Children whose classes have no rows are left out: nothing under
- * them is trained. */
+/* Offers a node's inner children to the beams of its rows, except those whose classes have no rows: nothing under them
+ * is trained. */
 void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, const xsmi_node_part *part)
 {
     const xsmi_level *l = &s->level[number];

@@ -203,7 +203,7 @@ static void end_group(const xsmi_node_rows *r, uint32_t group, const xsmi_dual_g
 
 /* -- weights ------------------------------------------------------------------------------------------------------- */
 
-/* Finds the least absolute weight of each child that is kept: least[child]. */
+/* Sets least[child] to the least absolute weight that is kept; sets the weights beyond the `keep` largest to 0. */
 static bool find_limits(xsmi_node_work *w, const xsmi_node_settings *settings, uint32_t width, uint32_t children,
                         float *least)
 {
@@ -270,7 +270,7 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
 
 /* -- scores for calibration ---------------------------------------------------------------------------------------- */
 
-/* Whether a row is among the node's samples, by a hash of row and node. */
+/* Whether a row with a weight and a label under the node is among its samples, by a hash of row and node. */
 static inline bool is_sample(const xsmi_node_work *w, const xsmi_node_rows *r, uint32_t i)
 {
     if (!w->under[i] || !(xsmi_dataset_whole_weight(r->data, r->rows[i]) > 0)) {

@@ -109,7 +109,7 @@ static void work_free(split_work *w)
     xsmi_release(ctx, w->order, w->capacity.order, sizeof *w->order);
 }
 
-/* Numbers the sources of a split; returns the number of their entries and of the labels' terms. */
+/* Numbers the sources of a split. Returns the number of their entries, and sets *terms to that of the labels' terms. */
 static uint64_t number_sources(split_work *w, const xsmi_split *split, uint64_t *terms)
 {
     const xsmi_label_vectors *v = w->v;

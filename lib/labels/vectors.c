@@ -65,7 +65,7 @@ bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t en
 }
 
 /* Appends the sum of label l, at unit length, to the block if it is cheaper as a source; scales the weights of the
- * terms alike, and clears the sum. */
+ * terms alike, and clears the sum. False without memory. */
 static bool take_sum(vector_scratch *s, xsmi_label_vectors *v, uint32_t l, xsmi_vector_block *b, double cost)
 {
     const uint32_t found = xsmi_marks_take(&s->marks, s->found);

@@ -560,7 +560,7 @@ static bool has_wanted_name(const xsmi_record *c, const xsmi_columns *k)
     return false;
 }
 
-/* Whether a column that is named by a number has this number as its name. */
+/* Whether the name of the label column, which may be a number, is in the first record. */
 static bool has_wanted_number(const xsmi_record *c, const xsmi_columns *k)
 {
     const char *label = xsmi_reader_label_column(c->r);
@@ -631,8 +631,8 @@ static void find_row_names(const xsmi_record *c, xsmi_columns *k)
     }
 }
 
-/* Leaves out columns of numbers: with a column of text, its words are the features. */
-static void leave_numbers_out(const xsmi_record *c, xsmi_columns *k)
+/* Leaves out all other columns if there is a column of text, whose words are the features. */
+static void leave_others_out(const xsmi_record *c, xsmi_columns *k)
 {
     size_t left = 0, first = 0;
     for (size_t i = k->count; i-- > 0;) {
@@ -806,7 +806,7 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
     forget_weights(c, k);
     find_row_names(c, k);
     if (o->text_column) {
-        leave_numbers_out(c, k);
+        leave_others_out(c, k);
     }
     XSMI_TRY(keep_names(c, k, err));
     XSMI_TRY(k->header ? keep_head(c, k, err) : XSM_OK);

@@ -95,7 +95,7 @@ void xsmi_gunzip_free(xsmi_gunzip *g)
     }
 }
 
-/* After a member: padding, the next member, or the end. Skips zeros; *next is set when another member begins. */
+/* Skips the zeros after a member, of which the file may end; *next: another member begins. */
 static xsm_status skip_between(xsmi_gunzip *g, const unsigned char **input, size_t *input_size, bool *next,
                                xsm_error *err)
 {

@@ -397,7 +397,7 @@ static xsm_status judge_line(xsmi_reader *r, const char *text, size_t length, fi
     return XSM_OK;
 }
 
-/* Fails if the first lines of the file, which is to be read as text with a class map's vocabulary, are certainly no
+/* Fails if the first lines of the file, which is to be read as text with a class map's vocabulary, are certainly not
  * text. */
 static xsm_status detect_no_text(xsmi_reader *r, xsm_error *err)
 {

@@ -234,7 +234,7 @@ static void note_number(names *n, const char *text, size_t length, uint64_t line
     n->rising += number - n->number == (int64_t)(line - n->first);
 }
 
-/* Warns of a file whose lines, but perhaps for a header, have numbers that count up: they are a part of the names. */
+/* Warns that the lines, perhaps but for a header, begin with numbers that count up: these are part of the names. */
 static void tell_numbers(const names *n, const xsmi_lines *l)
 {
     if (n->rising > 1 && n->rising + 1 >= l->line) {
@@ -246,7 +246,7 @@ static void tell_numbers(const names *n, const xsmi_lines *l)
     }
 }
 
-/* Labels and lines both rise, so one pass finds the line of each. */
+/* Reads the names. Labels and lines both rise, so one pass finds the line of each. */
 static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_error *err)
 {
     uint32_t k = 0;

@@ -34,7 +34,7 @@ typedef struct xsmi_record {
 
 /* Starts with the first line of a record. */
 void xsmi_record_start(xsmi_record *c, char *text, size_t length);
-/* Returns the position of the first byte from `at` on that is no blank. */
+/* Returns the position of the first byte from `at` on that is not a blank. */
 static inline size_t xsmi_record_skip(const xsmi_record *c, size_t at)
 {
     while (at < c->length && (c->text[at] == ' ' || (c->text[at] == '\t' && c->separator != '\t'))) {

@@ -44,7 +44,7 @@ static xsm_status describe_words(const xsm_vocabulary *v, xsmi_settings *metadat
     return status;
 }
 
-/* In memory words lie one after another, each terminated; in the file line ends replace the terminators. */
+/* Writes words, which lie one after another in memory, each terminated; line ends replace the terminators. */
 static xsm_status write_words(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
     const xsmi_dictionary *d = c->of;

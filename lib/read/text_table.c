@@ -189,7 +189,7 @@ static void add_line(division *all, const division *line)
     }
 }
 
-/* Whether the lines are rows of a table: prose has blanks after commas, and a different number in each line. */
+/* Whether the lines are rows of a table: prose has blanks after commas, and another number of commas in each line. */
 static bool is_divided(const division *d, uint64_t first)
 {
     if (d->unlike || (d->named && (d->both || d->lines > 1))) {

@@ -117,7 +117,7 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
 
 /* -- parameters ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the number of rows of the matrix of one job of a pass over its parameters. */
+/* Returns how many rows of the matrix a job of a pass over the parameters takes. */
 static size_t pass_rows(const xsmi_objective *o)
 {
     return o->columns < PASS ? PASS / (o->columns ? o->columns : 1) : 1;
