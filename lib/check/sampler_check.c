@@ -595,7 +595,7 @@ static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_
     return XSM_OK;
 }
 
-/* Checks that load() gives an error or a working sampler for damaged arrays. */
+/* Checks that load() refuses damaged arrays. */
 static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w, const xsm_array_reader *whole,
                                xsm_error *err)
 {

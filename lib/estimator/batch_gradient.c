@@ -20,7 +20,8 @@ static uint64_t chunk_of(const xsm_gradient *g)
     return xsmi_gradient_is_shared(g) ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
 }
 
-/* Computes the scores of the examples first..first+count, unless those of all classes were computed with the batch. */
+/* Lists and scores the classes of the examples first..first+count, unless those of all classes were scored with the
+ * batch. False: one is not finite. */
 static bool select_and_score(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;

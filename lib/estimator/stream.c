@@ -19,8 +19,7 @@ static size_t line_bytes(const xsm_state_tensor *t)
     return (size_t)t->width * (t->type == XSM_STATE_F64 || t->type == XSM_STATE_U64 ? 8 : 4);
 }
 
-/* Gets tensor number `index` of the state; false after the last. A tensor that has no line for each row gets none
- * here. */
+/* Gets tensor `index` of the state, with 0 lines if it has none for each row; false after the last. */
 static bool by_row(const xsm_estimator *e, uint32_t index, xsm_state_tensor *t)
 {
     bool found = false;

@@ -584,7 +584,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
 
 /* -- updates ------------------------------------------------------------------------------------------------------- */
 
-/* Builds anew after a change that was large, or the last of many. */
+/* Changes the lists; builds them anew after a large change or many. */
 static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err)
 {

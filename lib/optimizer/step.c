@@ -81,7 +81,7 @@ xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err)
 /* Multiplications a second. Steps that end before the hook would be called need not be undone. */
 #define FAST 2e10
 
-/* Arrays of the shape of the weights that a step changes. */
+/* Returns how many arrays of the shape of the weights a step changes. */
 static size_t arrays_of(const xsm_optimizer *o)
 {
     return 1 + (size_t)o->ops.accumulators;

@@ -274,8 +274,8 @@ static xsm_status write_results(const xsmi_evaluate_job *job, const total *sum, 
     return XSM_OK;
 }
 
-/* Evaluates the job's rows. Returns how many times larger a sample may be that is to end at `end`, if that is twice or
- * more; else 0, after writing the results. */
+/* Evaluates the job's rows. Sets *growth to how many times larger a sample may be that is to end at `end`, if that is
+ * twice or more; else to 0, after writing the results. */
 static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_options *o, xsmi_evaluate_scratch *kept,
                                 xsm_metrics *m, xsm_metrics *metrics, double end, double *growth, xsm_error *err)
 {

@@ -128,8 +128,7 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, double time
     out->reciprocal_rank = first;
 }
 
-/* Returns the log-loss of a row from the sum of its labels' calibrated scores. It is limited to 0, because rounding may
- * make it negative. */
+/* Returns a row's log-loss from the sum of its labels' calibrated scores; 0 where rounding makes it negative. */
 static double loss_of(const xsmi_calibration *c, double log_sum_exp, double target, double known)
 {
     const double loss = log_sum_exp - (c->method == XSM_CALIBRATION_LABELS ? target : target / known);

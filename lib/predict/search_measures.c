@@ -102,7 +102,7 @@ static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m
                            (unsigned long long)m->rows, weight);
 }
 
-/* Means for each k. A model with fewer than k classes has all of them among the k best. */
+/* Writes the means for each k. A model with fewer than k classes has all of them among the k best. */
 static void write_means(const search_job *job, const xsm_search_metrics *m)
 {
     const double *sums = job->rounds.sums, *hits = sums + MEASURES, *found = hits + job->top;

@@ -324,7 +324,7 @@ static bool are_divided(const label_tree_state *s, const float *sums)
     return good;
 }
 
-/* Whether a tree has finite weights, and scales for each level. */
+/* Whether a tree has biases, scales for each level, and F32 weights, all finite. */
 static bool is_whole_tree(const xsmi_label_tree *tree)
 {
     const xsmi_sparse *w = tree->weights;

@@ -103,7 +103,7 @@ static void read_remainder(const xsm_index_source *source, const uint32_t *rows,
     }
 }
 
-/* Clusters rows: the word of each [K], and the words [M][stride], which are 0. */
+/* Clusters rows: the word of each [K], and the words [M][stride], which are zeros before. */
 static xsm_status make_book(const midx_state *s, const xsm_index_source *rows, uint32_t *word, float *words,
                             xsm_error *err)
 {
