@@ -322,8 +322,8 @@ static xsm_status refine(xsmi_chooser *c, xsm_error *err)
 
 /* -- rounds -------------------------------------------------------------------------------------------------------- */
 
-/* Where losses rise because a larger share has more classes, an entrant that had no time for it must not win by its
- * loss on an earlier one: adds to its prediction what the best of the others lost since the last share. */
+/* Where losses rise because a larger share has more classes, an entrant that had no time for that share must not win by
+ * its loss on an earlier one: adds to its prediction by how much the loss of the best of the others rose. */
 static void level(xsmi_chooser *c, uint64_t last_share)
 {
     const size_t judged = xsmi_race_judged(c);

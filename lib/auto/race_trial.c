@@ -66,16 +66,16 @@ uint64_t xsmi_race_epochs(const xsmi_entrant *e)
     return epochs;
 }
 
-/* On less than the largest share, a trial of an embedding model makes only half of the passes: it is expensive, and its
- * last passes show little. */
+/* Returns the passes of a trial: half of an embedding model's on less than the largest share, for they are expensive,
+ * and the last of them show little. */
 uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows)
 {
     const uint64_t epochs = xsmi_race_epochs(e);
     return e->line->hidden && rows < c->rows.most ? (epochs + 1) / 2 : epochs;
 }
 
-/* The temperature with the least log-loss of the rows that judged, drawn towards 1: less, the more rows judged, and the
- * more of all rows the trial had. */
+/* Returns the temperature with the least log-loss of the rows that judged, drawn towards 1: less, the more rows judged,
+ * and the more of all rows the trial had. */
 double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e)
 {
     double losses[XSMI_CALIBRATE_FACTORS];

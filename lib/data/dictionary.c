@@ -24,10 +24,10 @@ void xsmi_dictionary_end(xsmi_dictionary *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Consecutive numbers should not get consecutive slots, and numbers that differ only in high bits should not collide.
- * The slots depend on the table's address, so that no file can choose labels that all get the same slot. Entries keep
- * the order of arrival whatever their slots. Stages of splitmix64 (G. Steele, D. Lea and C. Flood, Fast splittable
- * pseudorandom number generators, 2014). */
+/* Returns a number's slot. Consecutive numbers should not get consecutive slots, and numbers that differ only in high
+ * bits should not collide. The slots depend on the table's address, so that no file can choose labels that all get the
+ * same slot. Entries keep the order of arrival whatever their slots. Stages of splitmix64 (G. Steele, D. Lea and C.
+ * Flood, Fast splittable pseudorandom number generators, 2014). */
 static size_t slot_of(const xsmi_dictionary *d, uint64_t key)
 {
     key ^= (uint64_t)(uintptr_t)d->slots;

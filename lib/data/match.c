@@ -127,8 +127,7 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
     return status;
 }
 
-/* -- as they are ----------------------------------------------------------------------------------------------------
- */
+/* -- as they are --------------------------------------------------------------------------------------------------- */
 
 /* Returns the first class whose label differs, or the number of classes compared. */
 static uint32_t first_difference(const xsm_class_map *a, const xsm_class_map *b)

@@ -255,7 +255,7 @@ static xsm_status pass(pca_work *w, double *inner, xsm_error *err)
 
 /* -- the whole ----------------------------------------------------------------------------------------------------- */
 
-/* For xsmi_orthonormalise(): polls. */
+/* Polls, for xsmi_orthonormalise(). */
 static bool goes_on(void *state)
 {
     return !xsmi_poll(((const pca_work *)state)->context);
@@ -289,7 +289,7 @@ xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t componen
     return status;
 }
 
-/* The eigenvectors within the basis become the components. */
+/* Makes the eigenvectors within the basis the components. */
 static xsm_status finish(const pca_work *w, const xsmi_pca_options *o, const double *values, const double *vectors,
                          xsmi_pca *out, xsm_error *err)
 {

@@ -90,7 +90,7 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
 void xsmi_searcher_change_none(xsmi_searcher *s);
 void xsmi_searcher_change_all(xsmi_searcher *s);
 
-/* Checkpoints. Copies the present state, and returns its tensors, by number. */
+/* For checkpoints: copy the present state, and return its tensors, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);
 bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *tensor);
 /* Makes indexes from a file's tensors, data[i] of tensor i, and the rows of the file's model. On failure there are

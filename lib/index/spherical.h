@@ -134,8 +134,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
 /* Returns the bytes of scratch of a search. */
 size_t xsmi_sphere_scratch(const xsmi_sphere *s);
 /* Searches for a block of queries (spherical_query.c). The clusters of a query hold at least `rows` rows, if there are
- * so many. With `all`, lists take the rows of these clusters unsorted; only if there are too many, the best ones.
- */
+ * so many. With `all`, lists take the rows of these clusters unsorted, and only the best if there are too many. */
 void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all);
 /* Return the bytes of a cursor, and search for the next rows of each query, in clusters that have at least `rows` rows
  * and several times as many as are listed. */

@@ -157,8 +157,7 @@ static uint64_t sampled_share(const grower *g, const xsmi_level *l)
                                                                               : all;
 }
 
-/* Finds the scale and shift of a level: fitted to the scores of the level, or in a tree that grows those that it has.
- */
+/* Finds the scale and shift of a level: fitted to the level's scores, or in a tree that grows those that it has. */
 static xsmi_calibrated find_scale(const grower *g, uint32_t level)
 {
     const xsmi_arrivals *a = g->settings->arrivals;
@@ -239,8 +238,7 @@ typedef struct kept_children {
     uint32_t *child_of; /* [rows of the chunk] the child that each is now, XSMI_NO_CLASS: one of another node */
 } kept_children;
 
-/* Writes the weights of a group, those that are kept and those that were trained, or counts them if `to` has no arrays.
- */
+/* Writes the weights of a group, kept ones and trained ones, or counts them if `to` has no arrays. */
 static void merge_group(const kept_children *k, uint32_t group, const xsmi_node_part *trained, xsmi_node_part *to)
 {
     const xsmi_sparse_chunk *chunk = k->chunk;

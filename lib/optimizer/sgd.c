@@ -1,5 +1,4 @@
-/* Plain stochastic gradient steps; linear.c takes them, with an L2 penalty (ridge) and proximal steps by lazy scales.
- */
+/* Plain stochastic gradient steps, which linear.c takes; lazy scales do the L2 penalty (ridge) and proximal steps. */
 #include "optimizer/optimizer.h"
 
 const xsm_optimizer_ops xsmi_sgd_ops = {

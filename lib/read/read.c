@@ -677,8 +677,7 @@ static void end(xsmi_reader *r)
     xsm_context_free(ctx);
 }
 
-/* -- mapped files -----------------------------------------------------------------------------------------------------
- */
+/* -- mapped files -------------------------------------------------------------------------------------------------- */
 
 /* Applies the options to a dataset on a mapping. */
 static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)

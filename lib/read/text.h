@@ -43,8 +43,7 @@ typedef struct xsmi_text {
     xsmi_text_note missed; /* words that look like labels */
 } xsmi_text;
 
-/* Takes the reader's settings: the class map's vocabulary, or the options. Call xsmi_text_end() after a failure, too.
- */
+/* Takes the reader's settings: the class map's vocabulary, or options. Call xsmi_text_end() also after a failure. */
 xsm_status xsmi_text_start(xsmi_text *t, xsmi_reader *r, xsm_error *err);
 void xsmi_text_end(xsmi_text *t);
 /* Reads a line as the reader's next row, whose entries are features if there is a vocabulary, else codes. */

@@ -45,8 +45,7 @@ struct xsm_random {
 
 /* Returns the sampler's options with their values, which may be set while it is not bound. */
 xsmi_option_group xsmi_sampler_options(const xsm_sampler *s);
-/* xsm_sampler_bind() for rows of `features` features: those of hidden vectors, for a sampler that follows a training.
- */
+/* Binds as xsm_sampler_bind(), for rows of `features` features: of hidden vectors, if it follows a training. */
 xsm_status xsmi_sampler_bind(xsm_sampler *s, const xsm_dataset *train, uint32_t features, xsm_error *err);
 /* Unbinds; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);

@@ -30,13 +30,11 @@ typedef struct xsmi_window_rows {
     void *state;
 } xsmi_window_rows;
 
-/* Takes one step for each of the rows of `now`. The result has the same bits as taking them one
- * after another. `next` has the expected rows of the next call, which must not change until then. Adds the losses, in
- * order, to *loss. On XSM_ERROR_DIVERGED, *failed is the first step that was not finite, for every kind of run. The
- * steps before it were taken; it and the steps that depend on it were not. On threads, later independent steps may have
- * been taken. On a divided model, a process that fails before any step was taken takes part in the others' next
- * agreement.
- */
+/* Takes one step for each of the rows of `now`. The result has the same bits as taking them one after another. `next`
+ * has the expected rows of the next call, which must not change until then. Adds the losses, in order, to *loss. On
+ * XSM_ERROR_DIVERGED, *failed is the first step that was not finite, for every kind of run. The steps before it were
+ * taken; it and the steps that depend on it were not. On threads, later independent steps may have been taken. On a
+ * divided model, a process that fails before its first step takes part in the others' next agreement. */
 xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xsmi_window_rows *next, double *loss,
                            uint64_t *failed, xsm_error *err);
 /* Forgets the plan of the next window; call this when its rows or the estimator have changed. */
