@@ -225,7 +225,7 @@ static inline xsmi_gap xsmi_race_gap(const float *a, const float *b, size_t coun
     return xsmi_race_compare(&(xsmi_row_losses){.now = a}, &(xsmi_row_losses){.now = b}, count);
 }
 /* Trains an entrant on the present share, judges it by the present part, and adds this to the result's trials. If the
- * deadline ends it, nothing else changes. */
+ * deadline ends it, only sets c->late. */
 xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err);
 /* Return the learning rate and the L2 penalty of an entrant. */
 double xsmi_race_eta(const xsmi_chooser *c, const xsmi_entrant *e);
@@ -235,7 +235,7 @@ double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e);
 /* Return the passes of an entrant's run, and of a trial on `rows` rows. */
 uint64_t xsmi_race_epochs(const xsmi_entrant *e);
 uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows);
-/* Returns the factor by which the rate falls to its last value in so many epochs. */
+/* Returns the factor by which the rate falls in each of `epochs` epochs. */
 double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs);
 
 /* -- race.c -------------------------------------------------------------------------------------------------------- */

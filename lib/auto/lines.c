@@ -139,8 +139,8 @@ static double judging(const xsmi_chooser *c, const xsmi_line *line)
                                                       : features * DENSE_COST);
 }
 
-/* Returns the batch for a share of `rows` rows: a pass has the same number of steps on every share, as far as batches
- * keep some rows, so that a rate has the same effect on all. */
+/* A pass has the same number of steps on every share, as far as batches keep some rows, so that a rate has the same
+ * effect on all. */
 uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t rows)
 {
     const double batch = floor((double)line->batch * (double)rows / (double)c->train->rows + 0.5);

@@ -66,8 +66,8 @@ uint64_t xsmi_race_epochs(const xsmi_entrant *e)
     return epochs;
 }
 
-/* Returns the passes of a trial: half of an embedding model's on less than the largest share, for they are expensive,
- * and the last of them show little. */
+/* On less than the largest share, a trial of an embedding model makes half of the passes: they are expensive, and the
+ * last of them show little. */
 uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows)
 {
     const uint64_t epochs = xsmi_race_epochs(e);

@@ -105,7 +105,7 @@ double xsmi_tune_classes_least(const xsmi_tuner *t);
 void xsmi_tune_fit(xsmi_tuner *t, uint32_t round);
 /* Whether marking a trial's changes pays off, because they are a small part of the model. */
 bool xsmi_tune_pays_to_mark(const xsmi_tuner *t);
-/* Returns how busy steps are with that share of their coefficients in use. */
+/* Returns how busy steps are that use the share `active` of their coefficients. */
 double xsmi_tune_busy_at(const xsmi_tuner *t, double active);
 /* Return the work of copying the rows of the round, of training so many examples and resetting the model, and of
  * judging. */

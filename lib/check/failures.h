@@ -26,7 +26,7 @@ xsm_status xsmi_trial_context(xsmi_trial *trial, xsm_context *parent, uint32_t t
                               xsm_context **out, xsm_error *err);
 /* Returns the number of blocks in use now, without the context's own. */
 size_t xsmi_trial_blocks(xsmi_trial *trial);
-/* Makes another context for trials, with memory of its own. Calls in it are cancelled when the parent's call is. */
+/* Makes a context with these options but for `progress`: its calls are cancelled when the parent's call is. */
 xsm_status xsmi_trial_child(xsm_context *parent, xsm_context_options *options, xsm_context **out, xsm_error *err);
 /* Frees the context and releases all blocks still in use; does nothing for NULL. */
 void xsmi_trial_end(xsmi_trial *trial, xsm_context *ctx);

@@ -59,7 +59,7 @@ void xsmi_batch_regions(const xsm_batch *batch, xsmi_region regions[XSMI_BATCH_R
 
 /* Returns the number of features that the rows list, over all rows. O(n). */
 size_t xsmi_batch_entries(const xsm_batch *batch);
-/* Returns about how many multiplications an average row takes with the weights and the bias of one class. O(1). */
+/* Returns about how many multiplications a mean row takes with a class's weights; the host's count as dense. O(1). */
 double xsmi_batch_row_work(const xsm_batch *batch);
 /* Whether a row occurs twice in a batch with `rows`. Scratch: sorted [n]. O(n log n). */
 bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);

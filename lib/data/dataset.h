@@ -232,7 +232,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
 /* Makes and fills the arrays of features, labels and weights for `count` rows of `from`, in that order. */
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err);
-/* Moves rows and features from `from`, which has none afterwards. */
+/* Moves the rows, with their labels and weights, from `from`, which has none afterwards. */
 void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 /* Replaces the requested arrays of the caller by copies: all or none. */
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WEIGHTS = 8, XSMI_OWN_ALL = 15 };

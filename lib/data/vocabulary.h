@@ -31,14 +31,14 @@ xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
 /* Makes a vocabulary with the words of `from`, to which the reader adds later words. */
 xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err);
-/* Makes text be read as fastText reads it: with its hash and its buckets, and XSMI_FASTTEXT_END as the last word of a
- * row. */
+/* Sets whether text is read as fastText reads it: with its hash and its buckets, and XSMI_FASTTEXT_END as the last word
+ * of a row. */
 void xsmi_vocabulary_set_fasttext(xsm_vocabulary *v, bool fasttext);
 bool xsmi_vocabulary_is_fasttext(const xsm_vocabulary *v);
 /* Keeps `count` buckets as features: the caller sets (*kept)[count] to them, in rising order. N-grams of the others are
  * left out. */
 xsm_status xsmi_vocabulary_keep_buckets(xsm_vocabulary *v, uint32_t count, uint32_t **kept, xsm_error *err);
-/* Returns these buckets; NULL: all are features. */
+/* Returns the buckets kept; NULL: all are features. */
 const uint32_t *xsmi_vocabulary_kept(const xsm_vocabulary *v);
 /* Returns the number of features that n-grams share. */
 uint32_t xsmi_vocabulary_buckets(const xsm_vocabulary *v);

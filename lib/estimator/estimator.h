@@ -226,8 +226,8 @@ typedef struct xsmi_bind_size {
 xsm_status xsmi_estimator_settings(const xsm_estimator *e, xsmi_settings *s, xsm_error *err);
 /* xsm_estimator_get() as an xsmi_option_getter. */
 size_t xsmi_estimator_get(const void *of, const char *name, char *buffer, size_t size);
-/* Compares these settings among the processes of a group, what a sampler of the host's draws, and the sizes of a stream
- * (`size`, or NULL). */
+/* Compares an estimator's settings among the processes of a group, what a sampler of the host's draws, and the sizes of
+ * a stream (`size`, or NULL). */
 xsm_status xsmi_estimator_agree(const xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                 const xsmi_bind_size *size, xsm_error *err);
 /* Binds. labels_alone: each batch brings its features. size: in place of the sizes of `train`; NULL = these. */
@@ -287,10 +287,10 @@ typedef struct xsmi_piece {
     uint32_t thread;
 } xsmi_piece;
 
-/* Returns these examples as the estimator's table gets them. */
+/* Returns the examples of a piece as the estimator's table gets them. */
 xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece);
-/* Calls the table to turn the scores of these examples into coefficients. Returns the number of examples before the
- * first with a coefficient that is not finite or too large. */
+/* Calls the table to turn the scores of a piece into coefficients. Returns the number of examples before the first with
+ * a coefficient that is not finite or too large. */
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome);
 
 /* Completes a block of the gradient that the table has filled: multiplies by the examples' weights, takes the mean over

@@ -19,8 +19,8 @@ xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_
 void xsmi_spans_free(xsmi_spans *s);
 /* Sets *coordinates to the coordinates [count][*rank] of the rows. Their products equal those of the rows up to 1e-6 of
  * the rows' lengths; linearly dependent rows (duplicates, rows of zeros), and rows with less than 7e-4 of their length
- * outside of the span of the others, make the rank less than count. They are valid until the next call. Cached batches
- * are found by all their rows, in order. Others take O(count^2) products of rows, on the context's threads. */
+ * outside of the span of the others, make the rank less than count. *coordinates is valid until the next call. Cached
+ * batches are found by all their rows, in order. Others take O(count^2) products of rows, on the context's threads. */
 xsm_status xsmi_spans_get(xsmi_spans *s, const uint64_t *rows, size_t count, const double **coordinates, size_t *rank,
                           xsm_error *err);
 /* Returns the number of cached batches. Only tests call this: the cache changes no result. */

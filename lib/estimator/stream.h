@@ -17,7 +17,7 @@ struct xsmi_stream_rows {
     size_t fresh_size;
 };
 
-/* Stores a line of each tensor in its initial state. */
+/* Stores a line, in its initial state, of each tensor that has one for each row. */
 xsm_status xsmi_stream_keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, xsm_error *err);
 /* xsmi_stream_bytes() returns the bytes of the lines of the first `ids` rows of all tensors; xsmi_stream_carry() copies
  * them to memory or, with `back`, from there. */

@@ -39,7 +39,7 @@ XSMI_COUNTED(index)
  * finds; a row that scores as much as the last of these counts as one of them. Scores every row. The outputs of
  * `search` are not used. */
 xsm_status xsmi_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall, xsm_error *err);
-/* Sets the model that its rows are of, NULL = none, and keeps a reference to it. */
+/* Sets the model whose rows the index has (NULL = none), and keeps a reference to it. */
 void xsmi_index_aim(xsm_index *index, const xsm_model *model);
 /* Returns the index's options with their values, which may be set while it is not built. */
 xsmi_option_group xsmi_index_options(const xsm_index *index);

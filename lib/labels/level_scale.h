@@ -37,10 +37,10 @@ typedef struct xsmi_calibrated {
 } xsmi_calibrated;
 
 /* Fits a sigmoid: minimises the log-loss with the targets of Platt (Probabilistic outputs for support vector machines,
- * 1999) by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
+ * 1999) by Newton's method. If all labels have one sign: scale 1 and shift 0. */
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c);
 /* Fits a softmax by a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks,
- * 2017). Rows without a positive score, or with several, are left out. Uses the context's threads; the result does not
+ * 2017). Rows without a positive label, or with several, are left out. Uses the context's threads; the result does not
  * depend on their number. */
 xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c, xsm_context *ctx);
 

@@ -51,8 +51,8 @@ typedef struct xsmi_label_terms {
 /* Makes room for so many entries behind those that a block has; false when there is no memory. */
 bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t entries);
 
-/* Computes them; O(entries of the rows times their labels). A label gets a source of its own where that costs the
- * clustering less than its rows, or if `own` or the rows are dense. */
+/* Computes the vectors; O(entries of the rows times their labels). A label gets a source of its own where that costs
+ * the clustering less than its rows, or if `own` or the rows are dense. */
 xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, const xsm_dataset *data, bool own,
                                    xsm_error *err);
 void xsmi_label_vectors_free(xsmi_label_vectors *v);

@@ -30,7 +30,7 @@ void xsmi_select_others(const xsmi_kernels *kernels, const xsmi_negative_lists *
  * them if there are fewer. */
 void xsmi_select_negatives(const xsmi_kernels *kernels, const xsmi_negative_lists *lists);
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
-/* Sets *negatives to their number for an option's value (0 = 5, or K-1 if that is less), checked against K. */
+/* Sets *negatives for an option's value: 0 = 5, or K-1 if that is less; below 0 = K-1. Refuses more than K-1. */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
 /* Return the weights of an example's labels, or NULL if each is 1; that of label j; and their sum. */

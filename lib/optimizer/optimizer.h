@@ -87,7 +87,8 @@ typedef struct xsmi_example_step {
 xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool decay, bool bound, xsm_error *err);
 
 /* Makes what steps of a gradient need besides the weights: scales for proximal steps and bounded rows, lengths for
- * bounded rows. Drops lengths that these steps would not update. Refuses models with an unsupported layout. */
+ * bounded rows. Drops lengths that these steps would not update, folds scales that they would not keep, and refuses
+ * unsupported layouts. */
 xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_error *err);
 /* Sets *next_alpha to the alpha after a decay; first multiplies scales that have become small into the rows, which
  * changes m->w.alpha. The caller sets m->w.alpha to *next_alpha after the step. */

@@ -81,7 +81,7 @@ xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_
 
 /* -- cancelling (step.c) ------------------------------------------------------------------------------------------- */
 
-/* Returns whether the step, on every class, may be cancelled; allocates the memory that undoing needs. */
+/* Whether the step, on every class, may be cancelled; if so, reserves memory for undoing it and saves the biases. */
 bool xsmi_undo_begin(const xsmi_step *s);
 /* Saves the classes first..first+count before they change. Returns false if the call was cancelled: they must not
  * change then. */

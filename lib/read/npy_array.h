@@ -45,7 +45,7 @@ static inline double xsmi_npy_number(const xsmi_npy *n, const unsigned char *p)
     memcpy(&f, p, sizeof f);
     return (double)f;
 }
-/* Sets *out to an integer, or a float that is one; false if the number is not a signed integer of 64 bits. */
+/* Sets *out to an integer or a whole float of at most 2^53; false if the number is no signed integer of 64 bits. */
 bool xsmi_npy_integer(const xsmi_npy *n, const unsigned char *p, int64_t *out);
 
 #endif

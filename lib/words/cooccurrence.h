@@ -27,7 +27,7 @@ typedef struct xsmi_cooccurrence {
     size_t capacity;
 } xsmi_cooccurrence;
 
-/* Reserves `memory` bytes at most for the table and the rows. Clearing is allowed after a failure. */
+/* Reserves `memory` bytes at most, or what a centre needs, for the table and rows. Clear it also after a failure. */
 xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus,
                                    const xsmi_text_settings *settings, uint64_t memory, xsm_error *err);
 void xsmi_cooccurrence_clear(xsmi_cooccurrence *c);
