@@ -180,7 +180,7 @@ xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *er
 uint64_t xsmi_line_bytes(const xsmi_chooser *c, const xsmi_line *line, double fitted);
 /* Returns the batch for a share of the rows. */
 uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t rows);
-/* Returns the number of label trees that a run of so many seconds has time for, at least that of the trials. */
+/* Returns the number of label trees that a run of `seconds` seconds has time for, at least that of the trials. */
 uint32_t xsmi_line_trees(const xsmi_chooser *c, const xsmi_line *line, double seconds);
 /* Returns the seconds of training on `rows` rows with all passes, and of judging `judged` rows. */
 double xsmi_line_seconds(const xsmi_chooser *c, const xsmi_line *line, double rows, double judged);

@@ -129,7 +129,7 @@ static double allowance(const xsmi_chooser *c, double run)
     return part * (seconds > 0 ? fmax(OF_BUDGET * seconds, spare) : fmax(OF_RUN * run, FREE_SECONDS - run));
 }
 
-/* Returns how many parts, from the present one on, judge a trial on so many rows. */
+/* Returns how many parts, from the present one on, judge a trial on `rows` rows. */
 static uint64_t parts_of(const xsmi_chooser *c, uint64_t rows)
 {
     return rows < c->rows.most ? 1 : XSMI_MIN(c->rows.together, c->rows.parts - c->rows.part);
@@ -440,7 +440,7 @@ static const xsmi_entrant *finish(xsmi_chooser *c)
     return chosen;
 }
 
-/* Whether there is time for a round on so many rows: for the leader or, in a choice of n-grams, for all remaining
+/* Whether there is time for a round on `rows` rows: for the leader or, in a choice of n-grams, for all remaining
  * entrants, because the same rows compare them better than curves. */
 static bool has_time(xsmi_chooser *c, const xsmi_entrant *leader, uint64_t rows)
 {

@@ -107,7 +107,7 @@ void xsmi_tune_fit(xsmi_tuner *t, uint32_t round);
 bool xsmi_tune_pays_to_mark(const xsmi_tuner *t);
 /* Returns how busy steps are that use the share `active` of their coefficients. */
 double xsmi_tune_busy_at(const xsmi_tuner *t, double active);
-/* Return the work of copying the rows of the round, of training so many examples and resetting the model, and of
+/* Return the work of copying the rows of the round, of training `examples` examples and resetting the model, and of
  * judging. */
 double xsmi_tune_round_work(const xsmi_tuner *t);
 double xsmi_tune_training_work(const xsmi_tuner *t, uint64_t examples, double busy);

@@ -198,8 +198,8 @@ bool xsmi_transform_is_fitted(const xsm_transform *t);
 uint32_t xsmi_transform_features(const xsm_transform *t);
 /* Whether rows may get more features: no step depends on which there are. */
 bool xsmi_transform_may_grow(const xsm_transform *t);
-/* Makes a copy for rows of so many features, at least as many as before. A new feature gets the largest idf weight that
- * there is, that of a feature in the fewest rows, the mean 0 and the median of the scales. */
+/* Makes a copy for rows of `features` features, at least as many as before. A new feature gets the largest idf weight
+ * that there is, that of a feature in the fewest rows, the mean 0 and the median of the scales. */
 xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err);
 const char *xsmi_transform_description(const xsm_transform *t);
 /* Returns the D of transformed rows. */

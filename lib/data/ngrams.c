@@ -69,7 +69,7 @@ typedef struct change {
     const xsmi_dictionary *words;
     const xsm_text_options *text; /* the options that the rows get */
     uint32_t first, buckets;      /* of the rows before: words in front of the buckets, and buckets */
-    uint32_t narrower;            /* so many of the old buckets become one; 0: their n-grams are dropped */
+    uint32_t narrower;            /* the old buckets that become one; 0: their n-grams are dropped */
     bool chars;                   /* n-grams of characters are added */
     size_t *place;                /* [words] 1 + where the n-grams of a word begin in `listed`; 0: not yet listed */
     uint64_t *listed;             /* for each listed word the number of its n-grams, then their keys */

@@ -36,7 +36,7 @@ typedef struct xsmi_pca {
 xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pca_options *options, xsmi_pca *out,
                         xsm_error *err);
 void xsmi_pca_clear(xsmi_pca *p);
-/* Makes the arrays for that many features and components, for a loader to fill, which then calls
+/* Makes the arrays for `features` features and `components` components, for a loader to fill, which then calls
  * xsmi_pca_set_offset(). */
 xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t components, xsmi_pca *out, xsm_error *err);
 /* Computes `offset` from the other members, after loading. */

@@ -21,7 +21,7 @@ typedef struct exact_state {
 
 /* Rows copied by one job. */
 #define COPY_ROWS 4096
-/* With so many features or more, an activity is polled more often than once a tile. */
+/* With this many features or more, an activity is polled more often than once a tile. */
 #define LONG_ROW 2048
 
 typedef struct copy_job {

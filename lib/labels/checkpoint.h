@@ -64,8 +64,8 @@ static inline bool xsmi_fit_checkpoint_is_due(const xsmi_fit_checkpoint *c)
 }
 
 /* Opens the checkpoint to resume, compares it with the settings, and reads its finished trees, at most `most`, which
- * must be for data of so many features and classes. The caller releases trees[0] .. trees[*count-1], also on
- * failure. */
+ * must be for data of `features` features and `classes` classes. The caller releases trees[0] .. trees[*count-1], also
+ * on failure. */
 xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *place, uint32_t features,
                                       uint32_t classes, uint32_t most, xsmi_label_tree *trees, uint32_t *count,
                                       xsm_error *err);

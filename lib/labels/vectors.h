@@ -48,7 +48,7 @@ typedef struct xsmi_label_terms {
     uint32_t count;
 } xsmi_label_terms;
 
-/* Makes room for so many entries behind those that a block has; false when there is no memory. */
+/* Makes room for `entries` entries behind those that a block has; false when there is no memory. */
 bool xsmi_vector_block_reserve(xsmi_vector_block *b, xsm_context *ctx, size_t entries);
 
 /* Computes the vectors; O(entries of the rows times their labels). A label gets a source of its own where that costs

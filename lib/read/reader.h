@@ -94,7 +94,7 @@ xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, con
                              xsm_error *err);
 /* Reserves `values` more values, `labels` more labels, and one more row. */
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
-/* Called by a pass over the arrays after so many more bytes. Now and then it releases pages of spooled arrays. */
+/* Called by a pass over the arrays after `bytes` more bytes. Now and then it releases pages of spooled arrays. */
 static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
 {
     if (r->options.spool && (r->since += bytes) >= XSMI_FORGET_BYTES) {

@@ -248,7 +248,8 @@ static const char *skip_blanks(const char *p)
 #define BELIEVED ((uint64_t)1 << 20)
 #define INFLATED 1032
 
-/* Whether a file of this size can have so many numbers, each of two bytes at least; true if the size is unknown. */
+/* Whether a file of this size can have words*dimension numbers, each of two bytes at least; true if the size is
+ * unknown. */
 static bool may_have(const xsmi_source *s, uint64_t words, uint64_t dimension)
 {
     const uint64_t each = s->gunzip ? INFLATED : 1;
