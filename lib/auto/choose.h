@@ -43,11 +43,11 @@ typedef struct xsmi_line {
     bool exact;                         /* scores every class */
     bool rates, ridges;                 /* its entrants may differ in the rate, and in the L2 penalty */
     uint64_t epochs;                    /* of a run: passes, or iterations of lbfgs */
-    double work;                        /* of an example without an estimator, approximately in multiplications */
+    double work;                        /* without an estimator: multiplications of an example, approximately */
     uint32_t width;                     /* classes of a step */
-    double judging;                     /* the same for judging a row */
+    double judging;                     /* multiplications for judging a row */
     double speed;                       /* multiplications a second of a usual machine */
-    double pace;                        /* seconds by the clock for each of these; 0 before a trial */
+    double pace;                        /* seconds by the clock for each estimated from `speed`; 0 before a trial */
     double ridge;                       /* if there is nothing to choose */
     double initial;                     /* of adagrad; 0 = its default */
     uint32_t sums;                      /* numbers that the optimizer keeps of each weight */

@@ -13,7 +13,7 @@
 
 /* Rows between two polls. */
 enum { ROWS_TOGETHER = 4096 };
-/* What is said of rows. */
+/* The flags of rows; the other flag is of classes. */
 enum { OF_ROWS = XSM_DROP_UNLABELLED | XSM_DROP_EMPTY | XSM_DROP_WEIGHTLESS };
 
 static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)

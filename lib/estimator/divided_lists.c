@@ -382,7 +382,7 @@ xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_erro
 /* -- the gradient of the rows -------------------------------------------------------------------------------------- */
 
 /*
- * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient. Each process computes the
+ * The gradient of the rows (dL/dx) on a divided model where every class has a coefficient. Each process computes the
  * sums of the highest nodes of the tree of shards (gradient/shards.h) that contain only its classes. All processes get
  * all sums, and join them in the tree, with the same bits as one process.
  */

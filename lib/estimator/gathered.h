@@ -1,5 +1,5 @@
 /*
- * Batches on a divided model whose estimator lists some classes, where the gradient of the rows (dL/dphi) is wanted, or
+ * Batches on a divided model whose estimator lists some classes, where the gradient of the rows (dL/dx) is wanted, or
  * where all examples share draws.
  *
  * Such a gradient is a sum over the list in its order, and scores of shared draws are products of matrices; both

@@ -42,7 +42,7 @@ void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx)
 
 typedef struct sigmoid_pass {
     const xsmi_kept_scores *kept;
-    double target[2]; /* of negative and of positive scores */
+    double target[2]; /* of negative and of positive labels */
 } sigmoid_pass;
 
 static xsm_status sum_sigmoid(void *state, double at[2], double sums[XSMI_PLATT_SUMS], xsm_error *err)

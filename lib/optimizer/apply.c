@@ -419,7 +419,7 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
         s.batch = &hidden;
     }
     const bool large = batch->count >= XSMI_UNDO_ROWS;
-    const bool recomputed = xsmi_gradient_is_recomputed(g); /* its coefficients are not that few */
+    const bool recomputed = xsmi_gradient_is_recomputed(g); /* more of its coefficients than `most` are not 0 */
     const size_t most = g->whole.width > 0 ? SIZE_MAX : (size_t)(g->examples * g->width / XSMI_SPARSE_PART);
     s.listed = xsmi_gradient_is_dense(g) && !recomputed ? xsmi_gradient_count_to(g, most) : 0;
     s.every = recomputed || (g->whole.width > 0 ? g->whole.nonzero > g->examples * g->whole.width / XSMI_SPARSE_PART
