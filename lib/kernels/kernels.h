@@ -28,7 +28,7 @@
 #define XSMI_PARTIALS 64
 /* Partial sums of row_multiply_sum(). */
 #define XSMI_DRAW_PARTIALS 16
-/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a run,
+/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a class run,
  * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of
  * BLOCK_CLASSES() of every set: 14 (AVX-512), 12, 6, 4 and 3 (AVX2), 6 (NEON). */
 #define XSMI_CLASS_TILE 168

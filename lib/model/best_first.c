@@ -89,7 +89,7 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_
         }
         opened++;
         const uint32_t left = h->first_child[h->inner_node[best.child]];
-        const double least = xsmi_softplus(-fabs((double)z)); /* the same for both signs of z, but for |z| */
+        const double least = xsmi_softplus(-fabs((double)z)); /* a term of both children's log p */
         const open first = {best.log_p - (XSMI_MAX((double)z, 0) + least), name_of(h, left)};
         const open second = {best.log_p - (XSMI_MAX(-(double)z, 0) + least), name_of(h, left + 1)};
         child = true;

@@ -22,7 +22,7 @@ typedef struct xsmi_calibration {
     double scale, shift; /* values of float32, as tiles use them */
 } xsmi_calibration;
 
-/* Returns what a model has without a calibration, by its XSM_LINK_*. */
+/* Returns the calibration of a model that was given none, by its XSM_LINK_*. */
 static inline xsmi_calibration xsmi_calibration_of_link(int32_t link)
 {
     return link == XSM_LINK_SIGMOID ? (xsmi_calibration){XSM_CALIBRATION_LABELS, 1, 0}
@@ -65,8 +65,8 @@ static inline double xsmi_probability(const xsmi_calibration *c, float score, do
                                              exponential */
 }
 
-/* Returns the largest number of a class run before its first tile. With XSM_CALIBRATION_LABELS the sums are of losses,
- * not of exponentials, and are joined without a shift. */
+/* Returns the maximum of a class run before its first tile. With XSM_CALIBRATION_LABELS the sums are of losses, not of
+ * exponentials, and are joined without a shift. */
 static inline float xsmi_run_start(int32_t method)
 {
     return method == XSM_CALIBRATION_LABELS ? 0 : -INFINITY;
@@ -92,7 +92,7 @@ void xsmi_add_branches(const xsmi_kernels *kernels, const xsmi_tile *tile, size_
 /* The values of the file's metadata "link", by XSM_LINK_*. */
 extern const char *const xsmi_link_words[2];
 /* The text of the file's metadata "calibration", such as "temperature 0.8" or "labels 1.1 -2": the scale, then the
- * shift. xsmi_calibration_describe() writes it; xsmi_calibration_read() reads it, and returns false if it is no such
+ * shift. xsmi_calibration_describe() writes it; xsmi_calibration_parse() reads it, and returns false if it is no such
  * text. */
 #define XSMI_CALIBRATION_TEXT 96
 void xsmi_calibration_describe(const xsmi_calibration *c, char *text, size_t size);

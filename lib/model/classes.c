@@ -1,5 +1,6 @@
 /*
- * The class map of a model: labels and names of its classes, and what its features are.
+ * The class map of a model (labels and names of its classes, what its features are), and its metadata: text under keys,
+ * kept in alphabetic order.
  */
 #include "model/model.h"
 #include "base/activity.h"
@@ -185,10 +186,6 @@ xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_e
 }
 
 /* -- metadata ------------------------------------------------------------------------------------------------------ */
-
-/*
- * The metadata of a model's file: text under keys, kept in alphabetic order.
- */
 
 /* Whether the library uses a key itself (model_file.h). */
 static bool is_reserved(const char *key)

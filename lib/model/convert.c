@@ -304,7 +304,7 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
  */
 
 /* Number of classes of a chunk: a row's features are looked up once for all of them, and their scores fit into the
- * second cache. */
+ * L2 cache. */
 #define CHUNK_CLASSES 32768
 /* Number of weights after which a chunk ends early, so that they can be counted in 32 bits. */
 #define CHUNK_ENTRIES ((size_t)1 << 30)
@@ -325,9 +325,9 @@ typedef struct pruning {
     size_t feature_capacity;
     float *values;
     size_t value_capacity;
-    uint32_t *row_end; /* [chunks.classes] */
+    uint32_t *row_end; /* [CHUNK_CLASSES] */
     /* The chunk by columns. */
-    uint32_t *starts; /* [D+2] */
+    uint32_t *starts; /* [D+1] */
     uint32_t *used;   /* [D] */
     uint16_t *entry_rows;
     size_t row_capacity;

@@ -160,8 +160,6 @@ xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size
 
 /* -- new linear models --------------------------------------------------------------------------------------------- */
 
-/* New linear models, in one process or divided among several. */
-
 static xsm_status new_linear(xsm_context *context, uint32_t features, uint32_t classes,
                              const xsm_model_options *options, xsm_model **out, xsm_error *err)
 {

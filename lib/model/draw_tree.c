@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Number of levels of a subtree that a sweep computes at once, so that its data stays in the first cache. */
+/* Number of levels of a subtree that a sweep computes at once, so that its data stays in the L1 cache. */
 #define SUB_LEVELS 6
 #define SUB_LEAVES ((size_t)1 << SUB_LEVELS)
 
@@ -57,7 +57,7 @@ void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code)
     uint32_t k = t->pca.components;
     xsmi_pca_encode(&t->pca, x, code);
     for (uint32_t i = 0; !xsmi_floats_finite(code, k) && i < k; i++) {
-        code[i] = NAN; /* so that every score is NaN, which users look for, and none infinite, which they may not see */
+        code[i] = NAN; /* so that every score is NaN, which callers look for, and none is infinite */
     }
     code[k] = 1;
     for (uint32_t i = k + 1; i < t->dims; i++) {
@@ -92,7 +92,7 @@ XSMI_PREFETCHER void fetch_node(const xsmi_tree *t, size_t node, size_t leaves, 
     __builtin_prefetch(last, 0, 3);
 }
 
-/* If the product is below this, it may have lost digits, and the path's probability is computed again. */
+/* A drawn path whose probability comes out below this may have lost digits: it is computed again. */
 #define LEAST_PRODUCT 1e-280
 
 void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, xsmi_tree_draws *d)

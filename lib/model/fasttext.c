@@ -614,7 +614,7 @@ static xsm_status make_model(const file *f, xsm_model **out, xsm_error *err)
     return XSM_OK;
 }
 
-/* What a source has, to its end. */
+/* Reads a source to its end. */
 static xsm_status read_source(file *f, const xsmi_place *place, xsm_error *err)
 {
     size_t got = 0;

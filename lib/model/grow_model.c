@@ -162,7 +162,7 @@ static xsm_status keep_schema(const xsm_model *m, xsm_model *wider, uint32_t fea
                            features, s->count);
 }
 
-/* Everything but weights. */
+/* Fills in everything but the weights. */
 static xsm_status fill_rest(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
                             const uint32_t *match, xsm_error *err)
 {

@@ -22,7 +22,8 @@ typedef struct growing {
     uint32_t count;
 } growing;
 
-/* Makes the tree: the new classes' node is the last child of the root, and their own are behind all of their level. */
+/* Makes the tree: the new classes' node is the last child of the root, and its children are the last nodes of level
+ * 2. */
 static xsm_status make_tree(const growing *g, xsmi_class_tree **out, xsm_error *err)
 {
     const xsmi_class_tree *old = g->old->tree;
@@ -62,7 +63,7 @@ static xsm_status add_fresh(const growing *g, xsmi_sparse_builder *b, xsm_error 
     return status;
 }
 
-/* Adds a chunk as it is, but for the root's row for the new classes. */
+/* Adds a chunk as it is; that of the root with a row more, for the new classes' node. */
 static xsm_status add_old(const growing *g, xsmi_sparse_builder *b, xsmi_sparse_taken *from, uint32_t number,
                           xsm_error *err)
 {

@@ -33,7 +33,7 @@ typedef struct xsmi_head_of_nodes {
     /* Computes the scores of chosen classes of a row; `scratch` has the head's `code` floats. */
     void (*chosen)(const xsm_model *m, const struct xsmi_model_row *row, const uint32_t *classes, size_t count,
                    float *scores, float *scratch);
-    /* xsmi_tiles_scratch() and xsmi_tiles_score(). */
+    /* What xsmi_tiles_scratch() and xsmi_tiles_score() do for such a model. */
     size_t (*scratch)(const xsm_model *m, bool sparse, size_t blocks);
     void (*score)(const struct xsmi_tile_call *call, void *scratch);
     /* The usual width of the beam that searches the classes (label_beam.h); 0: none does. */
@@ -46,12 +46,11 @@ typedef struct xsmi_head_of_nodes {
 
 /* A kind of head: one file, which ends in its table, and one line in XSMI_HEADS if files name it. */
 typedef struct xsmi_head_kind {
-    int32_t number;                  /* xsm_model_info::correction */
-    const char *name;                /* in files and messages */
-    const char *described;           /* for messages: "scores made with ..." */
-    size_t size;                     /* of the struct, whose first member is an xsmi_head */
-    bool drawn;                      /* by the sampler of the training, whose estimator learns with this correction;
-                                        otherwise counted */
+    int32_t number;        /* xsm_model_info::correction */
+    const char *name;      /* in files and messages */
+    const char *described; /* for messages: "scores made with ..." */
+    size_t size;           /* of the struct, whose first member is an xsmi_head */
+    bool drawn; /* from the sampler of the training, whose estimator learns with it; otherwise counted in rows */
     const xsmi_head_of_nodes *nodes; /* NULL: a correction, which has chosen(), prepare() and tile() */
     /* Releases what the struct holds. */
     void (*clear)(xsmi_head *c);

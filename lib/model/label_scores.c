@@ -148,7 +148,6 @@ double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, flo
     if (!l) {
         return xsmi_probability(c, score, log_partition);
     }
-    /* Sums are of doubles. */
     return c->method == XSM_CALIBRATION_LABELS
                ? 1 / (1 + exp(-(c->scale * (double)odds_of(l, score) + c->shift)))
                : exp(c->scale * (double)score - (is_relative(l, c->method) ? log_partition : 0));

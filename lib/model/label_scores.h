@@ -64,7 +64,7 @@ bool xsmi_label_is_relative(const xsm_model *m);
 double xsmi_class_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
 /* Whether scores only order the classes. */
 bool xsmi_label_only_orders(const xsm_model *m);
-/* Whether a model's rows have a log-loss: probabilities must have been fitted. */
+/* Whether a model's rows have a log-loss: scores that only order the classes need a calibration first. */
 bool xsmi_label_has_loss(const xsm_model *m);
 
 /* -- of the row that was searched last ----------------------------------------------------------------------------- */
@@ -72,8 +72,8 @@ bool xsmi_label_has_loss(const xsm_model *m);
 /* Returns log Z with the model's calibration, or without one the logarithm of the search's total; 0 unless
  * xsmi_label_is_relative(). */
 double xsmi_label_log_sum(const xsmi_label_scores *s);
-/* Returns the row's log-loss with the model's calibration; log_sum is from xsmi_label_log_sum(). *known gets the number
- * of known labels. NaN if a score is not finite. */
+/* Returns the row's log-loss with the model's calibration, 0 without a known label; log_sum is from
+ * xsmi_label_log_sum(). *known gets the number of known labels. NaN if a score is not finite. */
 double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
                        double log_sum, size_t *known);
 

@@ -78,7 +78,7 @@ float xsmi_label_mean(const float *p, uint32_t count)
 }
 
 /* Returns the log-probability of a node given its parent; `divided`: divided by the sum over its siblings and itself.
- * If it does not depend on siblings, it takes one row of weights. */
+ * Where siblings do not matter, it reads one row of weights. */
 static float step_to(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, bool divided,
                      float *scratch)
 {
@@ -186,11 +186,10 @@ uint64_t xsmi_label_bytes(const xsmi_label_trees *l)
     return sum;
 }
 
-/* -- all classes -----------------------------------------------------------------------------------------------------
- */
+/* -- all classes --------------------------------------------------------------------------------------------------- */
 
 /* The most bytes for log-probabilities of all nodes that a sweep over label trees uses for each thread, unless one row
- * needs more. Parents come before their children. */
+ * needs more. */
 #define NODE_BYTES ((size_t)32 << 20)
 
 /* Returns the number of rows that are swept together. */
@@ -209,8 +208,8 @@ static size_t scratch_bytes(const xsm_model *m, bool sparse, size_t blocks)
     return arena.used;
 }
 
-/* Computes the log-probabilities of all nodes, one tree after another in log_p, for some rows. Returns false if the
- * call was cancelled. */
+/* Computes the log-probabilities of all nodes, parents before their children, for some rows; in log_p one tree follows
+ * another. Returns false if the call was cancelled. */
 static bool sweep_trees(const xsmi_tile_call *call, const xsmi_features *rows, size_t count, float *log_p, float *z)
 {
     const xsmi_label_trees *l = call->model->head->labels;

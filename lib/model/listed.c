@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The most classes that are gathered together, and the most bytes of their weights, which fit into the second cache. */
+/* The most classes that are gathered together, and the most bytes of their weights, which fit into the L2 cache. */
 #define TOGETHER 64
 #define BYTES ((size_t)256 << 10)
 

@@ -89,7 +89,7 @@ void xsmi_weights_release(xsm_context *ctx, xsmi_weights *w)
 
 /* -- layout -------------------------------------------------------------------------------------------------------- */
 
-/* Side of a square that is transposed at once: the cache lines of both matrices stay in the first cache. */
+/* Side of a square that is transposed at once: the cache lines of both matrices stay in the L1 cache. */
 #define TRANSPOSE_SIDE 32
 /* Number of rows of the result that one job makes. */
 #define TRANSPOSE_ROWS 64
@@ -226,7 +226,7 @@ void xsmi_weights_score(const xsmi_weights *w, const xsmi_features *x, const uin
     }
 }
 
-/* Weights are prefetched at most AHEAD_BYTES ahead, which should stay in the first cache, but at least some rows ahead:
+/* Weights are prefetched at most AHEAD_BYTES ahead, which should stay in the L1 cache, but at least some rows ahead:
  * memory takes longer than scoring a few rows. */
 #define AHEAD_BYTES ((size_t)32 << 10)
 #define AHEAD_LEAST ((size_t)8)

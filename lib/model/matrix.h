@@ -2,8 +2,8 @@
  * A matrix of weights: those of a model's classes, the vectors of a first layer, or a view of some rows.
  *
  * The weights of row k are alpha * row_scale[k] * row k of the numbers (row_scale NULL: all ones), so that the L2
- * penalty (ridge) scales a row, or all rows, by changing one number. Only the optimizers change scales and rows. One of
- * `weight`, `narrow.data` and `sparse` holds the numbers.
+ * penalty (ridge) scales a row, or all rows, by changing one number. One of `weight`, `narrow.data` and `sparse` holds
+ * the numbers.
  */
 #ifndef XSMI_MATRIX_H
 #define XSMI_MATRIX_H
@@ -18,9 +18,8 @@ typedef struct xsmi_weights {
     const xsmi_kernels *kernels;
     uint32_t rows, features;
     int32_t layout; /* XSM_LAYOUT_* */
-    /* Class-major: row k at weight + k*stride, stride >= features. Feature-major: feature j at weight + j*stride,
-     * stride
-     * >= rows. Read-only when mapped. */
+    /* Class-major: row k at weight + k*stride, with stride >= features. Feature-major: feature j at weight + j*stride,
+     * with stride >= rows. Read-only when mapped. */
     float *weight;
     size_t stride;
     size_t weight_count; /* floats allocated; 0 when mapped */
@@ -91,8 +90,8 @@ size_t xsmi_lists_ahead(size_t rows);
 /* Adds amounts_k times a row of data to listed rows of the numbers, which are dense, whatever their scales. */
 void xsmi_weights_add(const xsmi_weights *w, const xsmi_features *x, const uint32_t *rows, size_t count,
                       const float *amounts);
-/* The transpose: adds the gradient of `count` scores with respect to the features of the row of data, sum_k
- * coefficients_k w_k, to out [features]; rows NULL = first, first+1, ... It sums in the order of the list. */
+/* Adds the gradient of `count` scores with respect to the features of the row of data, sum_k coefficients_k w_k, to out
+ * [features]; rows NULL = first, first+1, ... It sums in the order of the list. */
 void xsmi_weights_backward(const xsmi_weights *w, const uint32_t *rows, uint32_t first, const float *coefficients,
                            size_t count, float *out);
 

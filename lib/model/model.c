@@ -1,9 +1,8 @@
 /*
  * A linear model in memory: its weights, their layout, and the scales by which the L2 penalty (ridge) is applied.
  *
- * Only this file makes, moves and releases the weights of classes, in the memory of matrix.c. Classes, names and
- * metadata are in classes.c, the transform in model_transform.c, scoring in score.c and score_all.c, files in
- * model_save.c and model_load.c.
+ * The memory of weights is that of matrix.c. Classes, names and metadata are in classes.c, the transform in
+ * model_transform.c, scoring in score.c and score_all.c, files in model_save.c and model_load.c.
  */
 #include "model/model.h"
 
@@ -339,7 +338,7 @@ void xsmi_model_sum_row_length(xsm_model *m, uint32_t k)
     if (m->row_length) {
         const float *row = m->w.weight + (size_t)k * m->w.stride;
         double square = (double)m->kernels->dot(row, row, m->features);
-        if (!(square < FLT_MAX)) { /* the scales' part of the row can be large */
+        if (!(square < FLT_MAX)) { /* a row without its scale can be large */
             square = 0;
             for (size_t j = 0; j < m->features; j++) {
                 square += (double)row[j] * (double)row[j];
@@ -431,10 +430,6 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
 
 /* -- passes over all parameters ------------------------------------------------------------------------------------ */
 
-/*
- * Passes over all parameters of a model: tests for zeros, zeroing, the squared norm.
- */
-
 static bool all_zero(const float *values, size_t count)
 {
     for (size_t i = 0; i < count;) {
@@ -491,7 +486,7 @@ static void zero_part(void *state, const xsmi_range *r)
     memset(m->w.weight + r->first, 0, (r->end - r->first) * sizeof *m->w.weight);
 }
 
-/* Zeroes the bias, and sets the scales to one. */
+/* Zeroes the bias, drops scales, norms and calibration, and starts the first layer anew. */
 static void zero_rest(xsm_model *m)
 {
     if (m->w.bias) {
@@ -674,8 +669,8 @@ bool xsmi_model_constant(const xsm_model *m, uint32_t class, const float *row, s
     return true;
 }
 
-/* Gives the weights, which are those of `whole` or of this process's part of it, all that distances need except the
- * values of the biases. */
+/* Prepares `m`, which is `whole` or this process's part of it, for distances: class-major weights of its own without
+ * scales, and memory for biases. */
 static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_dense(m, "a score that is a distance", err));
@@ -710,7 +705,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
     xsm_context *group = xsmi_model_group(m);
     const bool had = own->w.bias != NULL;
     const xsm_status status = xsmi_agree(group, prepare(m, own, err), err);
-    if (group && status != XSM_OK && !had && own->w.bias) { /* another process has none */
+    if (group && status != XSM_OK && !had && own->w.bias) { /* another process has failed: none gets a bias */
         xsmi_release(m->context, own->w.bias, own->classes, sizeof *own->w.bias);
         own->w.bias = NULL;
         own->bias_owned = false;

@@ -155,8 +155,8 @@ static inline bool xsmi_model_has_bias(const xsm_model *m)
 /* Refuses a model whose weights are sparse, in fewer bits than float32, or divided among processes; the message begins
  * with `what`. */
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err);
-/* Refuse a model whose scores are distances, with a first layer, with tied vectors, with other weights than class-major
- * ones, or with a head; `what` begins the message. */
+/* Refuse a model whose scores are distances, with a first layer, with tied vectors, whose weights are not class-major,
+ * or with a head; `what` begins the message. */
 xsm_status xsmi_model_need_linear(const xsm_model *m, const char *what, xsm_error *err);
 xsm_status xsmi_model_need_no_layer(const xsm_model *m, const char *what, xsm_error *err);
 xsm_status xsmi_model_need_untied(const xsm_model *m, const char *what, xsm_error *err);
@@ -182,8 +182,8 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
 /* Whether every weight and bias of the output layer is zero or, for tied vectors, as in a new model. False for weights
  * in fewer bits than float32. O(K D), or O(K) as long as xsmi_model_own() was not called. */
 bool xsmi_model_is_zero(const xsm_model *m);
-/* Sets them to that state, a first layer's vectors to those of a new model, and the scales to one, in memory of the
- * model's own; on a divided model, only in this process. */
+/* Sets them to that state, a first layer's vectors to those of a new model, and the scales to one. The weights must be
+ * the model's own (xsmi_model_own()); of a divided model, these are those of this process. */
 void xsmi_model_zero(xsm_model *m);
 /* Floats of `weight` for each mark bit: a cache line. The functions return the number of mark bits of so many floats,
  * and of a model. */
@@ -201,24 +201,24 @@ static inline void xsmi_mark(uint64_t *marks, size_t index)
 }
 /* Like xsmi_model_zero() for a model whose weights are zero where no mark is set. Clears the marks. */
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
-/* Whether steps pull rows before they add to them, and settle them afterwards: for distances.
- * xsmi_model_pull() computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear step lacks; the
- * other computes the bias of a changed row. */
+/* Whether steps pull rows before they add to them, and settle them afterwards: for distances. xsmi_model_pull()
+ * computes w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear step lacks; xsmi_model_settle()
+ * computes the bias of a changed row. */
 static inline bool xsmi_model_pulls(const xsm_model *m)
 {
     return m->score != XSM_GEOMETRY_LINEAR;
 }
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta);
 void xsmi_model_settle(xsm_model *m, uint32_t class);
-/* Does the second for all rows, which a host may have changed; nothing if scores are linear. */
+/* xsmi_model_settle() for all rows, which a host may have changed; does nothing if scores are linear. */
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* Returns the biases that steps learn; NULL: there are none, or they follow from the rows. */
 static inline float *xsmi_model_learned_bias(const xsm_model *m)
 {
     return m->score == XSM_GEOMETRY_LINEAR ? m->w.bias : NULL;
 }
-/* Writes what the score of a class has besides the product of some of its features with `row`, a copy of these: its
- * bias, or -||row||^2/2 for distances. Returns false, and writes nothing, if it has nothing. */
+/* Sets *constant to what a class's score adds to the product of features with `row`, a copy of `width` of its weights:
+ * the bias, or -||row||^2/2 for distances. Returns false, and sets nothing, if it adds nothing. */
 bool xsmi_model_constant(const xsm_model *m, uint32_t class, const float *row, size_t width, float *constant);
 /* Computes ||W||^2, with scales and without the bias. It is the same for any number of threads, and on every process of
  * a divided model; each sends 8 bytes for up to 4,096 of its classes, or for as many wide rows as have 2^20 weights,
@@ -267,12 +267,12 @@ typedef struct xsmi_division {
 } xsmi_division;
 /* Returns how a tensor with a line or a column for each class is divided; neither: it is not. (class_parts.c) */
 xsmi_division xsmi_model_division(const xsm_model *m, bool lines, bool columns, size_t stride);
-/* Returns which part this process has of a tensor that is divided by lines of `line` bytes, or by columns of that size,
- * of which a line has `width` with padding. */
+/* Returns the part of tensor t that this process has: some lines of `line` bytes or, without `lines`, some columns of
+ * `line` bytes, of which each line has t->shape[1] with its padding. */
 xsmi_tensor_part xsmi_model_division_part(const xsm_model *m, const xsmi_tensor *t, bool lines, size_t line);
 
-/* What a checkpoint has besides a model: tensors named "state.*" with their data (first those of 8 bytes a number, then
- * those of 4), and metadata under "checkpoint" and "checkpoint.*". */
+/* What a checkpoint has besides a model: tensors named "state.*" with their data, and metadata under "checkpoint" and
+ * "checkpoint.*". */
 typedef struct xsmi_model_extras {
     const xsmi_tensor *tensors;
     const xsmi_division *divisions; /* [tensor_count] */
@@ -286,8 +286,9 @@ typedef struct xsmi_model_extras {
 xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                  xsm_error *err);
 /* Copies weights, scales and bias from a model that was loaded from such a file into one of the same shape, in any
- * layout; `row_length` [K] and `row_age` [K] may both be NULL. On failure nothing has changed. With a divided model,
- * the processes agree before anything changes, and `m` gets this process's classes. (model_state.c) */
+ * layout (feature-major: without row scales); `row_length` [K] and `row_age` [K] may both be NULL. On failure nothing
+ * has changed. With a divided model, the processes agree before anything changes, and `m` gets this process's classes.
+ * (model_state.c) */
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err);
 
@@ -327,15 +328,15 @@ static inline const xsmi_head_of_nodes *xsmi_model_nodes(const xsm_model *m)
 {
     return m->head ? m->head->kind->nodes : NULL;
 }
-/* Returns the width of the beam that is to search the model's classes, at most all: `wanted`, or for 0 the usual one. 0
- * for a model whose classes no beam searches unless it is told to. */
+/* Returns the width of the beam that searches the model's classes, at most all: `wanted`, or for 0 the usual one. 0 for
+ * a model that is searched so only on request. */
 static inline uint32_t xsmi_model_beam(const xsm_model *m, uint32_t wanted)
 {
     const uint32_t usual = xsmi_model_nodes(m) ? xsmi_model_nodes(m)->beam : 0, width = wanted ? wanted : usual;
     return usual ? XSMI_MIN(width, m->classes) : 0;
 }
-/* Refuses a model whose classes' scores are no products of a class's weights, and perhaps numbers of its own, with the
- * features, which is all that an index can search. */
+/* Refuses a model that an index cannot search: a score must be the product of a class's weights with the features, plus
+ * at most a number of the class. */
 xsm_status xsmi_model_need_products(const xsm_model *m, const char *what, xsm_error *err);
 /* Returns the model's label trees, or NULL. */
 static inline const xsmi_label_trees *xsmi_model_trees(const xsm_model *m)
@@ -369,7 +370,7 @@ static inline int32_t xsmi_model_layout_for(const xsm_model *m, bool every, bool
 {
     return xsmi_layout_for(every, sparse && m->score == XSM_GEOMETRY_LINEAR);
 }
-/* Returns the weights if a sparse row's score of every class is a sum of their lines; otherwise NULL. */
+/* Returns feature-major weights whose lines a sparse row's scores sum; otherwise NULL. */
 static inline const xsmi_weights *xsmi_model_feature_lines(const xsm_model *m)
 {
     return m->w.layout == XSM_LAYOUT_FEATURE_MAJOR && !m->layer && !m->part.own ? &m->w : NULL;
@@ -389,13 +390,13 @@ static inline bool xsmi_model_is_plain(const xsm_model *m)
 {
     return !m->head;
 }
-/* Whether the scores of this process's rows, dense as they are or as hidden vectors, are products with its weights. */
+/* Whether scores of dense rows, or of hidden vectors, are products with the weights alone: no head, no row scales. */
 static inline bool xsmi_model_multiplies(const xsm_model *m, bool sparse)
 {
     return xsmi_model_is_plain(m) && !m->part.own && xsmi_model_has_products(m) && (m->layer || !sparse) &&
            !m->w.row_scale;
 }
-/* Whether scores are also products of rows and weights, without hidden vectors and distances. */
+/* Whether scores are products of rows with weights: no head, no hidden vectors, no distances. */
 static inline bool xsmi_model_is_linear(const xsm_model *m)
 {
     return xsmi_model_is_plain(m) && !m->layer && m->score == XSM_GEOMETRY_LINEAR;

@@ -337,7 +337,7 @@ static xsm_status load_head(const source *s, xsm_model *m, xsm_error *err)
     return kind->load(&tensors, &m->head, err);
 }
 
-/* Called after the first layer and the hierarchy are loaded, because it depends on them. */
+/* Needs the first layer and the hierarchy, which are loaded before. */
 static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *score = xsmi_container_metadata(s->container, XSMI_KEY_GEOMETRY);
@@ -361,7 +361,7 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* Called after the hierarchy is loaded, as is the next function, which depends on both. */
+/* Needs the hierarchy; load_calibration() needs both. */
 static xsm_status load_link(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *word = xsmi_container_metadata(s->container, XSMI_KEY_LINK);
@@ -408,8 +408,7 @@ void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tens
     }
 }
 
-/* Loads everything but the weights. */
-/* What wrote the file. */
+/* Notes which release wrote the file, and in which format. */
 static xsm_status load_writer(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *version = xsmi_container_metadata(s->container, XSMI_KEY_VERSION);
@@ -419,6 +418,7 @@ static xsm_status load_writer(const source *s, xsm_model *m, xsm_error *err)
     return release && !m->release ? xsmi_fail_memory(err, strlen(release), "the release") : XSM_OK;
 }
 
+/* Loads everything but the weights. */
 static xsm_status load_rest(const source *s, xsm_model *m, xsm_error *err)
 {
     const xsmi_container *file = s->container;

@@ -8,14 +8,16 @@
  *     weight       F32 [K, D]   or of another kind (weight_kinds.h), as then is the embedding
  *     weight_scale F32 [K]      a factor for each row, if the kind has factors
  *     bias         F32 [K]      if there is one
- *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied; embedding_scale F32 [F] as
- * weight_scale idf          F32 [n]      if the transform has weights products     U32 [n, 2]   if it makes products:
- * the pairs of features correction, tree_* or     a correction, if there is one (correction_*.c) pair_* nodes U32
- * [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h) indptr, ...               in place of the
- * weight: sparse weights, or trees (sparse_file.h) label_names  U8 [bytes]   one name per line, if the classes have
- * names vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table, or
- *                  feature_numbers, I64 [D], if files number them otherwise
- *                               (schema_file.c)
+ *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied
+ *     embedding_scale F32 [F]   as weight_scale
+ *     idf          F32 [n]      if the transform has weights
+ *     products     U32 [n, 2]   if it makes products: the pairs of features
+ *     correction, tree_*, pair_*  a correction, if there is one (correction_*.c, pairs.c)
+ *     nodes        U32 [2K-1]   if the weights are those of a hierarchy's nodes (class_tree.h)
+ *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
+ *     label_names  U8 [bytes]   one name per line, if the classes have names
+ *     vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table, or
+ *                               feature_numbers, I64 [D], if files number them otherwise (schema_file.c)
  *     host.*                    tensors of the host (host_tensors.c)
  *
  * A checkpoint is a model with tensors "state.*" (model_file.h, train/trainer_checkpoint.c) and the metadata entry

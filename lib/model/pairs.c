@@ -43,8 +43,8 @@ typedef struct xsmi_pairs {
 #define ROWS_TOGETHER 4096
 #define VALUES_TOGETHER 4096
 
-/* Allocates `counts` [features] (copied) classes for each feature. `pairs` must be zeros; clear_pairs() releases
- * it at any stage. */
+/* Makes room for counts[j] classes of feature j; `counts` [features] is copied. `p` must be zeros; clear_pairs()
+ * releases it at any stage. */
 static xsm_status start_pairs(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
                               xsmi_pairs *p, xsm_error *err)
 {
@@ -134,7 +134,7 @@ static xsm_status sort_rows(xsm_context *ctx, const xsm_dataset *d, by_class *by
     return XSM_OK;
 }
 
-/* Passes over the rows of each class. With `p` it stores the sums there; with NULL, it only computes `counts`. */
+/* Counts and sums over the rows of each class; with `p` also stores each feature's classes and sums there. */
 static xsm_status tally_rows(xsm_context *ctx, const xsm_dataset *d, const by_class *by, tally *t, xsmi_pairs *p,
                              xsm_error *err)
 {

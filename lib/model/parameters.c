@@ -30,7 +30,7 @@ xsm_status xsm_model_get_parameters(xsm_model *m, xsm_parameters *parameters, xs
     XSMI_ENTER(err);
     XSMI_NEED(err, {m, "model"}, {parameters, "parameters"});
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    /* Refuses a struct that cannot be filled before scales are multiplied in; its contents do not matter. */
+    /* Before scales are multiplied in, refuses a struct that cannot be filled; its contents do not matter. */
     XSMI_TRY(XSMI_READ(xsm_parameters, &p, parameters, err));
     XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_get_parameters()", err));
     xsmi_activity activity;

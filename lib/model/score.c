@@ -48,11 +48,11 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, con
 
 /*
  * If rows were scored one by one, each would read its features' weights from memory. Here the weights of all features
- * of the batch for a tile of classes are read once, into a compact matrix that stays in the second cache while all rows
+ * of the batch for a tile of classes are read once, into a compact matrix that stays in the L2 cache while all rows
  * use it. Threads divide the classes. Scores have the same bits as in tiles.c.
  */
 enum {
-    COMPACT_FLOATS = 384 << 10, /* 1.5 MB, three quarters of the second cache of a server's core */
+    COMPACT_FLOATS = 384 << 10, /* 1.5 MB, three quarters of the L2 cache of a server's core */
     TILE_LEAST = 32,            /* classes */
     TILE_MOST = 256,
     FLOATS_AHEAD = 256, /* of weights prefetched: as many lines as a core can load at the same time */

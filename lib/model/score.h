@@ -10,9 +10,8 @@
 #include "model/model.h"
 #include "model/tile.h"
 
-/* Refuses rows that the model cannot take as they are: with other features or another number of them (the message calls
- * the rows `what`), or divided among processes although the model in the same context is not. Accepts NULL. O(1) except
- * for a message. (class_parts.c) */
+/* Refuses rows that the model cannot take as they are: with other features or another number of them. The message calls
+ * the rows `what`. Accepts NULL. O(1) except for a message. (class_parts.c) */
 xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err);
 /* Refuses rows whose classes have other names than the model's. Called before labels are used. Accepts NULL. O(K).
  * (class_parts.c) */

@@ -190,7 +190,7 @@ static void reduce_scaled(score_all_state *s, const xsmi_tile *tile)
     }
 }
 
-/* Adds the class runs of some rows, which the class belongs to, to the rows' totals, and starts the next runs. */
+/* Ends the class run of `class` for some rows: adds it to their totals, and starts the next. */
 static void end_runs(score_all_state *s, size_t position, size_t rows, uint32_t class)
 {
     const int32_t method = s->model->calibration.method;

@@ -8,12 +8,11 @@
 #include "model/score.h"
 
 /*
- * Rows whose scores against every class are added to the results tile by tile and not
- * stored. The loss of a row is log_sum_exp - target_score, where target_score is the same float that entered the sum.
- * In a model with a calibration log_sum_exp is the log-partition: that of the scaled scores, or the sum over all
- * classes of log(1 + exp(scale z + shift)); target_score and top_score are not scaled. A score that is not a number, or
- * plus infinity, makes log_sum_exp NaN or infinite. A row's results have the same bits whatever other rows are scored
- * with it, on any number of threads.
+ * Rows whose scores against every class are added to the results tile by tile and not stored. The loss of a row is
+ * log_sum_exp - target_score, where target_score is the same float that entered the sum. In a model with a calibration
+ * log_sum_exp is the log-partition: that of the scaled scores, or the sum over all classes of log(1 + exp(scale z +
+ * shift)); target_score and top_score are not scaled. A score that is not a number, or plus infinity, makes log_sum_exp
+ * NaN or infinite. A row's results have the same bits whatever other rows are scored with it, on any number of threads.
  */
 typedef struct xsmi_score_all {
     size_t rows;                    /* n <= XSMI_TILE_ROWS */

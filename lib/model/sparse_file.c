@@ -182,7 +182,7 @@ static bool has_numbers(const xsmi_tensor *values, const xsmi_tensor *factors)
     return kind && values->rank == 1 && (kind->whole > 0) == (factors != NULL);
 }
 
-/* Returns numbers in fewer bits than float32. */
+/* Returns the values as numbers in fewer bits; of float32 `data` is NULL. */
 static xsmi_narrow numbers_of(const xsmi_tensor *values)
 {
     const int32_t dtype = xsmi_kind_in_file(values->dtype)->dtype;
@@ -230,7 +230,7 @@ static bool are_finite(const xsmi_tensor *t)
     return xsmi_floats_finite((const float *)(const void *)t->data, (size_t)t->shape[0]);
 }
 
-/* Whether there are as many factors and biases as rows, and all are finite. */
+/* Whether there are as many factors and biases as rows, and all biases are finite. */
 static bool have_rows(const all_tensors *t, uint32_t rows)
 {
     return (!t->bias || (xsmi_tensor_is(t->bias, XSMI_DTYPE_F32, 1, rows, 0) && are_finite(t->bias))) &&

@@ -1,10 +1,10 @@
 /*
  * Sparse weights in a model's file. A linear model has `indptr` U64 [chunks+1, 4], where each chunk's entries, columns,
  * blocks and rows begin, with 2^32 times the chunk's shift added to the row; `values` F32 [entries], or of another kind
- * (weight_kinds.h), with `values_scale` F32 [rows] if it has factors, which follows the other tensors of larger
- * elements; `blocks` U32 [blocks, 2]; `columns` U16 [columns, 2]; `indices` U8 or U16 [entries] (sparse_weights.h). In
- * a label tree model, the names of tree t begin with "tree<t>.", and it also has `nodes` U32 [nodes] (class_tree.h)
- * and, with a bias, `bias` F32 [nodes-1], and `scales` F32 [levels, 2], which only its growth reads.
+ * (weight_kinds.h), then with `values_scale` F32 [rows] if that has factors; `blocks` U32 [blocks, 2]; `columns` U16
+ * [columns, 2]; `indices` U8 or U16 [entries] (sparse_weights.h). In a label tree model, the names of tree t begin with
+ * "tree<t>.", and each tree also has `nodes` U32 [nodes] (class_tree.h), `bias` F32 [nodes-1], if it has biases, and
+ * `scales` F32 [levels, 2], which only growth reads.
  */
 #ifndef XSMI_SPARSE_FILE_H
 #define XSMI_SPARSE_FILE_H

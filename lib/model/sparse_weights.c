@@ -130,7 +130,7 @@ void xsmi_sparse_builder_free(xsmi_sparse_builder *b)
     }
 }
 
-/* Returns the bits of a feature within its block with which blocks have about BLOCK_COLUMNS columns. */
+/* Returns how many low bits of a feature remain within its block if blocks have about BLOCK_COLUMNS columns. */
 static uint32_t shift_of(uint32_t features, uint32_t columns)
 {
     const uint32_t most = XSMI_MAX(columns / BLOCK_COLUMNS, 1);
@@ -222,7 +222,7 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
         }
     }
     /* Arrays that are too long are cut, because they are released by their length. If that fails, or there is no memory
-     * for shorter numbers, the weights are not made. */
+     * for rows in bytes, the weights are not made. */
     b->places = fit(ctx, b->places, &b->place_capacity, b->chunks + 1, sizeof *b->places);
     b->blocks = fit(ctx, b->blocks, &b->block_capacity, end.block, sizeof *b->blocks);
     b->columns = fit(ctx, b->columns, &b->column_capacity, end.column, sizeof *b->columns);

@@ -12,7 +12,7 @@
 #define XSMI_TILE_BLOCKS 8
 /* Most rows that are scored together. */
 #define XSMI_TILE_ROWS (XSMI_TILE_BLOCKS * XSMI_LANES)
-/* Number of classes of a tile of one row's scores, which stays in the first cache. */
+/* Number of classes of a tile of one row's scores, which stays in the L1 cache. */
 #define XSMI_ROW_TILE 512
 
 /* The rows of one call, before the first layer: all dense, or all sparse. */
@@ -32,7 +32,7 @@ typedef struct xsmi_tile {
 } xsmi_tile;
 
 /* Returns the number of classes of the tile that starts at class `first`: at most `most`, none from `end` on, and none
- * of the next run. */
+ * of the next class run. */
 static inline uint32_t xsmi_tile_classes(uint32_t first, uint32_t end, uint32_t most)
 {
     const uint32_t run = XSMI_RUN_CLASSES - first % XSMI_RUN_CLASSES;

@@ -4,7 +4,7 @@
  *
  * Dense rows, class-major weights: the rows of a block are packed so that vector lanes run over rows, and the weights
  * are read in place (kernels->score_tile). All blocks are scored against a tile of classes while its weights are in the
- * second cache, so that main memory is read once for all rows. If there are at most XSMI_FEW rows, lanes run over
+ * L2 cache, so that main memory is read once for all rows. If there are at most XSMI_FEW rows, lanes run over
  * classes instead (kernels->score_few), with the same bits.
  *
  * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
@@ -20,8 +20,8 @@
  *
  * Sparse weights: a chunk is scored for one row after another, so that its weights stay in the cache.
  *
- * For sparse rows and for sparse weights, a score is the sum in rising order of features, by fused multiply-adds from
- * 0, so both give the same bits.
+ * For sparse rows a score is the sum in rising order of features, by fused multiply-adds from 0; with sparse weights
+ * each product is rounded first (sparse_weights.c).
  */
 #include "model/tiles.h"
 #include "base/arena.h"
@@ -31,7 +31,7 @@
 
 #include <string.h>
 
-/* Number of bytes of weights that should stay in the second cache. */
+/* Number of bytes of weights that should stay in the L2 cache. */
 #define CACHE_BYTES ((size_t)1 << 20)
 /* Number of bytes of widened weights that should stay there; they are also written. */
 #define WIDE_BYTES ((size_t)128 << 10)
@@ -119,11 +119,11 @@ void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float
 
 /* -- dense rows, class-major --------------------------------------------------------------------------------------- */
 
-/* Returns how many classes' weights fit into the second cache beside the packed rows. Where score_tile's pieces begin
+/* Returns how many classes' weights fit into the L2 cache beside the packed rows. Where score_tile's pieces begin
  * changes no score. */
 static uint32_t piece_classes(const xsm_model *m)
 {
-    /* 42 classes are a multiple of the block of every instruction set's kernel (14, 6, or 4 with a rest of 2). */
+    /* 42 classes are whole blocks of every set's kernel for a full block of rows (14, 3 or 6 classes). */
     const size_t most = m->w.narrow.data ? WIDE_BYTES : CACHE_BYTES;
     uint32_t piece = XSMI_CLASS_TILE;
     while (piece > 42 && (size_t)piece * m->features * sizeof(float) > most) {
@@ -178,7 +178,7 @@ static void score_packed(const xsmi_tile_call *call, plain_scratch *s)
                 if ((b == 0 || call->stores || m->features > LONG_ROW) && xsmi_poll(call->context)) {
                     return;
                 }
-                /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
+                /* If a block's tile is complete at once, one buffer for all blocks stays in the L1 cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
                 const float *weights = narrow ? wide : m->w.weight + (tile + c) * m->w.stride;
                 const float scale = m->w.row_scale ? 1.0f : (float)m->w.alpha;
@@ -400,7 +400,7 @@ static size_t piece_width(size_t features, uint32_t classes)
     const size_t listed = XSMI_CLAMP(features, 1, GATHER_FEATURES);
     const size_t fits = GATHER_BYTES / sizeof(float) / listed / GATHER_CLASSES * GATHER_CLASSES;
     const size_t width = XSMI_CLAMP(fits, GATHER_LEAST, XSMI_ROW_TILE);
-    /* Makes no memory for unused lines of the compact matrix. */
+    /* Uses no more lines of the compact matrix than the classes need. */
     const size_t needed = ((size_t)classes + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
     return XSMI_MIN(width, needed);
 }

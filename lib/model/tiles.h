@@ -2,9 +2,10 @@
  * Scores (logits) of a few hundred rows against a range of classes, tile by tile, for evaluation and prediction. The N
  * x K matrix of scores never exists: a callback gets each tile.
  *
- * A score has the same bits whatever other rows and classes are scored with it. Tiles do not cross the border of a run
- * (XSMI_RUN_CLASSES), and the borders of the tiles of a run are fixed, so that the sum over a run depends neither on
- * the grouping of rows nor on the range that the run is scored with, as long as ranges start at borders of runs.
+ * A score has the same bits whatever other rows and classes are scored with it. Tiles do not cross the border of a
+ * class run (XSMI_RUN_CLASSES), and the borders of the tiles of a run are fixed, so that the sum over a run depends
+ * neither on the grouping of rows nor on the range that the run is scored with, as long as ranges start at borders of
+ * runs.
  */
 #ifndef XSMI_MODEL_TILES_H
 #define XSMI_MODEL_TILES_H
@@ -34,7 +35,8 @@ static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
     return (!sparse || m->layer) && m->w.layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
-/* Return the bytes of scratch for `blocks` blocks; SIZE_MAX if they cannot be addressed. */
+/* Return the bytes of scratch for `blocks` blocks, with the head and for rows of weights alone; SIZE_MAX if they cannot
+ * be addressed. */
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
 size_t xsmi_tiles_scratch_of_rows(const xsm_model *m, bool sparse, size_t blocks);
 /* Scores the rows. `scratch` is aligned to XSMI_ALIGNMENT. */

@@ -8,7 +8,7 @@
 #include "base/settings.h"
 #include "model/score_all.h"
 
-/* Return the number of processes among which the classes of a model are divided, and the number of this one, from 0. */
+/* Return the number of processes of the model's context, and the number of this one, from 0. */
 uint32_t xsmi_processes(const xsm_model *m);
 uint32_t xsmi_process(const xsm_model *m);
 
@@ -41,7 +41,7 @@ xsm_status xsmi_together_batch(const xsm_model *m, const xsm_batch *batch, uint6
 xsm_status xsmi_together_order(const xsm_model *m, const xsm_dataset *rows, xsm_error *err);
 xsm_status xsmi_together_numbers(const xsm_model *m, const xsmi_number *numbers, size_t count, xsm_status status,
                                  xsm_error *err);
-/* ... the settings that a function adds, and what the model is */
+/* Compares the settings that add() adds, and what the model is. */
 xsm_status xsmi_together_settings(const xsm_model *m,
                                   xsm_status (*add)(const void *of, xsmi_settings *s, xsm_error *err), const void *of,
                                   xsm_error *err);

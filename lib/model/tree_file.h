@@ -1,6 +1,6 @@
 /*
  * A tree over the classes in files of models and of samplers: `tree_nodes` F32 [2^height, dims], `tree_leaves` U32 [K],
- * `tree_mean` F32 [D] and, where it has components, `tree_directions` F32 [D, components].
+ * `tree_mean` F32 [D] and `tree_directions` F32 [D, components].
  */
 #ifndef XSMI_TREE_FILE_H
 #define XSMI_TREE_FILE_H
