@@ -116,7 +116,7 @@ static inline bool xsmi_add(uint64_t a, uint64_t b, size_t *result)
 xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err);
 
 /* Returns the floats from one row of a matrix to the next, for rows of `length`: whole cache lines, but no multiple of
- * 4 KB: rows that far apart share one set of the first-level cache and would evict each other. */
+ * 4 KB: rows that far apart share one set of the L1 cache and would evict each other. */
 static inline size_t xsmi_row_stride(size_t length)
 {
     const size_t line = XSMI_ALIGNMENT / sizeof(float), page = 4096 / sizeof(float);

@@ -114,7 +114,7 @@ void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first,
 
 enum {
     LABELS_AHEAD = 4,    /* examples whose labels' weights are prefetched ahead */
-    LABELS_TOGETHER = 16 /* labels of an example whose first lines are prefetched: more would not stay in the first
+    LABELS_TOGETHER = 16 /* labels of an example whose first lines are prefetched: more would not stay in the L1
                             cache */
 };
 

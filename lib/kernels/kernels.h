@@ -28,9 +28,9 @@
 #define XSMI_PARTIALS 64
 /* Partial sums of row_multiply_sum(). */
 #define XSMI_DRAW_PARTIALS 16
-/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a class run,
- * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of
- * BLOCK_CLASSES() of every set: 14 (AVX-512), 12, 6, 4 and 3 (AVX2), 6 (NEON). */
+/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a
+ * class run, so that the partial sums of exponentials are joined in the same order whatever the thread count. A
+ * multiple of BLOCK_CLASSES() of every set: 14 (AVX-512), 12, 6, 4 and 3 (AVX2), 6 (NEON). */
 #define XSMI_CLASS_TILE 168
 /* Classes of a class run. A sum over all classes starts anew at every multiple of this number, and the sums of the
  * class runs are joined in rising order. So the sum of one is the same wherever it is computed, and classes can be
@@ -199,7 +199,7 @@ typedef struct xsmi_kernels {
      * ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned.
      * The order for a batch: for each tile of classes, for each block of examples, score_tile and reduce_tile. The
      * tile's weights are then read from memory once, prefetched (the rows after the tile's too), and stay in the
-     * second-level cache beside the packed batch; at d = 512 eight blocks fit 1 MiB. */
+     * L2 cache beside the packed batch; at d = 512 eight blocks fit 1 MiB. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
     /* Computes the same scores, with the same bits, of the first n lanes, n >= 1; the other lanes of `out` then have no
@@ -411,14 +411,14 @@ static inline size_t xsmi_quad_offset(size_t i, size_t quads)
  * it. */
 #define XSMI_PREFETCHER __attribute__((always_inline)) static inline
 
-/* Prefetches the line at p into the second-level cache. */
+/* Prefetches the line at p into the L2 cache. */
 XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
 {
     __builtin_prefetch(p, 0, 2);
 }
 
-/* Prefetches the line at p into the first-level cache, for use soon. When lines of several rows are prefetched in turn,
- * the processor drops fewer of these than of prefetches into the second level. */
+/* Prefetches the line at p into the L1 cache, for use soon. When lines of several rows are prefetched in turn, the
+ * processor drops fewer of these than of prefetches into the L2 cache. */
 XSMI_PREFETCHER void xsmi_prefetch_soon(const float *p)
 {
     __builtin_prefetch(p, 0, 3);

@@ -21,8 +21,8 @@ typedef struct upcoming_lines {
     size_t stride, d, column;
 } upcoming_lines;
 
-/* Prefetches the next `count` lines into the second-level cache: a block of rows and the next are more than the first
- * holds. Rows that do not exist do no harm. */
+/* Prefetches the next `count` lines into the L2 cache: a block of rows and the next are more than the L1 cache holds.
+ * Rows that do not exist do no harm. */
 XSMI_INLINE void fetch_lines(upcoming_lines *f, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
@@ -114,7 +114,7 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
         fetch_lines(&next, groups * VW);
         XSMI_UNROLL
         for (size_t g = 0; g < groups; g++) {
-            /* A line of each row at once: the lines of more rows would compete for the same sets of the first cache. */
+            /* A line of each row at once: the lines of more rows would compete for the same sets of the L1 cache. */
             for (size_t j = i; j < i + XSMI_LINE; j += 4) {
                 add_quad(rows, w + g * VW * stride, stride, x, j, acc[g]);
             }

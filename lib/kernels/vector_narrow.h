@@ -166,12 +166,12 @@ static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, cons
 /* -- full scoring for a few rows: as in vector_few.h --------------------------------------------------------------- */
 
 /* Vectors of classes at once: their chains of fused multiply-adds take turns. Several rows have enough chains by
- * themselves, and more classes of 16 bits would not fit into the first cache. */
+ * themselves, and more classes of 16 bits would not fit into the L1 cache. */
 #define NARROW_MOST(dtype, rows) (xsmi_number_bytes(dtype) == 1 && (rows) == 1 ? NARROW_GROUPS : 2)
 /* Bytes of each row that are transposed at once: four vectors of 32 bits. */
 #define NARROW_BYTES 16
-/* Bytes ahead at which a line is prefetched into the second-level cache. Before use it is prefetched again, into the
- * first level, while the block before it is worked on. */
+/* Bytes ahead at which a line is prefetched into the L2 cache. Before use it is prefetched again, into the L1 cache,
+ * while the block before it is worked on. */
 #define NARROW_AHEAD 8192
 
 /* Loads 32 bits of each of VW rows into each of four vectors. row[l] is row 4l; the rows after it are `step` bytes

@@ -113,7 +113,7 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
  * numbers of an XSM_DTYPE_* value. */
 enum { BESIDE_NOTHING = -2, BESIDE_PREFETCH = -1 };
 
-/* Bytes that are widened at once, and how many bytes ahead a line is prefetched into the first-level cache. */
+/* Bytes that are widened at once, and how many bytes ahead a line is prefetched into the L1 cache. */
 #define WIDEN_BYTES 64
 #define WIDEN_AHEAD 2048
 
@@ -427,7 +427,7 @@ XSMI_PREFETCHER void prefetch_some(xsmi_prefetch_queue *queue)
 
 /*
  * The rows' numbers of the same features lie one row length apart, often a power of two, and so evict one another from
- * the first-level cache; packed, they do not.
+ * the L1 cache; packed, they do not.
  */
 static void pack_rows(const float *const *x, size_t n, size_t d, float *packed, size_t pitch)
 {

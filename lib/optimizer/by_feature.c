@@ -3,7 +3,7 @@
  *
  * Example by example, every weight of an example's features would be read and written once for each example. Here the
  * batch is transposed. For a tile of classes, the coefficients of all examples are packed so that they stay in the
- * second cache. Each feature's gradient is summed in registers over the examples that have the feature, and its weights
+ * L2 cache. Each feature's gradient is summed in registers over the examples that have the feature, and its weights
  * are read and written once a batch. Sums follow the order of the examples, so they have the same bits for every tile
  * size.
  */
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB, which leaves space for the weights in the second cache */
+    TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB, which leaves space for the weights in the L2 cache */
     TILE_LEAST = 32,       /* classes of a tile: two cache lines of a feature's weights */
     TILES_A_THREAD = 4,
     /* Below so many classes, reading a feature's weights takes no longer than finding its examples. */

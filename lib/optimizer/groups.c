@@ -7,7 +7,7 @@
 #include "optimizer/step.h"
 
 enum {
-    CLASSES = 84, /* of a group, a multiple of every kernel's block size; their gradients stay in the second cache */
+    CLASSES = 84, /* of a group, a multiple of every kernel's block size; their gradients stay in the L2 cache */
     SOON = 3      /* classes ahead whose rows are prefetched again: some prefetches are dropped */
 };
 

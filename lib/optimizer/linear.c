@@ -152,7 +152,7 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
 /* -- every class --------------------------------------------------------------------------------------------------- */
 
 /* Examples and classes of one product. The number of classes is a multiple of every kernel's block size; their weights
- * stay in the second cache while all examples of a batch use them. */
+ * stay in the L2 cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
 /* Polls only call the hook: a step must be completed, unless it can be undone (step.c). */

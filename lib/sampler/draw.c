@@ -408,7 +408,7 @@ static void run_sweep(void *state, const xsmi_range *r)
         list[i] = code;
     }
     s->ops.log_probabilities_rows(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
-    enum { TOGETHER = 64 }; /* classes whose data stays in the first cache */
+    enum { TOGETHER = 64 }; /* classes whose data stays in the L1 cache */
     for (uint32_t k = 0; k < job->count; k += TOGETHER) {
         uint32_t end = k + TOGETHER < job->count ? k + TOGETHER : job->count;
         for (size_t i = 0; i < rows; i++) {

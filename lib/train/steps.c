@@ -12,7 +12,7 @@
 enum {
     BLOCK = XSMI_SOLVE_LANES, /* the most steps of a block; some estimators solve an equation for each */
     COMING = 2 * BLOCK,       /* steps of a block, and those ahead of them */
-    /* Bytes of the dense steps ahead that are prefetched: they should stay in the first cache. */
+    /* Bytes of the dense steps ahead that are prefetched: they should stay in the L1 cache. */
     AHEAD_BYTES = 12 << 10,
     AHEAD_LEAST = 2,   /* steps */
     SOLVED_LEAST = 4,  /* AHEAD_LEAST with a solver */
@@ -38,7 +38,7 @@ struct xsmi_stepper {
 };
 
 /* Chooses the size of blocks. A solver needs several steps at once. Other steps with dense rows are best taken one by
- * one: a row of weights then stays in the first cache from its score to its change, and memory is busy evenly. But
+ * one: a row of weights then stays in the L1 cache from its score to its change, and memory is busy evenly. But
  * steps that take little memory are taken together, to share the cost of a call. */
 static void choose_blocks(xsmi_stepper *t)
 {
@@ -410,7 +410,7 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
     }
     g->work.upcoming = NULL;
     xsmi_prefetch_queued(&queue, SIZE_MAX);
-    /* Goes in reverse order: the last step's rows are still in the first cache, which is too small for the whole
+    /* Goes in reverse order: the last step's rows are still in the L1 cache, which is too small for the whole
      * block. */
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k);

@@ -24,7 +24,7 @@
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
 /* How many rows ahead of a single step prefetching begins, and for at most how many features of a row. For each
- * feature, two cache lines of weights are prefetched, which should fit into the first or second cache beside the
+ * feature, two cache lines of weights are prefetched, which should fit into the L1 or L2 cache beside the
  * present row's. */
 enum { ROWS_AHEAD = 3, FEATURES_AHEAD = 512 };
 
