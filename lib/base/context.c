@@ -281,7 +281,7 @@ bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, uint64_t coun
     return true;
 }
 
-/* For xsmi_reserve_all(). */
+/* The most arrays of xsmi_reserve_all(). */
 enum { ARRAYS_MOST = 8 };
 
 /* Replaces the array's block and returns the old one. */

@@ -161,8 +161,8 @@ static int open_nameless(const char *path, char *name, size_t size)
     return fd;
 }
 
-/* Makes a new file beside `path` with the rights that the process's mask allows (mkstemp() would not), or names a file
- * that has no name. Returns the file, or -1 on failure. */
+/* Makes a new file beside `path` with the permissions that the process's mask allows (mkstemp() would not), or names a
+ * file that has no name. Returns the file, or -1 on failure. */
 static int open_temporary(const char *path, int nameless, char *name, size_t size)
 {
     int fd = -1;
@@ -180,8 +180,8 @@ static int open_temporary(const char *path, int nameless, char *name, size_t siz
     return fd;
 }
 
-/* Gives a new file owner, group and rights of the one that it replaces, as far as that is permitted: members of another
- * group get the rights of all others. */
+/* Gives a new file owner, group and permissions of the one that it replaces, as far as is allowed; if the group must be
+ * another, its members get the permissions of all others. */
 static void keep_rights(int fd, const struct stat *old)
 {
     struct stat fresh;

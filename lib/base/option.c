@@ -373,8 +373,6 @@ xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const 
 
 /* -- the options of an object -------------------------------------------------------------------------------------- */
 
-/* The options of an object: those of its kind and its own, by name. */
-
 enum { NAMES_SIZE = 240 };
 
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index)

@@ -176,7 +176,8 @@ static bool put_metadata(xsmi_container_writer *w, json_t *header, const xsmi_en
     return good;
 }
 
-/* Writes the tensors' offsets, one after the other. Sets *before to the bytes before the aligned tensor. */
+/* Puts the tensors into the header, their data one after the other. Sets *before to the bytes before the aligned
+ * tensor. */
 static xsm_status put_tensors(xsmi_container_writer *w, json_t *header, const xsmi_container_plan *plan, size_t *before,
                               xsm_error *err)
 {

@@ -360,7 +360,7 @@ static xsm_status read_header(xsmi_container *c, origin *o, size_t *length, xsm_
 }
 
 /* Reads the bytes that the header announces, and none beyond them. Because a damaged header may announce anything, at
- * most four times the bytes read so far are allocated. */
+ * most BELIEVED bytes, or four times those read so far, are allocated. */
 static xsm_status read_source(xsmi_container *c, const xsmi_place *place, xsm_error *err)
 {
     origin from = {place, -1, UNKNOWN, 0}, *o = &from;

@@ -1,9 +1,9 @@
 /*
- * The best k of many (score, class) pairs: a heap whose top is the worst of them. A pair that is not among the best
- * costs one comparison, one that is O(log k).
+ * The best k of many (score, class) pairs: a heap whose top is the worst of them. A pair that is among the best costs
+ * O(log k), any other one comparison.
  *
- * Pairs must be offered in rising order of class: of equal scores the smaller class then stays without comparing
- * classes. A score of NaN or minus infinity never enters a heap that was started empty.
+ * Pairs must be offered in rising order of class, but to xsmi_top_offer_any(): of equal scores the smaller class then
+ * stays without comparing classes. A score of NaN or minus infinity never enters a heap that was started empty.
  */
 #ifndef XSMI_TOP_H
 #define XSMI_TOP_H
