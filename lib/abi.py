@@ -3,11 +3,9 @@
 
 abi.py pins INCLUDE FIRST COMPILER...      prints pins.inc: sizes, offsets, types, values, prototypes (64-bit machine).
                                            FIRST is the pins.inc whose smallest sizes are kept, or - for none
-abi.py i386 INCLUDE COMPILER...            prints pins-i386.inc: sizes and offsets as they are there, on any machine
 abi.py first INCLUDE FIRST COMPILER...     prints lib/base/first.h; FIRST is that of before, or - for none
 abi.py defaults INCLUDE COMPILER...        prints lib/base/defaults.h: what comments say of a member at 0 or XSM_DEFAULT
-abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run; pins-i386.inc
-                                           is read from the same folder
+abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run, on i386, too
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
 abi.py map SYMBOLS INCLUDE MAP CHANGELOG [words|mpi]
                                            prints the version script: names of MAP, that of before, keep their nodes once
@@ -303,42 +301,50 @@ def cpp(include):
 
 
 def pins(include, first, compiler):
-    """Numbers come from a program that this machine runs."""
+    """What each header promises, in a section of its own. Numbers come from a program that this machine runs."""
     api = Interface(include, compiler)
     classes = dict(re.findall(r'^CPP\((\w+), "(\w+)"\)', first.read_text(), flags=re.M)) if first else {}
     classes.update([cpp(include)])
     kept = dict(re.findall(r"^(?:GROWS|FIXED)\((\w+), (\d+)", first.read_text(), flags=re.M)) if first else {}
     lines = []
-    for name, guard in api.guards.items():
-        lines.append(f'puts({json.dumps(f"HEADER({name}, {guard})")});')
-        for other in api.includes[name]:
-            lines.append(f'puts({json.dumps(f"    INCLUDES({name}, {other})")});')
-        for other in sorted(api.declared.get(name, [])):
-            lines.append(f'puts({json.dumps(f"    DECLARES({name}, {other})")});')
+
+    def put(text):
+        lines.append(f"puts({json.dumps(text)});")
+
+    for header, guard in api.guards.items():
+        if re.search(UNPROMISED, header):
+            continue
+        put(f"HEADER({header}, {guard})")
+        for other in api.includes[header]:
+            put(f"    INCLUDES({header}, {other})")
+        for name in dict.fromkeys(sorted(api.declared.get(header, []))):
+            known = len(lines)
+            if name in api.lists:
+                put(f"LIST({name}, {', '.join(api.lists[name][0])})")
+            if name in api.structs and api.places[name] == header:
+                members = api.structs[name]
+                lines.append(f'printf("%s({name}, %zu, %zu)\\n", "{"GROWS" if name in api.sized() else "FIXED"}", '
+                             f'(size_t){kept.get(name) or f"sizeof({name})"}, sizeof({name}));')
+                for member, kind in members:
+                    if (name, member) in api.defaults:
+                        put(f"    DEFAULT({name}, {member}, {', '.join(api.defaults[name, member])})")
+                    lines.append(f'printf("    MEMBER({name}, {member}, %zu, %zu, %s)\\n", offsetof({name}, {member}), '
+                                 f'sizeof((({name} *)0)->{member}), "{kind}");')
+                # Bytes without a name could not be told from members later.
+                lines.append("if (" + " + ".join(f"sizeof((({name} *)0)->{member})" for member, kind in members)
+                             + f' != sizeof({name})) {{ fprintf(stderr, "{name} has bytes without a name\\n"); return 1; }}')
+            if name in api.types:
+                put(f"TYPE({name}, {api.types[name]})")
+            if name in api.values:
+                lines.append(f'printf("VALUE({name}, %lldLL)\\n", (long long)({name}));')
+            if name in api.functions:
+                put("FUNCTION({}, {}, {})".format(api.functions[name][0], name, api.functions[name][1]))
+            if name in api.texts:
+                put(f"COPIED({name}, {json.dumps(api.texts[name])})")
+            if len(lines) == known:
+                put(f"DECLARES({name})")
     for name, code in classes.items():
-        lines.append(f'puts({json.dumps(f"CPP({name}, {json.dumps(code)})")});')
-    for name, entries in api.lists.items():
-        lines.append(f'puts("LIST({name}, {", ".join(entries[0])})");')
-    for name, members in api.structs.items():
-        grows = name in api.sized()
-        lines.append(f'printf("%s({name}, %zu, %zu)\\n", "{"GROWS" if grows else "FIXED"}", '
-                     f'(size_t){kept.get(name) or f"sizeof({name})"}, sizeof({name}));')
-        for member, kind in members:
-            if (name, member) in api.defaults:
-                lines.append(f'puts("    DEFAULT({name}, {member}, {", ".join(api.defaults[name, member])})");')
-            lines.append(f'printf("    MEMBER({name}, {member}, %zu, %zu, %s)\\n", offsetof({name}, {member}), '
-                         f'sizeof((({name} *)0)->{member}), "{kind}");')
-        # Bytes without a name could not be told from members later.
-        lines.append("if (" + " + ".join(f"sizeof((({name} *)0)->{member})" for member, kind in members)
-                     + f' != sizeof({name})) {{ fprintf(stderr, "{name} has bytes without a name\\n"); return 1; }}')
-    for name, kind in api.types.items():
-        lines.append(f'puts("TYPE({name}, {kind})");')
-    for name in api.values:
-        lines.append(f'printf("VALUE({name}, %lldLL)\\n", (long long)({name}));')
-    for name, (result, arguments, header) in sorted(api.functions.items()):
-        lines.append(f'puts("FUNCTION({result}, {name}, {arguments})");')
-    for name, text in sorted(api.texts.items()):
-        lines.append(f'puts({json.dumps(f"COPIED({name}, {json.dumps(text)})")});')
+        put(f"CPP({name}, {json.dumps(code)})")
     source = ("#include <stdio.h>\n" + includes(include) + "int main(void)\n{\n    " + "\n    ".join(lines)
               + "\n    return 0;\n}\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -346,16 +352,33 @@ def pins(include, first, compiler):
         result = compiled(compiler, include, source, "-w", "-o", str(program))
         if result.returncode != 0:
             fail(result.stderr)
-        print("/*\n * What programs were compiled with, on 64-bit machines; written by renew-abi.sh. Compiled by abi.py check:\n"
+        print("/*\n * What programs were compiled with, on 64-bit machines; written by renew-abi.sh. Compiled by abi.py check.\n"
+              " * HEADER(header, its guard), and what a program finds that includes it:\n"
+              " * INCLUDES(header, other header), DECLARES(name), TYPE(name, type), VALUE(name, number),\n"
               " * FIXED and GROWS(struct, smallest size accepted, size), MEMBER(struct, member, offset, size, type),\n"
-              " * DEFAULT(struct, member, what stands for a number, the number),\n"
-              " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments),\n"
-              " * COPIED(macro or inline function, text), HEADER(header, its guard), LIST(macro, columns of its entries),\n"
-              " * INCLUDES and DECLARES(header, what a program that includes it finds),\n"
-              " * CPP(namespace of xsoftmax.hpp, sum of the header's code).\n */")
+              " * DEFAULT(struct, member, what stands for a number, the number), FUNCTION(result, name, arguments),\n"
+              " * COPIED(macro or inline function, text), LIST(macro, columns of its entries);\n"
+              " * then CPP(namespace of xsoftmax.hpp, sum of the header's code).\n */")
         sys.stdout.flush()
         if subprocess.run([program]).returncode != 0:
             sys.exit(1)
+
+
+class Pinned:
+    """The types and structs of pins, and the names of each header."""
+
+    def __init__(self, text):
+        self.types = dict(re.findall(r"^TYPE\((\w+), (.*)\)$", text, flags=re.M))
+        self.fixed = set(re.findall(r"^FIXED\((\w+)", text, flags=re.M))
+        self.structs = {name: [] for name in re.findall(r"^(?:GROWS|FIXED)\((\w+)", text, flags=re.M)}
+        for name, member, kind in re.findall(r"^ +MEMBER\((\w+), (\w+), \d+, \d+, (.*)\)$", text, flags=re.M):
+            self.structs[name].append((member, kind))
+        self.declared, header = {}, None
+        for kind, name, other in re.findall(r"^([A-Z]+)\(([^(),]+)(?:, (xsm_\w+), \()?", text, flags=re.M):
+            if kind == "HEADER":
+                header = self.declared.setdefault(name, [])
+            elif kind != "CPP":
+                header.append(other if kind == "FUNCTION" else name)
 
 
 # Sizes on i386, where nothing is aligned to more than 4 bytes.
@@ -394,49 +417,33 @@ def layouts_i386(api):
     return found
 
 
-def pins_i386(include, compiler):
-    api = Interface(include, compiler)
-    print("/*\n * Sizes and offsets that programs were compiled with on i386; written by renew-abi.sh, from the types. The\n"
-          " * compiler of that machine agrees (abi.py check), and x86-64 sees what changes there alone.\n */")
-    for name, (size, places) in layouts_i386(api).items():
-        print(f"{'GROWS' if name in api.sized() else 'FIXED'}({name}, {size})")
-        for member, (offset, bytes_) in places.items():
-            print(f"    MEMBER({name}, {member}, {offset}, {bytes_})")
-
-
-def broken_i386(text, now):
+def broken_i386(pinned, now):
     """What programs on i386 would not find where it was."""
-    bad, layouts, sizes = [], layouts_i386(now), {}
-    for kind, name, size in re.findall(r"^(GROWS|FIXED)\((\w+), (\d+)\)$", text, flags=re.M):
-        sizes[name] = int(size)
-        there = layouts.get(name, (0, {}))[0]
-        if there < sizes[name] or (kind == "FIXED" and there != sizes[name]):
+    bad, old, new = [], layouts_i386(pinned), layouts_i386(now)
+    for name, (size, places) in old.items():
+        there, found = new.get(name, (0, {}))
+        if there < size or (name in pinned.fixed and there != size):
             bad.append(f"{name} has {there} bytes on i386, not {size}")
-    pinned = set()
-    for name, member, offset, size in re.findall(r"^ +MEMBER\((\w+), (\w+), (\d+), (\d+)\)$", text, flags=re.M):
-        pinned.add((name, member))
-        there = layouts.get(name, (0, {}))[1].get(member)
-        if there != (int(offset), int(size)):
-            bad.append(f"{name}.{member} is at {there[0]} with {there[1]} bytes on i386, not at {offset} with {size}" if there
-                       else f"{name}.{member} is gone")
-    bad += [f"{name}.{member} is new, and not at the end on i386" for name in sizes if name in layouts
-            for member, (offset, _) in layouts[name][1].items() if (name, member) not in pinned and offset < sizes[name]]
+        for member, (offset, bytes_) in places.items():
+            if found.get(member) != (offset, bytes_):
+                is_at, wide = found.get(member, (0, 0))
+                bad.append(f"{name}.{member} is at {is_at} with {wide} bytes on i386, not at {offset} with {bytes_}" if wide else
+                           f"{name}.{member} is gone")
+        bad += [f"{name}.{member} is new, and not at the end on i386" for member, (offset, _) in found.items()
+                if member not in places and offset < size]
     return bad
 
 
-CHECKS_I386 = r"""
-#ifdef __i386__
-#define GROWS(name, bytes) _Static_assert(sizeof(name) >= (bytes), #name " has become smaller");
-#define FIXED(name, bytes) _Static_assert(sizeof(name) == (bytes), #name " has another size");
-#define MEMBER(name, member, offset, bytes) \
-    _Static_assert(offsetof(name, member) == (offset) && sizeof(((name *)0)->member) == (bytes), \
-                   #name "." #member " has moved");
-#else
-#define GROWS(...)
-#define FIXED(...)
-#define MEMBER(...)
-#endif
-"""
+def checks_i386(pinned):
+    """The same as assertions, with which the compiler of that machine shows that its layouts are these."""
+    source = "#ifdef __i386__\n"
+    for name, (size, places) in layouts_i386(pinned).items():
+        source += f'_Static_assert(sizeof({name}) {"==" if name in pinned.fixed else ">="} {size}, "{name} has another size");\n'
+        for member, (offset, bytes_) in places.items():
+            source += (f"_Static_assert(offsetof({name}, {member}) == {offset} && sizeof((({name} *)0)->{member}) == {bytes_}, "
+                       f'"{name}.{member} has moved");\n')
+    return source + "#endif\n"
+
 
 CHECKS = r"""
 #define SAME(a, b) __builtin_types_compatible_p(a, b)
@@ -527,7 +534,7 @@ def broken_words(text, now):
 
 def broken_headers(text, now, include):
     """Headers that are gone, tables whose columns changed places, classes that changed within their namespace."""
-    bad = []
+    bad, declared = [], Pinned(text).declared
     for name, guard in re.findall(r"^HEADER\(([^,]+), (\w+)\)$", text, flags=re.M):
         if name not in now.guards:
             bad.append(f"{name} is gone")
@@ -538,8 +545,7 @@ def broken_headers(text, now, include):
             bad += [f"{name} includes {other} no longer" for other in
                     re.findall(rf"^ +INCLUDES\({re.escape(name)}, (.*)\)$", text, flags=re.M)
                     if other not in headers.union(now.includes[name])]
-            bad += [f"{name} declares {other} no longer" for other in
-                    re.findall(rf"^ +DECLARES\({re.escape(name)}, (.*)\)$", text, flags=re.M) if other not in names]
+            bad += [f"{name} declares {other} no longer" for other in declared[name] if other not in names]
     for name, columns in re.findall(r"^LIST\((\w+), (.*)\)$", text, flags=re.M):
         if name not in now.lists:
             bad.append(f"{name} is gone")
@@ -602,39 +608,22 @@ def with_new_names(text, now):
     return "\n".join(lines)
 
 
-def promised(text, names):
-    """The pins but for those of headers that promise nothing, whose names are given."""
-    def is_promised(line):
-        match = re.match(r" *([A-Z]+)\((?:[^()]*?, (xsm_\w+), \(|([^,)]+))", line)
-        name = match and (match.group(2) if match.group(1) == "FUNCTION" else re.match(r" *[A-Z]+\(([^,)]+)", line).group(1))
-        return not name or not (name in names or "/" in name and re.search(UNPROMISED, name))
-    return "\n".join(line for line in text.split("\n") if is_promised(line))
-
-
-def unpromised_names(text):
-    return {name for header, name in re.findall(r"^ +DECLARES\(([^,]+), (\w+)\)$", text, flags=re.M)
-            if re.search(UNPROMISED, header)}
-
-
 def check(path, include, compiler):
     """Compiles the pins as assertions, and compares their words."""
     now = Interface(include, compiler)
-    all_pins = path.read_text()
-    free = unpromised_names(all_pins)
-    text = with_new_names(promised(all_pins, free), now)
+    text = with_new_names(path.read_text(), now)
     source = includes(include) + CHECKS + f'#line 1 "{path.name}"\n' + text
     bad = re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w",
                                               *("-fmax-errors=0",) * ("clang" not in " ".join(compiler))).stderr)
     bad += broken_words(text, now) + broken_headers(text, now, include) + broken_rules(text, now, include, compiler)
-    narrow = with_new_names(promised((path.parent / "pins-i386.inc").read_text(), free), now)
-    bad += broken_i386(narrow, now)
-    bad += re.findall(r"error: (.*)", compiled(compiler, include, includes(include) + CHECKS_I386 + narrow, "-fsyntax-only",
+    pinned = Pinned(text)
+    bad += broken_i386(pinned, now)
+    bad += re.findall(r"error: (.*)", compiled(compiler, include, includes(include) + checks_i386(pinned), "-fsyntax-only",
                                                "-w").stderr)
     sizes = dict(re.findall(r"^GROWS\((\w+), \d+, (\d+)\)", text, flags=re.M))
-    pinned = set(re.findall(r"^ +MEMBER\((\w+), (\w+)", text, flags=re.M))
     # A member that is new lies behind the old ones, not in a hole between them.
     new = [(name, member) for name in sizes if name in now.structs for member, kind in now.structs[name]
-           if (name, member) not in pinned]
+           if member not in dict(pinned.structs[name])]
     source = includes(include) + "".join(
         f'_Static_assert(sizeof(void *) != 8 || offsetof({name}, {member}) >= {sizes[name]}, '
         f'"{name}.{member} is new, and not at the end");\n' for name, member in new)
@@ -662,7 +651,8 @@ def first(include, old, compiler):
     print("/* The last member that each struct with a size had in the first release which has the struct. Written by\n"
           " * tests/structure/renew-abi.sh. */\n#ifndef XSMI_FIRST_H\n#define XSMI_FIRST_H\n")
     for name in sorted(api.sized()):
-        print(f"#define XSMI_LAST_{name} {known.get(name, api.structs[name][-1][0])}")
+        members = dict(api.structs[name])
+        print(f"#define XSMI_LAST_{name} {known[name] if known.get(name) in members else list(members)[-1]}")
     print("\n#endif")
 
 
@@ -804,7 +794,7 @@ def main():
     elif command == "map":
         version_map(place, *map(pathlib.Path, rest[:3]), *rest[3:])
     else:
-        {"i386": pins_i386, "defaults": defaults, "symbols": symbols, "starts": starts,
+        {"defaults": defaults, "symbols": symbols, "starts": starts,
          "json": description}[command](place.resolve(), rest)
     return 0
 

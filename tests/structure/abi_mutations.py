@@ -432,12 +432,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         BASE = pathlib.Path(folder)
         include = Tree(BASE).folder / "include"
-        for name, words in [("pins.inc", ["pins", include, "-"]), ("pins-i386.inc", ["i386", include])]:
-            result = subprocess.run([sys.executable, ROOT / "lib/abi.py", *words, *COMPILER], text=True, capture_output=True)
-            if result.returncode != 0:
-                print(f"the small headers cannot be described:\n{result.stdout}{result.stderr}")
-                return 1
-            (BASE / name).write_text(result.stdout)
+        result = subprocess.run([sys.executable, ROOT / "lib/abi.py", "pins", include, "-", *COMPILER], text=True,
+                                capture_output=True)
+        if result.returncode != 0:
+            print(f"the small headers cannot be described:\n{result.stdout}{result.stderr}")
+            return 1
+        (BASE / "pins.inc").write_text(result.stdout)
         with multiprocessing.get_context("fork").Pool(2) as pool:
             answers = pool.map(attempt, numbers, chunksize=4)
     for number, said in zip(numbers, answers):

@@ -43,7 +43,6 @@ if [ -f "$here/abi/pins.inc" ] && grep -q '^## \[[0-9.]*\] - [0-9]' "$root/CHANG
     abi check "$pins" "$root/include" gcc || exit 1
 fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
-abi i386 "$root/include" gcc >"$work/pins-i386.inc" || { cat "$work/pins-i386.inc"; exit 1; }
 abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
 abi defaults "$root/include" gcc >"$work/defaults.h" || { cat "$work/defaults.h"; exit 1; }
 abi starts "$root/include" gcc >"$work/starts.inc" || { cat "$work/starts.inc"; exit 1; }
@@ -56,7 +55,6 @@ map lib/xsoftmax.map ''
 map lib/words/xsoftmax-words.map words
 map lib/mpi/xsoftmax-mpi.map mpi
 put pins.inc "$here/abi/pins.inc"
-put pins-i386.inc "$here/abi/pins-i386.inc"
 put first.h "$root/lib/base/first.h"
 put defaults.h "$root/lib/base/defaults.h"
 put starts.inc "$root/lib/base/starts.inc"
