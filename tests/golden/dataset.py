@@ -17,12 +17,12 @@ from fractions import Fraction
 getcontext().prec = 60
 
 DESCRIPTIONS = ["", "truncate=11", "tfidf", "unit", "tfidf,unit", "unit,tfidf", "truncate=20,tfidf,unit",
-                "tfidf,unit,truncate=20", "unit,truncate=25,tfidf,truncate=15,unit", "truncate=1000,unit", "products=24",
-                "tfidf,unit,products=20", "truncate=9,products=1,unit", "unit,products=15,truncate=45,unit", "log",
-                "log,tfidf,unit", "tfidf,log,log", "unit,log", "truncate=9,tfidf,products=20,log,unit"]
+                "tfidf,unit,truncate=20", "unit,truncate=25,tfidf,truncate=15,unit", "truncate=1000,unit", "products=7",
+                "tfidf,unit,products=6", "truncate=9,products=1,unit", "unit,products=5,truncate=45,unit", "log",
+                "log,tfidf,unit", "tfidf,log,log", "unit,log", "truncate=9,tfidf,products=6,log,unit"]
 # Those that differ between sparse and dense rows.
-STANDARD = {"sparse": ["standard", "log,standard", "tfidf,standard,unit", "truncate=9,products=20,standard",
-                       "standard,products=24"],
+STANDARD = {"sparse": ["standard", "log,standard", "tfidf,standard,unit", "truncate=9,products=6,standard",
+                       "standard,products=7"],
             "dense": ["standard", "standard,unit", "log,standard,truncate=20"]}
 
 

@@ -8,7 +8,7 @@ is exact in float32 whatever the order of its additions, and ties are real ties.
 """
 from golden import Decimal, finish
 
-D, K, N, TOP = 37, 600, 40, 7
+D, K, N, TOP = 37, 600, 18, 7
 
 # Weights in units of 1/512, features of 1/32, biases of 1/64: scores are whole numbers of 1/16384.
 UNIT = 512 * 32

@@ -43,14 +43,14 @@ patterns = [0, 1 << 31, 1, 0x7FFF, 0x8000, 0x8001, 0x18000, 0x80008000, 0x7FFFFF
             0x3F800000, 0x3F807FFF, 0x3F808000, 0x3F808001, 0x3F818000, 0x3F817FFF, 0x3FFF8000, 0xBFFFFFFF,
             0x7F7F7FFF, 0xFF7F7FFF]
 state = 1
-while len(patterns) < 600:
+while len(patterns) < 80:
     state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
     pattern = state >> 32
     if pattern >> 23 & 255 < 254:
         patterns.append(pattern)
 
 WIDTH = 24
-rows = [[float32(Fraction((37 * i * (j + 3)) % 255 - 127, 2 ** (i % 7) * 127)) for j in range(WIDTH)] for i in range(30)]
+rows = [[float32(Fraction((37 * i * (j + 3)) % 255 - 127, 2 ** (i % 7) * 127)) for j in range(WIDTH)] for i in range(8)]
 # Ties: halves of a factor that is a power of two.
 rows.append([127.0] + [float(k) - 60.5 for k in range(WIDTH - 1)])
 rows.append([-254.0] + [2 * k - 41.0 for k in range(WIDTH - 1)])

@@ -30,8 +30,8 @@ def powers(low, high, count):
 
 edges = [0.0, 1.0, 4.0, -36.8, -1.0, 2.0, math.e + 1, -18.3, 38.0, -700.0, -708.3, -708.4, -744.0]
 near = [math.nextafter(t, side) for t in edges for side in (-math.inf, math.inf)]
-grid = [-45 + 0.75 * i for i in range(121)]
-grid += [-t for t in powers(Decimal(-8), Decimal(744).log10(), 40)] + powers(Decimal(-8), Decimal(8), 60)
+grid = [-45 + 7.5 * i for i in range(13)]
+grid += [-t for t in powers(Decimal(-8), Decimal(744).log10(), 8)] + powers(Decimal(-8), Decimal(8), 12)
 points = sorted(set(edges + near + grid))
 
 
