@@ -1,9 +1,11 @@
 /*
- * bits FOLDER | --write FOLDER | --print | --stack | --suites
+ * bits FILE | --write FILE | --print | --stack | --suites
  *
  * Makes runs on one thread and on two, and some of them with each of the other instruction sets, which must give
- * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
- * logarithms and exponentials are in them) and for the same architecture, or writes that list. Each run has 128 KiB of
+ * the same bits. Compares what their hashes are together, of each group and estimator, with FILE, where that was
+ * written with the same C library (whose logarithms and exponentials are in them) and for the same architecture, or
+ * writes it;
+ * --print has the hash of each run. Each run has 128 KiB of
  * stack, and may use the 64 KiB that doc/guide/contracts.md promises; so may the suites for tables of a host and other
  * long calls, which --suites makes, and the threads of a host's runner, which makes some runs and all suites once more.
  * Every run is made on one thread, and a quarter of the others; with $XSM_TEST_FULL all.
@@ -28,6 +30,8 @@ enum { NAME_SIZE = 160, MACHINES = 6, SHOWN = 10 };
 typedef struct line {
     char name[NAME_SIZE], hash[40]; /* 16 digits, or a status's name */
     size_t stack;                   /* most bytes that a run of it has used on the thread that called */
+    size_t runs;                    /* of joined() */
+    uint64_t sum;
 } line;
 
 typedef struct list {
@@ -348,12 +352,8 @@ static const line *find_line(const list *l, const char *name)
     return l->count ? bsearch(&wanted, l->lines, l->count, sizeof wanted, by_name) : NULL;
 }
 
-static FILE *open_file(const char *folder, const char *name, const char *mode)
+static FILE *open_file(const char *path, const char *mode)
 {
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) {
-        bits_fail("the folder has too long a name");
-    }
     FILE *file = fopen(path, mode);
     if (!file) {
         perror(path);
@@ -362,10 +362,10 @@ static FILE *open_file(const char *folder, const char *name, const char *mode)
     return file;
 }
 
-/* Reads FOLDER/hashes.txt; `head` gets its first line. */
-static list read_list(const char *folder, char *head, size_t size)
+/* Reads what print_list() writes; `head` gets its first line. */
+static list read_list(const char *path, char *head, size_t size)
 {
-    FILE *file = open_file(folder, "hashes.txt", "r");
+    FILE *file = open_file(path, "r");
     list l = {NULL, 0, 0};
     char text[2 * NAME_SIZE];
     head[0] = 0;
@@ -377,7 +377,7 @@ static list read_list(const char *folder, char *head, size_t size)
                 snprintf(head, size, "%s", text);
             }
         } else if (!space || space - text >= (int)sizeof l.lines->hash || strlen(space + 1) >= NAME_SIZE) {
-            bits_fail("a line of hashes.txt is none");
+            bits_fail("a line of the list is none");
         } else {
             line *new = add_line(&l);
             memcpy(new->hash, text, (size_t)(space - text));
@@ -388,35 +388,31 @@ static list read_list(const char *folder, char *head, size_t size)
     return l;
 }
 
-/* Prints for each group, a run's first word, how many runs it has, how many of them are refused, and a hash of the
- * hashes; in the order in which the groups first come. */
-static void print_groups(const list *l, FILE *file)
+/* The runs whose names are alike up to the first comma as one: the hash of their names and hashes, and their number. */
+static list joined(const list *l)
 {
-    fprintf(file, "| group | runs | refused | hash |\n|---|---|---|---|\n");
-    size_t runs = 0, refused = 0;
+    list all = {NULL, 0, 0};
     for (size_t i = 0; i < l->count; i++) {
-        int width = (int)strcspn(l->lines[i].name, " ");
-        size_t all = 0, without = 0;
-        uint64_t hash = 0;
-        for (size_t j = 0; j < l->count; j++) {
-            if (strncmp(l->lines[j].name, l->lines[i].name, (size_t)width + 1) == 0) {
-                if (j < i) {
-                    all = 0;
-                    break;
-                }
-                all++;
-                without += l->lines[j].hash[0] == 'X';
-                bits_add_text(&hash, l->lines[j].hash);
+        line *one = NULL;
+        const size_t width = strcspn(l->lines[i].name, ",");
+        for (size_t j = 0; j < all.count && !one; j++) {
+            if (strlen(all.lines[j].name) == width && strncmp(all.lines[j].name, l->lines[i].name, width) == 0) {
+                one = &all.lines[j];
             }
         }
-        if (all) {
-            fprintf(file, "| %.*s | %zu | %zu | `%016llx` |\n", width, l->lines[i].name, all, without,
-                    (unsigned long long)hash);
-            runs += all;
-            refused += without;
+        if (!one) {
+            one = add_line(&all);
+            memcpy(one->name, l->lines[i].name, width);
         }
+        one->runs++;
+        bits_add_text(&one->sum, l->lines[i].name);
+        bits_add_text(&one->sum, l->lines[i].hash);
     }
-    fprintf(file, "| **all** | **%zu** | **%zu** | |\n", runs, refused);
+    for (size_t i = 0; i < all.count; i++) {
+        line *one = &all.lines[i];
+        snprintf(one->hash, sizeof one->hash, "%016llx:%zu", (unsigned long long)one->sum, one->runs);
+    }
+    return all;
 }
 
 /* Prints for each group the run that used most of its thread's stack. */
@@ -442,74 +438,39 @@ static void print_list(const list *l, FILE *file)
 {
     char head[128];
     machine_line(head, sizeof head);
-    fprintf(file, "%s\n# tests/bits/renew.sh writes this file and groups.md\n", head);
+    fprintf(file, "%s\n# tests/bits/renew.sh writes this file\n", head);
     for (size_t i = 0; i < l->count; i++) {
         fprintf(file, "%s %s\n", l->lines[i].hash, l->lines[i].name);
     }
 }
 
-static void write_files(const char *folder)
-{
-    FILE *file = open_file(folder, "hashes.txt", "w");
-    print_list(&made, file);
-    bool bad = fclose(file) != 0;
-    file = open_file(folder, "groups.md", "w");
-    print_groups(&made, file);
-    if (fclose(file) != 0 || bad) {
-        bits_fail("the list cannot be written");
-    }
-}
-
-/* groups.md must be what hashes.txt gives. */
-static void check_groups(const list *stored, const char *folder)
-{
-    char is[8192], *should = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&should, &size);
-    if (!file) {
-        bits_fail("out of memory");
-    }
-    print_groups(stored, file);
-    fclose(file);
-    file = open_file(folder, "groups.md", "r");
-    is[fread(is, 1, sizeof is - 1, file)] = 0;
-    fclose(file);
-    if (strcmp(is, should) != 0) {
-        printf("groups.md is not the table of hashes.txt\n");
-        failures++;
-    }
-    free(should);
-}
-
-/* A run that the list has must be there with its hash; one that it has not, as of a new estimator, is only told. */
-static void compare(list stored)
+/* What the list has must be there with its hash; what it has not, as of a new estimator, is only told. */
+static void compare(const list *now, list stored)
 {
     size_t wrong = 0, new = 0;
     qsort(stored.lines, stored.count, sizeof *stored.lines, by_name);
-    for (size_t i = 0; i < made.count; i++) {
-        const line *is = &made.lines[i], *should = find_line(&stored, is->name);
-        new += !should;
-        if (should && strcmp(is->hash, should->hash) != 0 && wrong++ < SHOWN) {
-            printf("%s: %s, was %s\n", is->name, is->hash, should->hash);
-        }
+    qsort(now->lines, now->count, sizeof *now->lines, by_name);
+    for (size_t i = 0; i < now->count; i++) {
+        new += !find_line(&stored, now->lines[i].name);
     }
-    qsort(made.lines, made.count, sizeof *made.lines, by_name);
     for (size_t i = 0; i < stored.count; i++) {
-        if (!find_line(&made, stored.lines[i].name) && wrong++ < SHOWN) {
-            printf("%s: no such run any more, was %s\n", stored.lines[i].name, stored.lines[i].hash);
+        const line *was = &stored.lines[i], *is = find_line(now, was->name);
+        if ((!is || strcmp(is->hash, was->hash) != 0) && wrong++ < SHOWN) {
+            printf("%s: %s, was %s\n", was->name, is ? is->hash : "no run any more", was->hash);
         }
     }
     if (wrong) {
-        printf(
-            "%zu of %zu runs are not as in tests/bits/hashes.txt. Is that meant? doc/guide/contributing.md says when "
-            "bits may change. To renew the list: sh tests/bits/renew.sh\n",
-            wrong, stored.count);
+        printf("%zu of %zu lines of tests/bits/hashes.txt are others. Is that meant? doc/guide/contributing.md says "
+               "when bits "
+               "may change. `bits --print` has each run: compare with that of the commit before. To renew the list: "
+               "sh tests/bits/renew.sh\n",
+               wrong, stored.count);
         failures++;
     } else {
-        printf("%zu runs are as in the list\n", stored.count);
+        printf("all %zu lines are as in the list\n", stored.count);
     }
     if (new) {
-        printf("%zu runs are not in the list; to add them: sh tests/bits/renew.sh\n", new);
+        printf("%zu lines are not in the list; to add them: sh tests/bits/renew.sh\n", new);
     }
 }
 
@@ -573,7 +534,7 @@ int main(int argc, char **argv)
     bool stack = argc == 2 && strcmp(argv[1], "--stack") == 0;
     bool suites = argc == 2 && strcmp(argv[1], "--suites") == 0;
     if (argc != 2 && !write) {
-        bits_fail("usage: bits FOLDER | --write FOLDER | --print | --stack | --suites");
+        bits_fail("usage: bits FILE | --write FILE | --print | --stack | --suites");
     }
     if (!suites) {
         make_runs();
@@ -592,19 +553,25 @@ int main(int argc, char **argv)
         print_stacks(&tried);
         printf("| a thread of a runner | %.1f KiB | %s |\n", (double)of_runner.stack / 1024, of_runner.name);
     } else if (write && !failures) {
-        write_files(argv[2]);
+        list now = joined(&made);
+        FILE *file = open_file(argv[2], "w");
+        print_list(&now, file);
+        if (fclose(file) != 0) {
+            bits_fail("the list cannot be written");
+        }
+        free(now.lines);
     } else if (!write) {
         char head[2 * NAME_SIZE], here[2 * NAME_SIZE];
-        list stored = read_list(argv[1], head, sizeof head);
+        list stored = read_list(argv[1], head, sizeof head), now = joined(&made);
         machine_line(here, sizeof here);
-        check_groups(&stored, argv[1]);
         printf("%zu runs, the same wherever they were made\n", made.count);
         if (strcmp(head, here) == 0) {
-            compare(stored);
+            compare(&now, stored);
         } else {
             printf("this is %s, %s: the list is not compared, it was %s\n", c_library(), architecture(), head + 2);
         }
         free(stored.lines);
+        free(now.lines);
     }
     free(made.lines);
     free(tried.lines);

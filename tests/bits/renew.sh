@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes hashes.txt and groups.md anew, after bits have changed on purpose, and says how many runs changed.
+# Writes hashes.txt anew, after bits have changed on purpose, and says how many lines changed.
 #
 #   sh tests/bits/renew.sh [BUILD]     BUILD: a configured build directory; default: build-tests, that of tests/run.sh
 set -eu
@@ -10,5 +10,5 @@ build=${1:-$root/build-tests}
     exit 1
 }
 ninja -C "$build" tests/bits/bits
-"$build/tests/bits/bits" --write "$root/tests/bits"
+"$build/tests/bits/bits" --write "$root/tests/bits/hashes.txt"
 git -C "$root" diff --stat -- tests/bits
