@@ -10,6 +10,7 @@ import gzip
 import json
 import math
 import os
+import pickle
 import resource
 import shutil
 import subprocess
@@ -42,8 +43,10 @@ ALL_LABELS = ["--hidden", "100", "--estimator", "sampled-softmax", *ADAGRAD, "--
               "0.07"]
 # --published: nDCG@10 and recall@10 of TIGER and of SASRec beside it, as Rajput et al. (NeurIPS 2023, table 1) print them.
 PUBLISHED = {"s3rec-beauty": ((.0384, .0648), (.0318, .0605)), "s3rec-toys": ((.0432, .0712), (.0374, .0675))}
-# Probabilistic label trees (napkinXC) on another run and machine, from the project's notes on its peers.
-ELSEWHERE = {"kg-fb15k237": {"p1": 0.139, "wall": 16.4}, "s3rec-beauty": {"p1": 0.0295, "wall": 18.5}}
+# --sessions: P@20 and MRR@20 of SR-GNN (Wu et al., AAAI 2019) and GCE-GNN (Wang et al., SIGIR 2020), as table 2 of the latter
+# prints them.
+SESSIONS = {"Tmall": ((.2757, .1372), (.3342, .1542)), "diginetica": ((.5073, .1759), (.5422, .1904)),
+            "Nowplaying": ((.1887, .0747), (.2237, .0840))}
 
 
 def lines_of(path):
@@ -89,6 +92,44 @@ def published(options, name, work):
     tell(options, name, "xsoftmax train", {**seconds, "ndcg10": test["ndcg"]["10"], "recall10": test["recall"]["10"]})
     for program, (gain, recall) in zip(("TIGER, published", "SASRec, published"), PUBLISHED[name]):
         tell(options, name, program, {"ndcg10": gain, "recall10": recall})
+
+
+class Lists(pickle.Unpickler):
+    """Numbers and lists alone, as the sets of sessions are published."""
+    def find_class(self, module, name):
+        raise Failed(f"a pickle of {module}.{name}, where lists of numbers are expected")
+
+
+def click(items, label, count):
+    """A row of the items before a click, whose weights decay with age, and the last one alone, as in s3rec-beauty."""
+    weights = {}
+    for age, item in enumerate(reversed(items)):
+        weights[item] = weights.get(item, 0) + .8 ** age
+    return " ".join([str(label), *(f"{item}:{weights[item]:.4g}" for item in sorted(weights)), f"{count + items[-1]}:1"])
+
+
+def sessions(options, folder, work):
+    """Each click of a training session but its first is a row. The command chooses everything, by hits@20."""
+    parts = []
+    for name in ("all_train_seq.txt", "test.txt"):
+        with open(os.path.join(folder, name), "rb") as file:
+            parts.append(Lists(file).load())
+    clicks, (earlier, labels) = parts
+    count = 1 + max(map(max, clicks))
+    write(f"{work}/train.txt", (str(2 * count), str(count)),
+          [click(some[:i], some[i], count) for some in clicks for i in range(1, len(some))])
+    write(f"{work}/test.txt", (str(2 * count), str(count)),
+          [click(some, label, count) for some, label in zip(earlier, labels)])
+    seconds, _, model = ours(options, work, "all", ["--measure", "hits@20"])
+    _, printed = timed([options.program, "predict", "--model", model, "--data", f"{work}/test.txt", "--top", "20",
+                        "--threads", str(options.threads)])
+    ranked = [[word.partition(":")[0] for word in line.split()] for line in printed.splitlines()]
+    places = [best.index(str(label)) if str(label) in best else math.inf for best, label in zip(ranked, labels, strict=True)]
+    data = os.path.basename(os.path.normpath(folder))
+    tell(options, data, "xsoftmax train", {**seconds, "p20": sum(place < 20 for place in places) / len(places),
+                                           "mrr20": sum(1 / (place + 1) for place in places) / len(places)})
+    for program, (hits, mrr) in zip(("SR-GNN, published", "GCE-GNN, published"), SESSIONS.get(data, ())):
+        tell(options, data, program, {"p20": hits, "mrr20": mrr})
 
 
 def unpacked(folder, name, work):
@@ -160,7 +201,8 @@ def ranks(options, folder, work):
 
 
 COLUMNS = {"wall": "wall s", "processor": "proc. s", "p1": "P@1", "p5": "P@5", "ndcg10": "nDCG@10",
-           "recall10": "recall@10", "mrr": "MRR", "hits1": "hits@1", "hits3": "@3", "hits10": "@10"}
+           "recall10": "recall@10", "p20": "P@20", "mrr20": "MRR@20", "mrr": "MRR", "hits1": "hits@1", "hits3": "@3",
+           "hits10": "@10"}
 
 
 def tell(options, data, model, result):
@@ -179,6 +221,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument("--held", action="store_true", help="judge by held-back rows instead of the test rows")
     parser.add_argument("--published", action="store_true", help="sequential recommendation as papers measure it")
+    parser.add_argument("--sessions", nargs="+", metavar="FOLDER", help="the next click of sessions")
     parser.add_argument("--only", help="models with commas between them: linear, hidden, fasttext-ns, fasttext-hs, ranks")
     parser.add_argument("--sets", help=f"data sets with commas between them: {', '.join(SETTINGS)}")
     parser.add_argument("--data", default=os.environ.get("XSM_DATA") or
@@ -191,6 +234,11 @@ def main():
             parser.error(f"--only: '{name}' is none of {', '.join(names)}")
     known = PUBLISHED if options.published else SETTINGS
     sets = options.sets.split(",") if options.sets else list(known)
+    for folder in options.sessions or []:
+        with tempfile.TemporaryDirectory() as work:
+            sessions(options, folder, work)
+    if options.sessions:
+        return
     for data in sets:
         if data not in known:
             parser.error(f"--sets: '{data}' is none of {', '.join(known)}")
@@ -210,8 +258,6 @@ def main():
             for loss in ("ns", "hs"):
                 if f"fasttext-{loss}" in only and shutil.which("fasttext"):
                     tell(options, data, f"fasttext-{loss}", fasttext(options, work, loss))
-            if not options.held and {"linear", "hidden"} & set(only):
-                tell(options, data, "plt, not of this run", ELSEWHERE[data])
             if data == "kg-fb15k237" and "ranks" in only:
                 tell(options, data, "hidden, all labels", ranks(options, options.data, work))
 

@@ -234,6 +234,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     cli_json_real(json, "prior", r->chosen.prior);
     cli_json_whole(json, "bytes", r->chosen.bytes);
     cli_json_whole(json, "rounds", r->chosen.rounds);
+    cli_json_whole(json, "grouped", (uint64_t)r->chosen.grouped);
     if (r->chosen.measure_top) {
         cli_json_whole(json, "measure_top", r->chosen.measure_top);
     }

@@ -179,13 +179,14 @@ typedef struct xsm_choice_info {
     const xsm_label_tree_options *label_tree; /**< Settings for xsm_fit_label_tree(), which trains in place of estimator
                                 and optimizer; valid as long as the choice. NULL: another method was chosen. */
     double predicted;                         /**< Loss expected with all rows, by the curve through the last shares. */
-    double prior;          /**< Loss of the frequencies of the classes on the same rows as `loss`; NaN without trials,
-                                and for the log-loss of several labels a row. */
-    uint64_t bytes;        /**< Memory of the weights of the model that the run will make, approximately. */
-    uint64_t rounds;       /**< Rounds of the race. */
-    int32_t is_prior;      /**< 1 = the best way was not better than the frequencies of the classes by a standard error:
-                                the features do not predict the classes, or there are too few rows. */
-    uint32_t reserved_end; /**< Zero. */
+    double prior;     /**< Loss of the frequencies of the classes on the same rows as `loss`; NaN without trials,
+                           and for the log-loss of several labels a row. */
+    uint64_t bytes;   /**< Memory of the weights of the model that the run will make, approximately. */
+    uint64_t rounds;  /**< Rounds of the race. */
+    int32_t is_prior; /**< 1 = the best way was not better than the frequencies of the classes by a standard error:
+                           the features do not predict the classes, or there are too few rows. */
+    int32_t grouped;  /**< 1 = rows that follow each other are more alike than rows of one class, as those of a session,
+                           a user or a document are: all rows of a group judge what was trained on other groups. */
     const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams that were chosen, without a prefix of labels;
                                 valid as long as the choice. Else NULL. */
     double temperature; /**< Temperature (@ref calibrate) that the last trials of the best way had, to a tenth: give the

@@ -4,6 +4,7 @@
  */
 #include "auto/choose.h"
 
+#include "auto/row_groups.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
@@ -135,14 +136,39 @@ static uint64_t least_share(xsmi_chooser *c)
     return r->list[judged / 2];
 }
 
+/* Makes the order of the rows: random, of groups if there are any. Uses `counts`, `known` and `list` as scratch. */
+static xsm_status order_rows(xsmi_chooser *c, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    const xsm_context *ctx = c->runner.context;
+    const uint64_t rows = c->train->rows;
+    xsmi_stream stream;
+    double alike;
+    xsmi_stream_start(&stream, c->run.seed, XSMI_STREAM_SPLIT, STREAM_ORDER);
+    XSMI_TRY(xsmi_stream_order(ctx, &stream, r->order, (size_t)rows, err));
+    r->grouped = xsmi_rows_grouped(ctx, c->train, r->order, r->counts, &alike);
+    if (!r->grouped) {
+        return XSM_OK;
+    }
+    const uint64_t groups = xsmi_row_groups(ctx, c->train, alike, r->known);
+    XSMI_TRY(xsmi_stream_order(ctx, &stream, r->list, (size_t)groups, err));
+    uint64_t next = 0;
+    for (uint64_t g = 0; g < groups; g++) {
+        const uint64_t end = r->list[g] + 1 < groups ? r->known[r->list[g] + 1] : rows;
+        for (uint64_t row = r->known[r->list[g]]; row < end; row++) {
+            r->order[next++] = row;
+        }
+        xsmi_dataset_poll(ctx, g);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_race_rows *r = &c->rows;
     const uint64_t rows = c->train->rows;
-    xsmi_stream stream;
     XSMI_TRY(allocate(c, err));
-    xsmi_stream_start(&stream, c->run.seed, XSMI_STREAM_SPLIT, STREAM_ORDER);
-    XSMI_TRY(xsmi_stream_order(c->runner.context, &stream, r->order, (size_t)rows, err));
+    XSMI_TRY(order_rows(c, err));
     const uint64_t parts = rows < 4 * JUDGED ? PARTS : 1, wanted = parts > 1 ? rows : JUDGED;
     for (uint64_t p = 0; p < parts; p++) {
         hold_back(c, p, rows * p / parts, rows * (p + 1) / parts, wanted);

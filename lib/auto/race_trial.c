@@ -75,7 +75,9 @@ uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t
 }
 
 /* Returns the temperature with the least log-loss of the rows that judged, drawn towards 1: less, the more rows judged,
- * and the more of all rows the trial had. */
+ * and the more of all rows the trial had. A trial of fewer steps than the run is less sure than the run will be, and
+ * nothing bounds the log-loss of a model that is too sure: only lbfgs, or a trial on the largest share, gives less than
+ * 1. */
 double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e)
 {
     double losses[XSMI_CALIBRATE_FACTORS];
@@ -83,7 +85,8 @@ double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e)
         const double octaves = (double)(i - XSMI_CALIBRATE_FACTORS / 2) / 2;
         losses[i] = e->factors[i] + DOUBT * octaves * octaves;
     }
-    const double octaves = log2(xsmi_calibrate_least(losses));
+    const double found = log2(xsmi_calibrate_least(losses));
+    const double octaves = e->rows < c->rows.most && !e->line->full ? fmin(found, 0) : found;
     const double drift = DRIFT * (1 - (double)e->rows / (double)c->train->rows);
     return floor(10 * exp2(-copysign(fmax(fabs(octaves) - drift, 0), octaves)) + 0.5) / 10;
 }

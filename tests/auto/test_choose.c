@@ -270,6 +270,32 @@ TEST(says_where_nothing_is_learnt)
     test_problem_free(&p);
 }
 
+/* Four rows follow each other that have a feature and a label of their own: nothing says of another four which label
+ * they have. In another order nothing tells that. */
+TEST(groups_judge_whole)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    enum { GROUPS = 250 };
+    uint64_t stream = 7;
+    test_problem p = test_problem_new(4 * GROUPS, GROUPS, CLASSES, true, 4);
+    for (uint64_t i = 0; i < p.rows; i++) {
+        for (uint64_t j = 0; j < GROUPS; j++) {
+            p.x[i * GROUPS + j] = j == i / 4;
+        }
+        p.labels[i] = i % 4 > 0 ? p.labels[i - 1] : (uint32_t)(CLASSES * test_uniform(&stream));
+    }
+    xsm_dataset *data = test_relabel(&p, true, CLASSES, NULL, p.labels);
+    xsm_choice *c = choose(NULL, data, NULL);
+    assert_true(info_of(c).grouped && info_of(c).is_prior);
+    xsm_choice_free(c);
+    assert_ok(xsm_dataset_shuffle(data, 1, &err), err);
+    c = choose(NULL, data, NULL);
+    assert_true(!info_of(c).grouped && info_of(c).loss < 0.5 * info_of(c).prior);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
 /* Each class has one row, so that none can be held back: rows with a half of their features are judged. */
 TEST(judges_halves_of_only_rows)
 {

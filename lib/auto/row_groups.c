@@ -1,0 +1,70 @@
+#include "auto/row_groups.h"
+
+#include "auto/choose.h"
+#include "base/order.h"
+
+#include <math.h>
+
+/* The least number of comparisons that say something, and the part of a group of all rows that is one at most. */
+enum { COMPARED_LEAST = 50, PARTS_LEAST = 100 };
+
+/* The cosine of two rows whose features are in rising order; 0 if one has none. */
+static double cosine(const xsm_dataset *d, uint64_t a, uint64_t b)
+{
+    const xsmi_features x = xsmi_dataset_features(d, a), y = xsmi_dataset_features(d, b);
+    double product = 0, left = 0, right = 0;
+    size_t i = 0, j = 0;
+    while (i < x.count || j < y.count) {
+        const uint64_t at = i < x.count ? (x.index ? x.index[i] : i) : UINT64_MAX;
+        const uint64_t other = j < y.count ? (y.index ? y.index[j] : j) : UINT64_MAX;
+        const double u = at <= other ? (double)x.values[i] : 0, v = other <= at ? (double)y.values[j] : 0;
+        product += u * v;
+        left += u * u;
+        right += v * v;
+        i += at <= other;
+        j += other <= at;
+    }
+    return left > 0 && right > 0 ? product / sqrt(left * right) : 0;
+}
+
+bool xsmi_rows_grouped(const xsm_context *ctx, const xsm_dataset *d, const uint64_t *order, uint64_t *last,
+                       double *alike)
+{
+    uint64_t compared = 0, more = 0, less = 0;
+    double sum = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        last[k] = UINT64_MAX;
+    }
+    for (uint64_t i = 0; i < d->rows && compared < XSMI_MEASURED; i++) {
+        const uint64_t row = order[i];
+        size_t labels;
+        const uint32_t *label = xsmi_dataset_labels(d, row, &labels);
+        const uint64_t same = labels > 0 ? last[label[0]] : UINT64_MAX;
+        if (same != UINT64_MAX && row + 1 < d->rows && same != row + 1) {
+            const double next = cosine(d, row, row + 1), by_class = cosine(d, row, same);
+            more += next > by_class;
+            less += next < by_class;
+            sum += by_class;
+            compared++;
+        }
+        if (labels > 0) {
+            last[label[0]] = row;
+        }
+        xsmi_dataset_poll(ctx, i);
+    }
+    *alike = compared > 0 ? sum / (double)compared : 0;
+    return compared >= COMPARED_LEAST && 2 * (more - XSMI_MIN(more, less)) > compared;
+}
+
+uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double alike, uint64_t *first)
+{
+    const uint64_t most = d->rows / PARTS_LEAST + 1;
+    uint64_t groups = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (i == 0 || i - first[groups - 1] >= most || !(cosine(d, i - 1, i) > alike)) {
+            first[groups++] = i;
+        }
+        xsmi_dataset_poll(ctx, i);
+    }
+    return groups;
+}
