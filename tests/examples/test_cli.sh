@@ -1353,7 +1353,7 @@ expect 'the chosen one' test "$(grep -c ', chosen$' stderr)" -eq 1
 expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"[^]]*\],\"method\":\"[a-z-]*\",\"optimizer\":[a-z\"]*,\
 \"transform\":\"[a-z,]*\",\"ridge\":$number,\
 \"factor\":\($number\|null\),\"pairs\":0,\"temperature\":$number,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"predicted\":$number,\
-\"prior\":$number,\"bytes\":[0-9]*,\"rounds\":[0-9]*,\"measure\":\"log-loss\",\"seconds\":$number,\
+\"prior\":$number,\"bytes\":[0-9]*,\"rounds\":[0-9]*,\"grouped\":0,\"measure\":\"log-loss\",\"seconds\":$number,\
 \"trials\":\[{\"estimator\":\"[a-z-]*\",\"optimizer\":[a-z\"]*,\"transform\":\"unit\",\"eta\":\($number\|null\),\"ridge\":0,\"hidden\":0,\"trees\":[0-9]*,\
 \"rows\":[0-9]*,\"part\":1,\"epochs\":[0-9]*,\"pairs\":0,\"temperature\":$number,\"loss\":$number,\"predicted\":\($number\|null\),\"precision\":$number,\"bytes\":[0-9]*,\
 \"outcome\":\"[a-z]*\",\"seconds\":$number}" stdout
