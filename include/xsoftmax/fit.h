@@ -129,7 +129,8 @@ XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, co
  *  result is bit-identical for any number of threads and any instruction set. The model's layout becomes
  *  #XSM_LAYOUT_CLASS_MAJOR. An estimator may train on from there.
  *
- *  **Memory.** 8 bytes a label of the rows, 32 a class, 8 a feature for each thread and one more, and 2 MiB.
+ *  **Memory.** 8 bytes a label of the rows, 12 where labels have weights, 32 a class, 8 a feature for each thread and
+ *  one more, and 2 MiB.
  *  @param context   context whose threads are used, or NULL
  *  @param model     a linear model with a bias; its weights are replaced
  *  @param train     rows with the model's D and K

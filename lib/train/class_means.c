@@ -56,6 +56,7 @@ typedef struct means {
     const xsm_dataset *train;
     xsm_parameters to;
     uint64_t *starts, *rows;                /* [K+1], [labels]: class k has the rows rows[starts[k]..starts[k+1]) */
+    float *label_weights;                   /* [labels] the weights of these rows' labels k; NULL: all 1 */
     double *weights, *along, *square;       /* [K] of class k: its labels' weights; m.c; |c|^2 (c = mu_k - m) */
     double *mean, *sums;                    /* m; [threads, D] */
     double total, mean_square;              /* of the weights; |m|^2 */
@@ -72,16 +73,10 @@ typedef struct means {
 
 /* -- means --------------------------------------------------------------------------------------------------------- */
 
-/* Returns the weight of a row with one of its labels. */
-static double weight_of(const xsm_dataset *d, uint64_t row, uint32_t class)
+/* Returns the weight of a row with the label for which it is in `rows`. */
+static double weight_of(const means *t, uint64_t at)
 {
-    size_t count, at = 0;
-    const uint32_t *labels = xsmi_dataset_labels(d, row, &count);
-    const float *weights = xsmi_dataset_label_weights(d, row);
-    while (labels[at] != class) {
-        at++;
-    }
-    return xsmi_dataset_weight(d, row) * (weights ? (double)weights[at] : 1);
+    return xsmi_dataset_weight(t->train, t->rows[at]) * (t->label_weights ? (double)t->label_weights[at] : 1);
 }
 
 /* Lists the rows of each class. */
@@ -100,7 +95,11 @@ static void list_rows(means *t)
     }
     for (uint64_t i = 0; i < d->rows; i++) {
         for (uint64_t l = d->label_offsets[i]; l < d->label_offsets[i + 1]; l++) {
-            t->rows[t->starts[d->labels[l]]++] = i;
+            const uint64_t at = t->starts[d->labels[l]]++;
+            t->rows[at] = i;
+            if (t->label_weights) {
+                t->label_weights[at] = d->label_weights[l];
+            }
         }
         xsmi_dataset_poll(t->context, i);
     }
@@ -150,7 +149,7 @@ static void average_class(means *t, uint32_t class, double *sums)
     double weight = 0, along = 0, square = 0;
     memset(sums, 0, t->to.features * sizeof *sums);
     for (uint64_t i = t->starts[class]; i < t->starts[class + 1]; i++) {
-        const double w = weight_of(t->train, t->rows[i], class);
+        const double w = weight_of(t, i);
         const xsmi_features x = xsmi_dataset_features(t->train, t->rows[i]);
         add_row(&x, w, sums);
         weight += w;
@@ -224,7 +223,7 @@ static void choose_samples(means *t)
             class ++;
         }
         t->samples[i] = (sample){.row = t->rows[at], .class = class, .own = (double)NAN};
-        t->samples[i].weight = weight_of(t->train, t->rows[at], class);
+        t->samples[i].weight = weight_of(t, at);
     }
     for (uint32_t k = 0; k < t->to.classes; k++) {
         t->occurring += t->weights[k] > 0;
@@ -288,8 +287,13 @@ static void score(void *state, size_t index, uint32_t thread)
     const uint32_t *labels = xsmi_dataset_labels(t->train, s->row, &count);
     for (uint32_t i = 0; i < t->class_count; i++) {
         const uint32_t k = t->classes[i];
-        scores[i] = xsmi_contains(labels, count, k) ? -(double)INFINITY
-                                                    : dot(t, &x, s->distance, direction, k) - t->square[k] / 2;
+        scores[i] = dot(t, &x, s->distance, direction, k) - t->square[k] / 2;
+    }
+    for (size_t l = 0; l < count; l++) {
+        const size_t i = xsmi_lower_bound(t->classes, t->class_count, labels[l]);
+        if (i < t->class_count && t->classes[i] == labels[l]) {
+            scores[i] = -(double)INFINITY;
+        }
     }
 }
 
@@ -404,6 +408,7 @@ static xsm_status allocate(means *t, xsm_error *err)
     t->held.context = t->context;
     t->starts = xsmi_hold_zeros(&t->held, classes + 1, sizeof *t->starts);
     t->rows = xsmi_hold(&t->held, labels, sizeof *t->rows);
+    t->label_weights = t->train->label_weights ? xsmi_hold(&t->held, labels, sizeof *t->label_weights) : NULL;
     t->weights = xsmi_hold(&t->held, classes, 3 * sizeof *t->weights);
     t->mean = xsmi_hold_zeros(&t->held, features, sizeof *t->mean);
     t->sums = xsmi_hold(&t->held, features * xsmi_context_threads(t->context), sizeof *t->sums);
