@@ -52,13 +52,13 @@ typedef struct plain_scratch {
     float *lanes[XSMI_TILE_BLOCKS];  /* [XSMI_CLASS_TILE][XSMI_LANES] */
     float *wide[2];                  /* [piece of a tile][stride] widened weights: the piece in use, and the next one */
     /* For scoring row by row: */
-    float *scores;       /* [XSMI_ROW_TILE], for each row when weights are gathered; unused between calls */
+    float *scores;       /* [XSMI_ROW_TILE]; [row_tile] for each row when weights are gathered; not kept by calls */
     float *scales;       /* [XSMI_ROW_TILE] */
     uint64_t *used;      /* [features/64] a bit for each feature: whether it occurs */
     uint32_t *column_of; /* [features] its column in the compact matrix, valid where the bit is set */
     uint32_t *list;      /* [GATHER_FEATURES] the features of the compact matrix */
     uint32_t *columns;   /* [GATHER_FEATURES] the columns of one row's features */
-    float *compact;      /* [features][piece of a tile], at most [GATHER_FEATURES][GATHER_LEAST] floats */
+    float *compact;      /* [features][piece of a tile] */
     size_t *cursor;      /* [XSMI_TILE_ROWS] number of values of each row summed so far */
     float *hidden;       /* [blocks][XSMI_LANES][hidden_stride], with a first layer */
 } plain_scratch;
@@ -68,6 +68,12 @@ static uint32_t piece_classes(const xsm_model *m);
 static size_t hidden_stride(const xsm_model *m)
 {
     return m->layer ? xsmi_row_stride(m->features) : 0;
+}
+
+/* Returns how many of so many classes a tile of gathered weights has at most, in whole cache lines. */
+static size_t row_tile(uint32_t classes)
+{
+    return XSMI_MIN(((size_t)classes + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES, XSMI_ROW_TILE);
 }
 
 static size_t used_words(const xsm_model *m)
@@ -97,12 +103,14 @@ static void divide_plain(const xsm_model *m, bool sparse, size_t blocks, xsmi_ar
     } else if (m->w.layout == XSM_LAYOUT_FEATURE_MAJOR) {
         s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
     } else {
-        s->scores = xsmi_arena_take(arena, blocks * XSMI_LANES * XSMI_ROW_TILE, sizeof *s->scores);
+        s->scores = xsmi_arena_take(arena, blocks * XSMI_LANES * row_tile(m->w.rows), sizeof *s->scores);
         s->used = xsmi_arena_take(arena, used_words(m), sizeof *s->used);
         s->column_of = xsmi_arena_take(arena, d, sizeof *s->column_of);
         s->list = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->list);
         s->columns = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->columns);
-        s->compact = xsmi_arena_take(arena, (size_t)GATHER_FEATURES * GATHER_LEAST, sizeof *s->compact);
+        s->compact = xsmi_arena_take(
+            arena, XSMI_MIN(XSMI_MIN(d, GATHER_FEATURES) * row_tile(m->w.rows), (size_t)GATHER_FEATURES * GATHER_LEAST),
+            sizeof *s->compact);
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
     }
     s->hidden = xsmi_arena_take(arena, blocks * XSMI_LANES * hidden_stride(m), sizeof *s->hidden);
@@ -353,7 +361,7 @@ static void add_gathered(const gathering *g, uint32_t offset, uint32_t count, si
         for (size_t l = 0; l < rows->counts[b]; l++) {
             size_t row = b * XSMI_LANES + l;
             const xsmi_features *x = &rows->features[row];
-            float *scores = s->scores + row * XSMI_ROW_TILE + offset;
+            float *scores = s->scores + row * row_tile(g->model->w.rows) + offset;
             size_t first = s->cursor[row];
             size_t i = first;
             for (; i < x->count && x->index[i] < limit; i++) {
@@ -372,7 +380,7 @@ static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
     const xsm_model *m = g->model;
     plain_scratch *s = g->s;
     const size_t rows = g->rows->blocks * XSMI_LANES;
-    memset(s->scores, 0, rows * XSMI_ROW_TILE * sizeof *s->scores);
+    memset(s->scores, 0, rows * row_tile(m->w.rows) * sizeof *s->scores);
     for (uint32_t c = 0; c < count; c += (uint32_t)g->width) {
         uint32_t some = (uint32_t)XSMI_MIN(count - c, g->width);
         memset(s->cursor, 0, rows * sizeof *s->cursor);
@@ -399,10 +407,7 @@ static size_t piece_width(size_t features, uint32_t classes)
 {
     const size_t listed = XSMI_CLAMP(features, 1, GATHER_FEATURES);
     const size_t fits = GATHER_BYTES / sizeof(float) / listed / GATHER_CLASSES * GATHER_CLASSES;
-    const size_t width = XSMI_CLAMP(fits, GATHER_LEAST, XSMI_ROW_TILE);
-    /* Uses no more lines of the compact matrix than the classes need. */
-    const size_t needed = ((size_t)classes + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
-    return XSMI_MIN(width, needed);
+    return XSMI_MIN(XSMI_MAX(fits, GATHER_LEAST), row_tile(classes)); /* no more lines than needed */
 }
 
 static void score_gathered(const xsmi_tile_call *call, plain_scratch *s)
@@ -427,7 +432,7 @@ static void score_gathered(const xsmi_tile_call *call, plain_scratch *s)
                 return;
             }
             for (size_t l = 0; l < rows->counts[b]; l++) {
-                float *scores = s->scores + (b * XSMI_LANES + l) * XSMI_ROW_TILE;
+                float *scores = s->scores + (b * XSMI_LANES + l) * row_tile(m->w.rows);
                 xsmi_tiles_finish(m, tile, count, s->scales, scores);
                 xsmi_tile t = {b, l, false, tile, count, scores};
                 call->consume(call->state, &t);
