@@ -20,15 +20,6 @@ static const char table[] = "a,b,weight,label\n1,2,0.5,dog\n0,0,2,cat\n3,0,1,dog
 static const char hashed[] = "1 7:1 900000001:2\n2 900000001:0.5 1700000000:1\n";
 static const char sparse[] = "-3 1:1 4:2\n7 2:0.5\n7 1:-1 2:3\n9 5:2\n";
 
-static xsm_dataset *read_rows(xsm_context *ctx, const char *from, size_t size, const xsm_read_options *options)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    fuzz_bytes bytes = {(const uint8_t *)from, size, SIZE_MAX};
-    xsm_dataset *rows = NULL;
-    fuzz_require(xsm_dataset_read(ctx, NULL, FUZZ_BYTES(&bytes, "rows"), options, &rows, &err) == XSM_OK, err.message);
-    return rows;
-}
-
 static xsm_dataset *make_rows(xsm_context *ctx, size_t which)
 {
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
@@ -38,18 +29,17 @@ static xsm_dataset *make_rows(xsm_context *ctx, size_t which)
     }
     if (which == 1) {
         options.weights_column = "weight";
-        return read_rows(ctx, table, sizeof table - 1, &options);
+        return fuzz_read_rows(ctx, table, &options);
     }
     if (which == 2) {
         words.word_ngrams = 2;
         words.buckets = 7;
         options.text = &words;
         options.label_weights = 1;
-        return read_rows(ctx, text, sizeof text - 1, &options);
+        return fuzz_read_rows(ctx, text, &options);
     }
     options.format = XSM_FORMAT_LIBSVM;
-    return which == 3 ? read_rows(ctx, sparse, sizeof sparse - 1, &options)
-                      : read_rows(ctx, hashed, sizeof hashed - 1, &options);
+    return which == 3 ? fuzz_read_rows(ctx, sparse, &options) : fuzz_read_rows(ctx, hashed, &options);
 }
 
 static const fuzz_contents *know(size_t which)

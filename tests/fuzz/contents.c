@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/buffer.h>
-
 static void *copy_of(const void *data, size_t size)
 {
     void *copy = malloc(size ? size : 1);
@@ -310,8 +308,6 @@ static fuzz_file file_of(const void *bytes, size_t size)
 static bool write_file(xsm_context *ctx, fuzz_contents *c, fuzz_file *out)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_storage storage = XSM_STORAGE_INIT;
-    xsm_buffer *buffer = NULL;
     xsmi_entry metadata[FUZZ_ENTRIES];
     size_t entries = 0;
     sort_tensors(c);
@@ -323,8 +319,8 @@ static bool write_file(xsm_context *ctx, fuzz_contents *c, fuzz_file *out)
             metadata[entries++] = (xsmi_entry){c->keys[i], c->values[i]};
         }
     }
-    fuzz_require(xsm_buffer_new(ctx, &buffer, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_buffer_get_storage(buffer, &storage, &err) == XSM_OK, err.message);
+    xsm_buffer *buffer = fuzz_buffer(ctx);
+    const xsm_storage storage = fuzz_storage(buffer);
     const xsmi_place place = {"made", &storage};
     const xsmi_container_plan plan = {c->tensors, c->tensor_count, 0, metadata, entries};
     xsmi_container_writer *w = NULL;
@@ -376,8 +372,7 @@ xsm_storage fuzz_file_storage(const fuzz_file *f)
 
 /* -- inputs of its own --------------------------------------------------------------------------------------------- */
 
-/* Small numbers, floats of all sizes, and any bits. */
-static uint32_t some_number(uint64_t *state)
+uint32_t fuzz_number(uint64_t *state)
 {
     static const float floats[] = {0, 1, -1, 0.5f, 1e-40f, 1e30f, -3e38f, INFINITY, -INFINITY, NAN};
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -399,13 +394,13 @@ void fuzz_contents_run(uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint8_t data[2 + 4 * FUZZ_CHANGE];
         size_t length = 2;
-        const size_t changes = 1 + (some_number(&state) >> 5) % 4;
+        const size_t changes = 1 + (fuzz_number(&state) >> 5) % 4;
         data[0] = (uint8_t)i;
         data[1] = 0;
         for (size_t j = 0; j < changes; j++) {
             state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             uint32_t which = (uint32_t)(state >> 32);
-            const uint32_t value = some_number(&state);
+            const uint32_t value = fuzz_number(&state);
             which |= which >> 30 ? 0 : 0xF8 + which % 8; /* a quarter of the kinds from 250 on */
             memcpy(data + length, &which, sizeof which);
             memcpy(data + length + 4, &value, sizeof value);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/buffer.h>
 #include <xsoftmax/encoder.h>
 #include <xsoftmax/fasttext.h>
 #include <xsoftmax/predict.h>
@@ -17,17 +16,15 @@ static void use(xsm_context *ctx, xsm_model *m)
 {
     static const char line[] = "salt bread __label__ten b\xc3\xa9 e";
     xsm_error err = XSM_ERROR_INIT;
-    xsm_buffer *buffer = NULL;
+    xsm_buffer *buffer = fuzz_buffer(ctx);
     xsm_model *again = NULL;
     xsm_encoder *encoder = NULL;
-    xsm_storage storage = XSM_STORAGE_INIT;
+    xsm_storage storage = fuzz_storage(buffer);
     xsm_batch batch = XSM_BATCH_INIT;
-    fuzz_require(xsm_buffer_new(ctx, &buffer, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_buffer_get_storage(buffer, &storage, &err) == XSM_OK, err.message);
     const xsm_status saved = xsm_model_save(m, NULL, &storage, &err);
     fuzz_require_reason(saved, &err);
     if (saved == XSM_OK) {
-        fuzz_require(xsm_buffer_get_storage(buffer, &storage, &err) == XSM_OK, err.message);
+        storage = fuzz_storage(buffer);
         fuzz_require(xsm_model_load(ctx, NULL, &storage, NULL, &again, &err) == XSM_OK, err.message);
     }
     fuzz_require(xsm_encoder_new(m, NULL, &encoder, &err) == XSM_OK, err.message);

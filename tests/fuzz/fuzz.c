@@ -102,6 +102,31 @@ xsm_source fuzz_source(fuzz_bytes *bytes)
     return (xsm_source){sizeof(xsm_source), bytes, read_bytes};
 }
 
+xsm_buffer *fuzz_buffer(xsm_context *ctx)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_buffer *buffer = NULL;
+    fuzz_require(xsm_buffer_new(ctx, &buffer, &err) == XSM_OK, err.message);
+    return buffer;
+}
+
+xsm_storage fuzz_storage(xsm_buffer *buffer)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_storage storage = XSM_STORAGE_INIT;
+    fuzz_require(xsm_buffer_get_storage(buffer, &storage, &err) == XSM_OK, err.message);
+    return storage;
+}
+
+xsm_dataset *fuzz_read_rows(xsm_context *ctx, const char *text, const xsm_read_options *options)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    fuzz_bytes bytes = {(const uint8_t *)text, strlen(text), SIZE_MAX};
+    xsm_dataset *rows = NULL;
+    fuzz_require(xsm_dataset_read(ctx, NULL, FUZZ_BYTES(&bytes, "rows"), options, &rows, &err) == XSM_OK, err.message);
+    return rows;
+}
+
 static char folder[1024];
 
 static void remove_folder(void)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xsoftmax/buffer.h>
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/error.h>
 
@@ -24,6 +25,9 @@ void fuzz_require_reason(xsm_status status, const xsm_error *err);
  * there was at least one. */
 int fuzz_replay(int argc, char **argv, bool prefixes);
 
+/* The next number of a sequence: small ones, floats of all sizes, and any bits. */
+uint32_t fuzz_number(uint64_t *state);
+
 /* Bytes as a source that hands out at most `step` at a time. */
 typedef struct fuzz_bytes {
     const uint8_t *data;
@@ -33,6 +37,12 @@ xsm_source fuzz_source(fuzz_bytes *bytes);
 /* The same as a storage that messages call `called`. */
 #define FUZZ_BYTES(bytes, called)                                                                                      \
     (&(xsm_storage){.size = sizeof(xsm_storage), .name = (called), .source = (xsm_source[]){fuzz_source(bytes)}})
+
+/* A new buffer, which the caller frees; a storage over it: what is written there, or what was. */
+xsm_buffer *fuzz_buffer(xsm_context *ctx);
+xsm_storage fuzz_storage(xsm_buffer *buffer);
+/* Reads rows that are in order from text. */
+xsm_dataset *fuzz_read_rows(xsm_context *ctx, const char *text, const xsm_read_options *options);
 
 /* A folder of this process's own, in memory where /dev/shm is; removed with its files when the process ends. */
 const char *fuzz_folder(void);

@@ -1,7 +1,7 @@
 /*
  * Fuzzing of the container and of what a model makes of it. The input is the file.
  */
-#include "fuzz.h"
+#include "rig.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,6 @@
 #include "model/model.h"
 
 #include <xsoftmax/predict.h>
-
-#include <xsoftmax/buffer.h>
-#include <xsoftmax/tensors.h>
-#include <xsoftmax/vocabulary.h>
 
 /* The first features, all of them not zero. */
 static void transform_row(const xsm_model *m, uint32_t features)
@@ -37,13 +33,10 @@ static void transform_row(const xsm_model *m, uint32_t features)
     xsm_error err = XSM_ERROR_INIT;
     if (xsm_dataset_from_csr(NULL, &csr, &rows, NULL) == XSM_OK) {
         const xsm_status status = xsm_model_transform(m, rows, &err);
-        if (status != XSM_OK && status != XSM_ERROR_RANGE) { /* weights near the end of float32 */
-            abort();
-        }
-        if (xsm_dataset_get_info(rows, &info, NULL) != XSM_OK ||
-            info.features != (status == XSM_OK ? m->features : features)) {
-            abort();
-        }
+        fuzz_require(status == XSM_OK || status == XSM_ERROR_RANGE, err.message); /* weights near the end of float32 */
+        fuzz_require(xsm_dataset_get_info(rows, &info, NULL) == XSM_OK &&
+                         info.features == (status == XSM_OK ? m->features : features),
+                     "features");
     }
     xsm_dataset_free(rows);
 }
@@ -51,37 +44,9 @@ static void transform_row(const xsm_model *m, uint32_t features)
 /* A model that was accepted must be usable: everything that is not large is read. */
 static void use(xsm_model *m)
 {
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    if (xsm_model_get_class_map(m, &map, NULL) != XSM_OK || map.classes != xsm_model_class_count(m)) {
-        abort();
-    }
-    for (uint32_t k = 0; k < map.classes && map.names; k++) {
-        if (strlen(map.names[k]) > SIZE_MAX / 2 || (map.labels && k > 0 && map.labels[k] <= map.labels[k - 1])) {
-            abort();
-        }
-    }
-    uint32_t words = xsm_vocabulary_words(map.vocabulary);
-    if ((words > 0 && *xsm_vocabulary_word(map.vocabulary, words - 1) == '\0') ||
-        xsm_vocabulary_word(map.vocabulary, words)) {
-        abort();
-    }
+    fuzz_look(m);
     xsm_model_info info = XSM_MODEL_INFO_INIT;
-    if (xsm_model_get_info(m, &info, NULL) != XSM_OK) {
-        abort();
-    }
-    for (uint64_t i = 0; i < info.metadata_count; i++) {
-        if (!xsm_model_get_metadata(m, info.metadata_keys[i])) {
-            abort();
-        }
-    }
-    for (size_t i = 0; xsm_model_tensor_name(m, i); i++) {
-        xsm_tensor t = XSM_TENSOR_INIT;
-        if (xsm_model_get_tensor(m, xsm_model_tensor_name(m, i), &t, NULL) != XSM_OK) {
-            abort();
-        }
-        volatile unsigned char last = t.bytes > 0 ? ((const unsigned char *)t.data)[t.bytes - 1] : 0;
-        (void)last;
-    }
+    fuzz_require(xsm_model_get_info(m, &info, NULL) == XSM_OK, "info");
     transform_row(m, info.input_features);
     float *row = calloc(m->features, sizeof *row);
     xsm_dataset *rows = NULL;
@@ -95,9 +60,7 @@ static void use(xsm_model *m)
         xsm_batch batch = xsm_batch_range(rows, 0, 1);
         uint32_t class = m->classes - 1;
         float score;
-        if (xsm_model_scores(m, &batch, &class, 1, &score, NULL) != XSM_OK) {
-            abort();
-        }
+        fuzz_require(xsm_model_scores(m, &batch, &class, 1, &score, NULL) == XSM_OK, "scores");
         /* A search in label trees, too; scores of a damaged file need not be finite. */
         xsm_predictor *p = NULL;
         uint32_t best[5];
@@ -106,9 +69,7 @@ static void use(xsm_model *m)
         prediction.classes = best;
         if (xsmi_model_trees(m) && xsm_predictor_new(m, NULL, &p, NULL) == XSM_OK) {
             const xsm_status status = xsm_predictor_run(p, &prediction, NULL);
-            if (status != XSM_OK && status != XSM_ERROR_DIVERGED) {
-                abort();
-            }
+            fuzz_require(status == XSM_OK || status == XSM_ERROR_DIVERGED, "a search");
         }
         xsm_predictor_free(p);
     }

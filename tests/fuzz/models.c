@@ -7,15 +7,16 @@
 #include "contents.h"
 #include "rig.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/schema.h"
 #include "model/model.h"
 
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/encoder.h>
 #include <xsoftmax/experimental.h>
-#include <xsoftmax/buffer.h>
 #include <xsoftmax/tensors.h>
 #include <xsoftmax/stored_weights.h>
 #include <xsoftmax/calibrate.h>
@@ -39,8 +40,13 @@ typedef enum change_of {
     PRODUCTS,
     TREES,
     TREES_INT8,
-    TEXT
+    TEXT,
+    FASTTEXT, /* text that is read as fastText does, with buckets that are listed */
+    TABLE,    /* columns with names */
+    HASHED    /* numbers of features that are listed */
 } change_of;
+
+enum { BUCKETS = 7 };
 
 static const struct {
     fuzz_run run;
@@ -65,6 +71,9 @@ static const struct {
     {{"softmax", "", "sgd", 1, true, false}, TREES},
     {{"softmax", "", "sgd", 1, true, false}, TREES_INT8},
     {{"softmax", "", "sgd", 1, true, false}, TEXT},
+    {{"softmax", "", "sgd", 1, true, false}, FASTTEXT},
+    {{"softmax", "", "sgd", 1, true, false}, TABLE},
+    {{"softmax", "", "sgd", 1, true, false}, HASHED},
 };
 enum { SORTS = sizeof sorts / sizeof *sorts };
 
@@ -167,20 +176,18 @@ static xsm_dataset *read_text(xsm_context *ctx)
 {
     static const char text[] = "__label__x the cat sat\n__label__y the dog ran off\n__label__z a cat and a dog\n"
                                "__label__x sat sat the\n__label__y ran\n";
-    xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_text_options words = XSM_TEXT_OPTIONS_INIT;
-    fuzz_bytes bytes = {(const uint8_t *)text, sizeof text - 1, SIZE_MAX};
-    xsm_dataset *rows = NULL;
     words.word_ngrams = 2;
-    words.buckets = 7;
+    words.buckets = BUCKETS;
     options.text = &words;
-    fuzz_require(xsm_dataset_read(ctx, NULL, FUZZ_BYTES(&bytes, "text"), &options, &rows, &err) == XSM_OK, err.message);
-    return rows;
+    return fuzz_read_rows(ctx, text, &options);
 }
 
 static void change_model(fuzz_rig *r, change_of change)
 {
+    static const char table[] = "a,b,label\n1,2,dog\n0,0,cat\n3,0,dog\n0.5,1,bee\n";
+    static const char hashed[] = "1 7:1 900000001:2\n2 900000001:0.5 1700000000:1\n";
     xsm_error err = XSM_ERROR_INIT;
     switch (change) {
     case AS_TRAINED:
@@ -221,7 +228,14 @@ static void change_model(fuzz_rig *r, change_of change)
         convert(r, XSM_DTYPE_INT8);
         break;
     case TEXT:
+    case FASTTEXT:
         train_anew(r, read_text(r->context), "tfidf,standard,unit");
+        break;
+    case TABLE:
+        train_anew(r, fuzz_read_rows(r->context, table, NULL), "standard,unit");
+        break;
+    case HASHED:
+        train_anew(r, fuzz_read_rows(r->context, hashed, NULL), "unit");
         break;
     }
 }
@@ -230,13 +244,28 @@ static void change_model(fuzz_rig *r, change_of change)
 static bool save(xsm_context *ctx, const xsm_model *m, xsm_buffer **buffer, xsm_storage *saved)
 {
     xsm_error err = XSM_ERROR_INIT;
-    *saved = (xsm_storage)XSM_STORAGE_INIT;
-    fuzz_require(xsm_buffer_new(ctx, buffer, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_buffer_get_storage(*buffer, saved, &err) == XSM_OK, err.message);
+    *buffer = fuzz_buffer(ctx);
+    *saved = fuzz_storage(*buffer);
     const xsm_status status = xsm_model_save(m, NULL, saved, &err);
     fuzz_require(status == XSM_OK || strstr(err.message, "finite"), err.message);
-    fuzz_require(status != XSM_OK || xsm_buffer_get_storage(*buffer, saved, &err) == XSM_OK, err.message);
+    *saved = fuzz_storage(*buffer);
     return status == XSM_OK;
+}
+
+/* Makes the vocabulary of a model one of fastText, whose buckets are listed, all of them. */
+static void become_fasttext(fuzz_contents *c)
+{
+    static const uint32_t all[BUCKETS] = {0, 1, 2, 3, 4, 5, 6};
+    const size_t last = c->tensor_count++;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        char *value = c->values[i], *prefix = strstr(value, "label_prefix=");
+        if (prefix && asprintf(&c->values[i], "%.*shash=fasttext %s", (int)(prefix - value), value, prefix) > 0) {
+            free(value);
+        }
+    }
+    c->tensors[last] = (xsmi_tensor){.dtype = XSMI_DTYPE_U32, .rank = 1, .shape = {BUCKETS}, .size = sizeof all};
+    c->data[last] = memcpy(malloc(sizeof all), all, sizeof all);
+    c->names[last] = strdup(XSMI_BUCKETS_TENSOR);
 }
 
 static const fuzz_contents *know(size_t which)
@@ -253,6 +282,9 @@ static const fuzz_contents *know(size_t which)
         xsm_storage saved;
         fuzz_require(save(r.context, r.model, &buffer, &saved), "finite weights");
         fuzz_contents_read(r.context, &saved, c);
+        if (sorts[which].change == FASTTEXT) {
+            become_fasttext(c);
+        }
         xsm_buffer_free(buffer);
         fuzz_rig_end(&r);
     }
@@ -262,29 +294,6 @@ static const fuzz_contents *know(size_t which)
 /* -- what is done with a model ------------------------------------------------------------------------------------- */
 
 enum { MOST = 20, ROWS = 3, TOP = 3, MOST_DENSE = 10000, BEAM = 4 };
-
-static void says_why(xsm_status status, const xsm_error *err)
-{
-    fuzz_require_reason(status, err);
-}
-
-static void look(const xsm_model *m)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_model_info info = XSM_MODEL_INFO_INIT;
-    fuzz_require(xsm_model_get_class_map(m, &map, &err) == XSM_OK && map.classes == xsm_model_class_count(m),
-                 "classes");
-    fuzz_require(xsm_model_get_info(m, &info, &err) == XSM_OK, err.message);
-    for (uint32_t k = 0; k < map.classes; k++) {
-        fuzz_require(!map.names || strlen(map.names[k]) < SIZE_MAX / 2, "names");
-        fuzz_require(!map.labels || k == 0 || map.labels[k] > map.labels[k - 1], "labels rise");
-        fuzz_require(!map.counts || map.counts[k] <= map.rows, "no more rows of a class than there are");
-    }
-    for (uint64_t i = 0; i < info.metadata_count; i++) {
-        fuzz_require(xsm_model_get_metadata(m, info.metadata_keys[i]) != NULL, "metadata");
-    }
-}
 
 /* Rows of the model's input, each with other features, some labels beyond its classes and some without weight. */
 static xsm_dataset *make_rows(xsm_context *ctx, const xsm_model *m)
@@ -317,7 +326,7 @@ static xsm_dataset *make_rows(xsm_context *ctx, const xsm_model *m)
     csr.labels = &given;
     fuzz_require(xsm_dataset_from_csr(ctx, &csr, &rows, &err) == XSM_OK, err.message);
     const xsm_status status = xsm_model_transform(m, rows, &err);
-    says_why(status, &err);
+    fuzz_require_reason(status, &err);
     if (status != XSM_OK) { /* weights near the end of float32 */
         xsm_dataset_free(rows);
         rows = NULL;
@@ -330,7 +339,7 @@ static void predict(const xsm_model *m, const xsm_dataset *rows, const xsm_predi
     xsm_error err = XSM_ERROR_INIT;
     xsm_predictor *p = NULL;
     xsm_status status = xsm_predictor_new(m, options, &p, &err);
-    says_why(status, &err);
+    fuzz_require_reason(status, &err);
     if (status != XSM_OK) {
         return;
     }
@@ -349,7 +358,7 @@ static void predict(const xsm_model *m, const xsm_dataset *rows, const xsm_predi
         prediction.probabilities = with ? probabilities : NULL;
         prediction.exclude_known = with;
         status = xsm_predictor_run(p, &prediction, &err);
-        says_why(status, &err);
+        fuzz_require_reason(status, &err);
         for (size_t i = 0; status == XSM_OK && i < ROWS; i++) {
             fuzz_require(lengths[i] <= info.top, "lengths");
             for (uint32_t j = 0; j < lengths[i]; j++) {
@@ -374,7 +383,7 @@ static void ask(xsm_context *ctx, const xsm_model *m, const xsm_dataset *rows)
     uint32_t some[ROWS * 2] = {0};
     some[1] = some[ROWS] = m->classes - 1;
     float scores[ROWS * 2];
-    says_why(xsm_model_scores(m, &batch, some, 2, scores, &err), &err);
+    fuzz_require_reason(xsm_model_scores(m, &batch, some, 2, scores, &err), &err);
     double precision[TOP], psp[TOP], hits[TOP];
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_ranks ranks = XSM_RANKS_INIT;
@@ -382,14 +391,14 @@ static void ask(xsm_context *ctx, const xsm_model *m, const xsm_dataset *rows)
     metrics.precision = precision;
     metrics.psp = psp;
     ranks.hits = hits;
-    says_why(xsm_evaluate(ctx, m, rows, NULL, &metrics, &err), &err);
-    says_why(xsm_evaluate_ranks(ctx, m, rows, NULL, &ranks, &err), &err);
+    fuzz_require_reason(xsm_evaluate(ctx, m, rows, NULL, &metrics, &err), &err);
+    fuzz_require_reason(xsm_evaluate_ranks(ctx, m, rows, NULL, &ranks, &err), &err);
     xsm_encoder *e = NULL;
     if (xsm_encoder_new(m, NULL, &e, &err) == XSM_OK) {
         static const char *const lines[] = {"0:1", "1:0.5 3:2", "the cat sat", ""};
         xsm_batch row = XSM_BATCH_INIT;
         for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-            says_why(xsm_encoder_encode(e, lines[i], strlen(lines[i]), &row, &err), &err);
+            fuzz_require_reason(xsm_encoder_encode(e, lines[i], strlen(lines[i]), &row, &err), &err);
         }
     }
     xsm_encoder_free(e);
@@ -423,7 +432,7 @@ static void make_other(xsm_context *ctx, const xsm_model *m, const xsm_dataset *
     options.top = TOP;
     xsm_status status =
         which > 0 ? xsm_model_convert(m, &convert, &made, &err) : xsm_model_prune(m, &prune, &made, &err);
-    says_why(status, &err);
+    fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
         save_and_load(ctx, made);
         predict(made, rows, &options);
@@ -432,7 +441,7 @@ static void make_other(xsm_context *ctx, const xsm_model *m, const xsm_dataset *
     xsm_index *x = NULL;
     fuzz_require(xsm_index_new(ctx, how / 4 % 2 ? "exact" : "spherical", &x, &err) == XSM_OK, err.message);
     status = xsm_index_build_model(x, m, &err);
-    says_why(status, &err);
+    fuzz_require_reason(status, &err);
     options.index = x;
     if (status == XSM_OK) {
         predict(m, rows, &options);
@@ -448,16 +457,16 @@ static void change_further(xsm_context *ctx, xsm_model *m, const xsm_dataset *ro
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = 1;
     options.eta = 0.1;
-    says_why(xsm_model_calibrate(ctx, m, rows, NULL, NULL, &err), &err);
+    fuzz_require_reason(xsm_model_calibrate(ctx, m, rows, NULL, NULL, &err), &err);
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
     xsm_trainer *t = NULL;
     fuzz_require(xsm_estimator_new(ctx, estimators[how % 4], &e, &err) == XSM_OK, err.message);
     fuzz_require(xsm_optimizer_new(ctx, how / 4 % 2 ? "adagrad" : "sgd", &o, &err) == XSM_OK, err.message);
     const xsm_status status = xsm_trainer_new(ctx, m, rows, e, o, &options, &t, &err);
-    says_why(status, &err);
+    fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
-        says_why(xsm_trainer_run(t, &err), &err);
+        fuzz_require_reason(xsm_trainer_run(t, &err), &err);
     }
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
@@ -465,14 +474,14 @@ static void change_further(xsm_context *ctx, xsm_model *m, const xsm_dataset *ro
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = m->classes + 1;
     const uint32_t features = m->features;
-    says_why(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), &err);
-    says_why(xsm_model_grow(m, features, m->map.names || m->map.labels ? NULL : &map, &err), &err);
+    fuzz_require_reason(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), &err);
+    fuzz_require_reason(xsm_model_grow(m, features, m->map.names || m->map.labels ? NULL : &map, &err), &err);
     save_and_load(ctx, m);
 }
 
 static void use(xsm_context *ctx, xsm_model *m, unsigned how)
 {
-    look(m);
+    fuzz_look(m);
     save_and_load(ctx, m);
     if ((uint64_t)m->classes * m->features > MOST_DENSE) {
         return;

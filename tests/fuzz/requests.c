@@ -27,16 +27,6 @@ static void *allocate(size_t size)
 static const serve_options limits = {
     .threads = 1, .top = 3, .rows = 4, .connections = 8, .seconds = 3600, .body = 1 << 16};
 
-static xsm_dataset *read_rows(const char *text, const char *name)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    fuzz_bytes bytes = {(const uint8_t *)text, strlen(text), SIZE_MAX};
-    xsm_dataset *rows = NULL;
-    fuzz_require(xsm_dataset_read(NULL, NULL, FUZZ_BYTES(&bytes, name), &options, &rows, &err) == XSM_OK, err.message);
-    return rows;
-}
-
 /* Saves a model of the rows, and lets it serve. */
 static serve_models *make(size_t which)
 {
@@ -47,7 +37,7 @@ static serve_models *make(size_t which)
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model *m = NULL;
-    xsm_dataset *rows = read_rows(texts[which], "rows");
+    xsm_dataset *rows = fuzz_read_rows(NULL, texts[which], NULL);
     fuzz_require(xsm_dataset_get_class_map(rows, &map, &err) == XSM_OK, err.message);
     fuzz_require(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err) == XSM_OK, err.message);
     fuzz_require(xsm_model_set_class_map(m, &map, &err) == XSM_OK, err.message);

@@ -182,36 +182,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef FUZZER
-/* Small numbers, floats of all sizes, and any bits. */
-static uint32_t some_number(uint64_t *state)
-{
-    static const float floats[] = {0, 1, -1, 0.5f, 1e-40f, 1e30f, -3e38f, INFINITY, -INFINITY, NAN};
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    uint32_t bits = (uint32_t)(*state >> 33), number = bits >> 2;
-    if (bits % 4 == 0) {
-        memcpy(&number, &floats[number % (sizeof floats / sizeof floats[0])], sizeof number);
-    } else if (bits % 4 == 1) {
-        number = number % 64 - 1;
-    } else if (bits % 4 == 2) {
-        number *= UINT32_C(2654435769);
-    }
-    return number;
-}
-
 /* Inputs of one to three changes. */
 static void run_own(int count)
 {
     uint64_t state = 1;
     for (int i = 0; i < count; i++) {
         uint8_t data[2 + 18];
-        size_t changes = 1 + some_number(&state) % 3, length = 2;
+        size_t changes = 1 + fuzz_number(&state) % 3, length = 2;
         data[0] = (uint8_t)i;
-        data[1] = (uint8_t)(some_number(&state) >> 3);
+        data[1] = (uint8_t)(fuzz_number(&state) >> 3);
         if (i % 3 == 0) {
             length = 1; /* an index has no shapes */
         }
         for (size_t j = 0; j < changes; j++) {
-            uint32_t place = some_number(&state), value = some_number(&state);
+            uint32_t place = fuzz_number(&state), value = fuzz_number(&state);
             place = place ^ place >> 16;
             data[length++] = (uint8_t)place;
             data[length++] = (uint8_t)(place >> 8);

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include <xsoftmax/tensors.h>
+#include <xsoftmax/vocabulary.h>
+
 xsm_context *fuzz_context(void)
 {
     static xsm_context *context;
@@ -123,4 +126,32 @@ void fuzz_rig_end(fuzz_rig *r)
     xsm_estimator_free(r->estimator);
     xsm_model_free(r->model);
     xsm_dataset_free(r->rows);
+}
+
+void fuzz_look(const xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    fuzz_require(xsm_model_get_class_map(m, &map, &err) == XSM_OK && map.classes == xsm_model_class_count(m),
+                 "classes");
+    fuzz_require(xsm_model_get_info(m, &info, &err) == XSM_OK, err.message);
+    for (uint32_t k = 0; k < map.classes; k++) {
+        fuzz_require(!map.names || strlen(map.names[k]) < SIZE_MAX / 2, "names");
+        fuzz_require(!map.labels || k == 0 || map.labels[k] > map.labels[k - 1], "labels rise");
+        fuzz_require(!map.counts || map.counts[k] <= map.rows, "no more rows of a class than there are");
+    }
+    for (uint64_t i = 0; i < info.metadata_count; i++) {
+        fuzz_require(xsm_model_get_metadata(m, info.metadata_keys[i]) != NULL, "metadata");
+    }
+    for (size_t i = 0; xsm_model_tensor_name(m, i); i++) {
+        xsm_tensor t = XSM_TENSOR_INIT;
+        fuzz_require(xsm_model_get_tensor(m, xsm_model_tensor_name(m, i), &t, &err) == XSM_OK, err.message);
+        volatile unsigned char last = t.bytes > 0 ? ((const unsigned char *)t.data)[t.bytes - 1] : 0;
+        (void)last;
+    }
+    const uint32_t words = xsm_vocabulary_words(map.vocabulary);
+    fuzz_require((words == 0 || *xsm_vocabulary_word(map.vocabulary, words - 1)) &&
+                     !xsm_vocabulary_word(map.vocabulary, words),
+                 "words");
 }

@@ -31,5 +31,7 @@ struct restored *fuzz_restored(void);
 xsm_dataset *fuzz_rows(xsm_context *context, bool sparse);
 void fuzz_rig_begin(fuzz_rig *r, const fuzz_run *k);
 void fuzz_rig_end(fuzz_rig *r);
+/* Reads all that there is to read of a model that was accepted, but its weights. */
+void fuzz_look(const xsm_model *m);
 
 #endif

@@ -13,27 +13,15 @@
 #include <string.h>
 
 #include <xsoftmax/draw.h>
-#include <xsoftmax/buffer.h>
 #include <xsoftmax/label_tree.h>
 
 enum { DRAWS = 20, MOST_CLASSES = 100, ROWS = 3 };
 
 /* -- files that are in order --------------------------------------------------------------------------------------- */
 
-static xsm_storage begin_save(xsm_context *ctx, xsm_buffer **buffer)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_storage storage = XSM_STORAGE_INIT;
-    fuzz_require(xsm_buffer_new(ctx, buffer, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_buffer_get_storage(*buffer, &storage, &err) == XSM_OK, err.message);
-    return storage;
-}
-
 static void end_save(xsm_context *ctx, xsm_buffer *buffer, fuzz_contents *c)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_storage storage = XSM_STORAGE_INIT;
-    fuzz_require(xsm_buffer_get_storage(buffer, &storage, &err) == XSM_OK, err.message);
+    const xsm_storage storage = fuzz_storage(buffer);
     fuzz_contents_read(ctx, &storage, c);
     xsm_buffer_free(buffer);
 }
@@ -42,11 +30,11 @@ static void save_sampler(xsm_context *ctx, const char *name, fuzz_contents *c)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_sampler *s = NULL;
-    xsm_buffer *buffer;
+    xsm_buffer *buffer = fuzz_buffer(ctx);
     xsm_dataset *rows = fuzz_rows(ctx, true);
     fuzz_require(xsm_sampler_new(ctx, name, &s, &err) == XSM_OK, err.message);
     fuzz_require(xsm_sampler_bind(s, rows, &err) == XSM_OK, err.message);
-    const xsm_storage storage = begin_save(ctx, &buffer);
+    const xsm_storage storage = fuzz_storage(buffer);
     fuzz_require(xsm_sampler_save(s, NULL, &storage, &err) == XSM_OK, err.message);
     end_save(ctx, buffer, c);
     xsm_sampler_free(s);
@@ -57,10 +45,10 @@ static void save_index(xsm_context *ctx, const char *name, fuzz_contents *c)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = NULL;
-    xsm_buffer *buffer;
+    xsm_buffer *buffer = fuzz_buffer(ctx);
     fuzz_require(xsm_index_new(ctx, name, &x, &err) == XSM_OK, err.message);
     fuzz_require(xsm_index_build_model(x, fuzz_restored()->model, &err) == XSM_OK, err.message);
-    const xsm_storage storage = begin_save(ctx, &buffer);
+    const xsm_storage storage = fuzz_storage(buffer);
     fuzz_require(xsm_index_save(x, NULL, &storage, &err) == XSM_OK, err.message);
     end_save(ctx, buffer, c);
     xsm_index_free(x);
@@ -94,7 +82,6 @@ static void save_fit(xsm_context *unused, const char *name, fuzz_contents *c)
         xsm_error err = XSM_ERROR_INIT;
         xsm_context_options how = XSM_CONTEXT_OPTIONS_INIT;
         xsm_context *ctx = NULL;
-        xsm_buffer *buffer;
         xsm_model *m = NULL;
         xsm_label_tree_options options = tree_options(name);
         how.threads = 1;
@@ -103,7 +90,8 @@ static void save_fit(xsm_context *unused, const char *name, fuzz_contents *c)
         fuzz_require(left > 0 && xsm_context_new(&how, &ctx, &err) == XSM_OK, err.message);
         xsmi_set_pace(ctx, 0);
         xsm_dataset *rows = fuzz_rows(ctx, true);
-        const xsm_storage storage = begin_save(ctx, &buffer);
+        xsm_buffer *buffer = fuzz_buffer(ctx);
+        const xsm_storage storage = fuzz_storage(buffer);
         options.checkpoint_storage = &storage;
         const xsm_status status = xsm_fit_label_tree(ctx, rows, &options, &m, NULL, &err);
         size_t size = 0;
