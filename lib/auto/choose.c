@@ -379,7 +379,11 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
 {
     XSMI_ENTER(err);
     XSMI_NEED(err, {train, "the data"}, {out, "out"});
-    return make_choice(context, train, NULL, options, out, err);
+    xsm_dataset *weighted;
+    XSMI_TRY(xsmi_rows_with_weight(train, &weighted, err));
+    const xsm_status status = make_choice(context, weighted ? weighted : train, NULL, options, out, err);
+    xsm_dataset_free(weighted);
+    return status;
 }
 
 xsm_status xsm_choose_ngrams(xsm_context *context, xsm_dataset *train, const xsm_choose_options *options,

@@ -259,6 +259,28 @@ bool xsmi_runner_need_marks(xsmi_runner *r)
     return r->marks != NULL;
 }
 
+xsm_status xsmi_rows_with_weight(const xsm_dataset *d, xsm_dataset **out, xsm_error *err)
+{
+    size_t count = 0;
+    uint64_t *rows;
+    *out = NULL;
+    for (uint64_t i = 0; d->weights && i < d->rows; i++) {
+        count += xsmi_dataset_weight(d, i) > 0;
+    }
+    if (count == 0 || count == d->rows) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_array_new(d->context, &rows, count, sizeof *rows, "the rows with a weight", err));
+    for (uint64_t i = 0, n = 0; i < d->rows; i++) {
+        if (xsmi_dataset_weight(d, i) > 0) {
+            rows[n++] = i;
+        }
+    }
+    const xsm_status status = xsm_dataset_select(d, rows, count, out, err);
+    xsmi_release(d->context, rows, count, sizeof *rows);
+    return status;
+}
+
 void xsmi_runner_free(xsmi_runner *r)
 {
     xsm_gradient_free(r->losses);

@@ -345,12 +345,9 @@ static xsm_status start(xsmi_tuner *t, const xsm_tune_options *options, xsm_erro
     return claim(t->runner.model, err);
 }
 
-xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
-                        xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
+static xsm_status tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                           xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_NEED(err, {model, "the model"}, {train, "the data"}, {estimator, "the estimator"},
-              {optimizer, "the optimizer"}, {out, "out"});
     xsmi_tuner t = {.runner = {.model = model,
                                .purpose = "the choice of a learning rate",
                                .began = xsmi_seconds(),
@@ -386,6 +383,20 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
         xsm_tuning_free(t.result);
     }
     xsm_context_free(t.runner.context);
+    return status;
+}
+
+xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                        xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_NEED(err, {model, "the model"}, {train, "the data"}, {estimator, "the estimator"},
+              {optimizer, "the optimizer"}, {out, "out"});
+    xsm_dataset *weighted;
+    XSMI_TRY(xsmi_rows_with_weight(train, &weighted, err));
+    const xsm_status status =
+        tune_eta(context, model, weighted ? weighted : train, estimator, optimizer, options, out, err);
+    xsm_dataset_free(weighted);
     return status;
 }
 

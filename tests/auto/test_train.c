@@ -483,6 +483,18 @@ TEST(drops_rows_that_say_nothing)
     assert_ok(xsm_dataset_read(NULL, all, NULL, &with, &rows[0], &err), err);
     assert_ok(xsm_dataset_get_class_map(rows[0], &map, &err), err);
     rows[1] = read_rows(NULL, some, &map);
+    xsm_choice_info chosen[2] = {XSM_CHOICE_INFO_INIT, XSM_CHOICE_INFO_INIT};
+    for (size_t i = 0; i < 2; i++) {
+        xsm_dataset *labelled = i ? rows[1] : NULL;
+        xsm_choice *choice = NULL;
+        assert_ok(i ? XSM_OK : xsm_dataset_read(NULL, all, NULL, &with, &labelled, &err), err);
+        assert_ok(xsm_dataset_drop(labelled, XSM_DROP_UNLABELLED, NULL, &err), err);
+        assert_ok(xsm_choose(NULL, labelled, NULL, &choice, &err), err);
+        assert_ok(xsm_choice_get_info(choice, &chosen[i], &err), err);
+        xsm_choice_free(choice);
+        xsm_dataset_free(i ? NULL : labelled);
+    }
+    assert_true(chosen[0].eta == chosen[1].eta && chosen[0].loss == chosen[1].loss);
     for (size_t i = 0; i < 2; i++) {
         xsm_model *m = NULL;
         assert_ok(xsm_train(NULL, rows[i], NULL, &m, &reports[i], &err), err);
