@@ -72,6 +72,10 @@ static int find_classes(const lookup *l, const char *text, found *f)
 {
     if (l->names) {
         *f = find_name(l, text);
+        if (f->count == 0) {
+            const uint32_t class = xsm_class_map_find(&l->map, text); /* 24.0 is 24 */
+            *f = (found){class != XSM_NO_CLASS, NULL, class};
+        }
         return 1;
     }
     char *end;

@@ -535,7 +535,8 @@ XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_cla
  *  @return its length without the zero, in bytes, whatever `size` is; 0 for a class that the map lacks */
 XSM_API size_t xsm_class_map_label(const xsm_class_map *map, uint32_t class_number, char *buffer, size_t size);
 /** Returns the first class with this label, as xsm_class_map_label() writes it; #XSM_NO_CLASS if there is none. O(log
- *  K) for numbers, O(K) for names: a program that searches for many names should make a table of its own. */
+ *  K) for numbers, O(K) for names: a program that searches for many names should make a table of its own. A whole
+ *  number that no name is spelled like finds it as a float, and the reverse: 24, 24.0, 2.4e+01. */
 XSM_API uint32_t xsm_class_map_find(const xsm_class_map *map, const char *label);
 
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the

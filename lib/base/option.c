@@ -75,6 +75,33 @@ bool xsmi_parse_int(const char *text, int64_t *value)
     return true;
 }
 
+bool xsmi_whole_number(const char *word, size_t length, int64_t *number)
+{
+    static const char digits[] = "0123456789";
+    const size_t sign = length > 0 && word[0] == '-', whole = strspn(word + sign, digits), point = sign + whole;
+    const size_t fraction = point < length && word[point] == '.' ? strspn(word + point + 1, digits) : 0;
+    size_t end = point < length && word[point] == '.' ? point + 1 + fraction : point, kept = whole;
+    if (end > point && end + 2 < length && (word[end] | 0x20) == 'e' &&
+        (word[end + 1] == '+' || word[end + 1] == '-')) {
+        const size_t count = strspn(word + end + 2, digits), tens = count == 2 ? strtoul(word + end + 2, NULL, 10) : 20;
+        kept = word[end + 1] == '+' ? kept + tens : tens > 0 ? 0 : kept; /* 10.0e-01 is nobody's 1 */
+        end += 2 + count;
+    }
+    if (end != length || whole == 0 || kept > 19 || (word[sign] == '0' && whole + sign > 1)) {
+        return false; /* 01, -0 and +1 are other labels than 1 and 0 */
+    }
+    uint64_t n = 0;
+    for (size_t i = 0; i < whole + fraction || i < kept; i++) {
+        const char c = i < whole ? word[sign + i] : i < whole + fraction ? word[sign + i + 1] : '0';
+        const uint64_t digit = (uint64_t)(c - '0');
+        if (i >= kept ? digit > 0 : __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, digit, &n)) {
+            return false;
+        }
+    }
+    *number = sign ? (int64_t)(0 - n) : (int64_t)n;
+    return n <= (uint64_t)INT64_MAX + sign;
+}
+
 static size_t print_double(double value, char *buffer, size_t size)
 {
     return xsmi_print_double(value, 0, buffer, size);

@@ -90,6 +90,9 @@ bool xsmi_parse_double(const char *text, double *value);
  * number, with a decimal point in every locale. Returns its length, as snprintf() does. */
 size_t xsmi_print_double(double value, int digits, char *buffer, size_t size);
 bool xsmi_parse_int(const char *text, int64_t *value);
+/* Whether a label, followed by a byte that is neither digit nor point, is a whole number as programs write it, perhaps
+ * as a float: 24, 24.0, 2.4e+01; but 024, +24 and 24e0 are words. */
+bool xsmi_whole_number(const char *word, size_t length, int64_t *number);
 
 /* Defines xsm_KIND_ops_option() by a function options_of(ops, common, state) that returns the group of options. */
 #define XSMI_DESCRIBE_OPS(kind)                                                                                        \

@@ -797,11 +797,19 @@ uint32_t xsm_class_map_find(const xsm_class_map *given, const char *label)
     if (!label || !read_map(given, &map)) {
         return XSM_NO_CLASS;
     }
+    const bool whole = xsmi_whole_number(label, strlen(label), &number);
     if (!map.names) {
-        return xsmi_parse_int(label, &number) ? xsmi_class_of_number(map.labels, map.classes, number) : XSM_NO_CLASS;
+        return whole || xsmi_parse_int(label, &number) ? xsmi_class_of_number(map.labels, map.classes, number)
+                                                       : XSM_NO_CLASS;
     }
     for (uint32_t k = 0; k < map.classes; k++) {
         if (strcmp(map.names[k], label) == 0) {
+            return k;
+        }
+    }
+    for (uint32_t k = 0; k < map.classes && whole && !map.labels; k++) {
+        int64_t other;
+        if (xsmi_whole_number(map.names[k], strlen(map.names[k]), &other) && other == number) {
             return k;
         }
     }

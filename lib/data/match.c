@@ -2,11 +2,13 @@
  * Matching the classes of two maps, and merging a dataset's classes with those of a map.
  *
  * Classes are words when a map has names and no labels, and are called by their names; else they are numbers, and names
- * are only for people. Numbers meet words by their spelling.
+ * are only for people. Numbers meet words by their spelling; words that nothing is spelled like, by the number that
+ * they are: 24.0 meets 24.
  */
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/held.h"
+#include "base/option.h"
 #include "base/order.h"
 #include "base/utf8.h"
 #include "data/dictionary.h"
@@ -75,8 +77,9 @@ static void match_numbers(const xsm_class_map *from, const xsm_class_map *to, ui
 /* The classes of a map by their words; classes of the same word form a list, in rising order. */
 typedef struct called {
     xsmi_dictionary words;
-    uint32_t *first, *next; /* the first class of a word; the class after a class with the same word; or
-                               XSM_CLASS_UNSEEN */
+    xsmi_dictionary numbers; /* of words with a decimal point; the mark is the word's number in `words` */
+    uint32_t *first, *next;  /* the first class of a word; the class after a class with the same word; or
+                                XSM_CLASS_UNSEEN */
 } called;
 
 static xsm_status call(called *c, const xsm_class_map *map, xsm_error *err)
@@ -88,18 +91,42 @@ static xsm_status call(called *c, const xsm_class_map *map, xsm_error *err)
         XSMI_TRY(xsmi_dictionary_word(&c->words, word, strlen(word), &id, err));
         c->next[k] = c->words.count > before ? XSM_CLASS_UNSEEN : c->first[id];
         c->first[id] = k;
+        int64_t whole;
+        if (strchr(word, '.') && xsmi_whole_number(word, strlen(word), &whole)) {
+            uint32_t of_number;
+            XSMI_TRY(xsmi_dictionary_number(&c->numbers, whole, &of_number, err));
+            c->numbers.entries[of_number].mark = id;
+        }
         XSMI_TRY(k % CLASSES_TOGETHER == 0 ? xsmi_go_on(c->words.context, err) : XSM_OK);
     }
     return XSM_OK;
 }
 
-/* Matches equal words in their order: the first with the first of the other side, and so on. */
-static xsm_status take_words(called *c, const xsm_class_map *from, uint32_t *match, xsm_error *err)
+/* Returns the word that is the same whole number as another; UINT32_MAX if there is none. */
+static uint32_t find_number(const called *c, const char *word)
+{
+    char text[NUMBER];
+    int64_t whole;
+    if (!xsmi_whole_number(word, strlen(word), &whole)) {
+        return UINT32_MAX;
+    }
+    snprintf(text, sizeof text, "%" PRId64, whole);
+    const uint32_t id = xsmi_dictionary_find_word(&c->words, text, strlen(text));
+    const uint32_t number = id == UINT32_MAX ? xsmi_dictionary_find_number(&c->numbers, whole) : UINT32_MAX;
+    return number == UINT32_MAX ? id : (uint32_t)c->numbers.entries[number].mark;
+}
+
+/* Matches equal words in their order: the first with the first of the other side, and so on. `numbers`: then, in the
+ * same way, words that have none by the numbers that they are. */
+static xsm_status take_words(called *c, const xsm_class_map *from, bool numbers, uint32_t *match, xsm_error *err)
 {
     for (uint32_t k = 0; k < from->classes; k++) {
         char number[NUMBER];
         const char *word = spell(from, k, number);
-        const uint32_t id = xsmi_dictionary_find_word(&c->words, word, strlen(word));
+        if (numbers && match[k] != XSM_CLASS_UNSEEN) {
+            continue;
+        }
+        const uint32_t id = numbers ? find_number(c, word) : xsmi_dictionary_find_word(&c->words, word, strlen(word));
         match[k] = id == UINT32_MAX ? XSM_CLASS_UNSEEN : c->first[id];
         if (match[k] != XSM_CLASS_UNSEEN) {
             c->first[id] = c->next[match[k]];
@@ -120,9 +147,12 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
     XSMI_TRY(xsmi_array_new(ctx, &c.first, to->classes, 2 * sizeof *c.first, "the names of classes", err));
     c.next = c.first + to->classes;
     xsmi_dictionary_start(&c.words, ctx, true);
+    xsmi_dictionary_start(&c.numbers, ctx, false);
     xsm_status status = call(&c, to, err);
-    status = status == XSM_OK ? take_words(&c, from, match, err) : status;
+    status = status == XSM_OK ? take_words(&c, from, false, match, err) : status;
+    status = status == XSM_OK ? take_words(&c, from, true, match, err) : status;
     xsmi_dictionary_end(&c.words);
+    xsmi_dictionary_end(&c.numbers);
     xsmi_release(ctx, c.first, to->classes, 2 * sizeof *c.first);
     return status;
 }

@@ -2,6 +2,7 @@
  * its weight in each line. */
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/option.h"
 #include "data/dictionary.h"
 #include "base/utf8.h"
 #include "math/propensity.h"
@@ -9,7 +10,9 @@
 #include "read/reader.h"
 #include "read/source.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <xsoftmax/dataset_weights.h>
@@ -63,12 +66,19 @@ static bool are_words(const xsm_dataset *d)
 static uint32_t class_of(const weight_file *f, const char *text, size_t length)
 {
     const xsm_dataset *d = f->data;
-    if (are_words(d)) {
-        const uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
-        return id != UINT32_MAX ? id : XSM_CLASS_UNSEEN;
-    }
     const char *end = text;
     int64_t label;
+    if (are_words(d)) {
+        char number[24];
+        const uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
+        if (id != UINT32_MAX || !xsmi_whole_number(text, length, &label)) {
+            return id != UINT32_MAX ? id : XSM_CLASS_UNSEEN;
+        }
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        xsm_error err = XSM_ERROR_INIT;
+        snprintf(number, sizeof number, "%" PRId64, label);
+        return xsm_dataset_get_class_map(d, &map, &err) == XSM_OK ? xsm_class_map_find(&map, number) : XSM_CLASS_UNSEEN;
+    }
     if (xsmi_parse_integer(text, &end, &label) != XSMI_NUMBER_OK || end != text + length) {
         return XSM_CLASS_UNSEEN;
     }
@@ -199,17 +209,24 @@ static xsm_status multiply(xsm_dataset *d, const float *by_class, xsm_error *err
     const uint64_t labels = d->label_offsets[d->rows];
     xsm_status status = XSM_OK;
     size_t capacity = 0;
+    double sum = 0;
     float *weights = xsmi_dataset_allocate(d, labels, sizeof *weights, &capacity, &status, err);
     XSMI_TRY(status);
     for (uint64_t i = 0; i < labels; i++) {
         const float own = d->label_weights ? d->label_weights[i] : 1;
         weights[i] = d->labels[i] < d->classes ? own * by_class[d->labels[i]] : own;
+        sum += (double)weights[i];
         if (i % LABELS_TOGETHER == 0 && xsmi_poll(d->context)) {
             break;
         }
     }
     status = xsmi_go_on(d->context, err);
     status = status == XSM_OK ? xsmi_check_weights(weights, labels, "labels", err) : status;
+    if (status == XSM_OK && labels > 0 && sum == 0) {
+        status = xsmi_fail(err, XSM_ERROR_DATA,
+                           "the weights of all labels of the rows are 0: nothing would be learnt; "
+                           "one class that occurs needs a weight above 0");
+    }
     if (status != XSM_OK) { /* a product is too large, or the call was cancelled */
         xsmi_release(d->context, weights, capacity, sizeof *weights);
         return status;

@@ -187,22 +187,6 @@ static xsm_status read_weight(const xsmi_record *c, const table *t, size_t colum
     return XSM_OK;
 }
 
-/* Cuts 1.0 to 1 if the class map has numbers, even if other labels of the file are words. */
-static void cut_zeros(const xsmi_reader *r, const char *word, size_t *length)
-{
-    size_t end = *length;
-    if (!r->has_map || r->map.classes == 0 || (r->map.names && !r->map.labels)) {
-        return;
-    }
-    while (end > 0 && word[end - 1] == '0') {
-        end--;
-    }
-    const size_t point = end > 0 && word[end - 1] == '.' ? end - 1 : 0, sign = word[0] == '-';
-    if (point > sign && sign + strspn(word + sign, "0123456789") == point && (word[sign] != '0' || point == 1)) {
-        *length = point;
-    }
-}
-
 /* Adds one of the labels in a field. */
 static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *word, size_t length, size_t before,
                             xsm_error *err)
@@ -213,8 +197,7 @@ static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *wor
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
                                 "a line end in a label; names of classes are of one line");
     }
-    cut_zeros(r, word, &length);
-    XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, length, &id, err));
+    XSMI_TRY(xsmi_reader_word(r, word, length, &id, err));
     xsmi_reader_add_label(r, id);
     return XSM_OK;
 }

@@ -1,6 +1,7 @@
 /* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
 #include "read/format.h"
 #include "base/held.h"
+#include "base/option.h"
 #include "base/order.h"
 #include "base/utf8.h"
 #include "read/number.h"
@@ -9,17 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Whether a word is an integer in its usual form, perhaps with zeros behind a point, as in a table of floats. 01, +1,
- * -0 and 1e3 are not: as numbers they would be one class with 1, 0 and 1000. The word is terminated. */
-static bool word_number(const char *word, size_t length, int64_t *number)
-{
-    const char *digits = word + (*word == '-'), *end = word + length;
-    const bool zero = *digits == '0';
-    return *digits >= '0' && *digits <= '9' && !(zero && (end > digits + 1 || digits > word)) &&
-           digits + strspn(digits, "0123456789.") == end && xsmi_parse_integer(word, &word, number) == XSMI_NUMBER_OK &&
-           word == end;
-}
 
 /* Sets labels[] to the numbers of the dictionary's words; false if some are not numbers. */
 static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
@@ -30,7 +20,7 @@ static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
         } else {
             size_t length;
             const char *word = xsmi_dictionary_text(d, i, &length);
-            if (!word_number(word, length, &labels[i])) {
+            if (!xsmi_whole_number(word, length, &labels[i])) {
                 return false;
             }
         }
@@ -86,7 +76,7 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
         if (r->dictionary.words) {
             size_t length;
             const char *word = xsmi_dictionary_text(&r->dictionary, i, &length);
-            (void)word_number(word, length, &label);
+            (void)xsmi_whole_number(word, length, &label);
         } else {
             label = xsmi_dictionary_label(&r->dictionary, i);
         }
@@ -113,6 +103,11 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
         class_of[order[k]] = k;
     }
     xsm_status status = xsmi_dataset_set_classes(d, count, NULL, names, err);
+    if (status == XSM_OK && !r->has_map) {
+        xsm_class_map own = XSM_CLASS_MAP_INIT;
+        status = xsm_dataset_get_class_map(d, &own, err);
+        status = status == XSM_OK ? xsmi_tell_alike(r->context, r->source.name, &own, NULL, NULL, err) : status;
+    }
     xsmi_release(r->context, names, count, sizeof *names);
     return status;
 }
@@ -165,6 +160,7 @@ static xsm_status take_map(const xsmi_reader *r, const char *path, xsm_dataset *
         unseen += match[k] == XSM_CLASS_UNSEEN && occurs(d, k);
     }
     d->unseen_classes = unseen;
+    XSMI_TRY(unseen > 0 ? xsmi_tell_alike(r->context, path, &own, &r->map, match, err) : XSM_OK);
     return xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
 }
 

@@ -2,6 +2,7 @@
 #include "read/foreign.h"
 #include "base/order.h"
 #include "base/utf8.h"
+#include "read/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -246,4 +247,39 @@ xsm_status xsmi_foreign_refuse_text(const xsmi_source *s, const char *line, size
         }
     }
     return XSM_OK;
+}
+
+/* Whether a line is one of Vowpal Wabbit: numbers, perhaps a tag, a bar, and features behind it: `1 2.0 'tag|f a:1 b`.
+ */
+static bool is_vowpal(const char *line, size_t length)
+{
+    const char *const bar = memchr(line, '|', length), *const end = line + length;
+    const size_t before = bar ? (size_t)(bar - line) : 0, numbers = strspn(line, "0123456789+-.: ");
+    const char *const tag = line + numbers;
+    if (!bar || numbers > before || (numbers < before && *tag != '\'') ||
+        (numbers == before && before && bar[-1] != ' ')) {
+        return false;
+    }
+    const size_t after = (size_t)(end - bar) - 1;
+    const bool only = !memchr(bar + 1, '|', after), words = after > 1 && memchr(bar + 2, ' ', after - 1);
+    if (words && !xsmi_is_digit(bar[1]) && (bar[1] != ' ' ? bar[1] != '|' : only && !xsmi_is_digit(bar[2]))) {
+        return true; /* |f a b; | a b */
+    }
+    for (const char *p = bar; p + 1 < end; p++) {
+        if (*p == ':' && p[-1] > ' ' && (xsmi_is_digit(p[1]) || p[1] == '-' || p[1] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+xsm_status xsmi_foreign_refuse_vowpal(const xsmi_source *s, const char *line, size_t length, xsm_error *err)
+{
+    return !is_vowpal(line, length)
+               ? XSM_OK
+               : refuse(s, "LABEL | FEATURES, as of Vowpal Wabbit",
+                        "sed -E 's/^([^ |]*)[^|]*/__label__\\1 /; s/\\|[^ ]*//g; s/:[-+.0-9e]+//g' FILE >rows.txt "
+                        "(text, without "
+                        "values; if features are numbers, sed -E 's/^([^ |]*)[^|]*\\|[^ ]*/\\1/' makes LIBSVM's rows)",
+                        err);
 }

@@ -300,6 +300,7 @@ static xsm_status guess(xsmi_reader *r, const xsmi_early_line *line, xsm_error *
     char quote[XSMI_QUOTE_SIZE], known[400];
     const char *shown = xsmi_quote(quote, line->text, line->length);
     XSMI_TRY(xsmi_foreign_refuse_text(&r->source, line->text, line->length, err));
+    XSMI_TRY(xsmi_foreign_refuse_vowpal(&r->source, line->text, line->length, err));
     if (line->sizes) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
                                 "after a line of two numbers %s is no row 'f:v f:v' of XC text; if these are word "
@@ -359,6 +360,7 @@ static xsm_status detect(xsmi_reader *r, xsm_error *err)
             XSMI_TRY(guess(r, &line, err));
         } else if (match == XSMI_MATCH_MAYBE) {
             XSMI_TRY(xsmi_foreign_refuse_text(&r->source, text, length, err));
+            XSMI_TRY(xsmi_foreign_refuse_vowpal(&r->source, text, length, err));
         }
         if (first && length > 0) {
             fallback = best_with(r, &line, XSMI_ACCEPTS_TABLE, &table);
@@ -455,6 +457,14 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     if (r->features == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA,
                          "%s: no row has a feature, so their number is not known; set xsm_read_options.features",
+                         r->source.name);
+    }
+    float most = r->label.weights && r->label.count > 0 && !r->has_map ? 0 : 1;
+    for (size_t i = 0; i < r->label.count && most == 0; i++) {
+        most = r->label.weights[i];
+    }
+    if (most == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "%s: the weights of all labels are 0; one above 0 is needed",
                          r->source.name);
     }
     /* Each array has at least one element: a capacity of 0 would mean an array of the caller's. */
@@ -630,6 +640,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     r->sparse = r->format->sparse || r->options.text_column;
     r->rounding = (xsmi_rounding){.context = r->context, .off = r->has_map};
     xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
+    xsmi_dictionary_start(&r->numbers, r->context, false);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
     r->label.offsets[0] = 0;
     if (r->sparse) {
@@ -650,6 +661,7 @@ static void end(xsmi_reader *r)
     xsm_context *ctx = r->context;
     if (r->dictionary.context) {
         xsmi_dictionary_end(&r->dictionary);
+        xsmi_dictionary_end(&r->numbers);
     }
     xsmi_lines_end(&r->lines);
     if (r->source.context) {

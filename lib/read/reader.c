@@ -2,6 +2,7 @@
 #include "read/reader.h"
 
 #include "base/grow.h"
+#include "base/option.h"
 #include "base/order.h"
 #include "base/utf8.h"
 #include "data/dataset.h"
@@ -60,6 +61,24 @@ xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, con
     const char *text = word;
     XSMI_TRY(xsmi_reader_text(r, line, column, " in a label", &text, &length, err));
     r->bad_labels |= text != word;
+    return XSM_OK;
+}
+
+xsm_status xsmi_reader_word(xsmi_reader *r, const char *word, size_t length, uint32_t *id, xsm_error *err)
+{
+    int64_t whole;
+    uint32_t number;
+    const uint32_t before = r->numbers.count;
+    const bool is_number = xsmi_whole_number(word, length, &whole);
+    XSMI_TRY(is_number ? xsmi_dictionary_number(&r->numbers, whole, &number, err) : XSM_OK);
+    if (is_number && number < before) {
+        *id = (uint32_t)r->numbers.entries[number].mark;
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, length, id, err));
+    if (is_number) {
+        r->numbers.entries[number].mark = *id;
+    }
     return XSM_OK;
 }
 

@@ -66,6 +66,7 @@ typedef struct xsmi_reader {
     float *weights; /* [rows] with xsm_read_options.weights_column, in memory */
     size_t weight_capacity;
     xsmi_dictionary dictionary;
+    xsmi_dictionary numbers; /* of words that are whole numbers; the mark is the word's number in `dictionary` */
     uint64_t dropped;
     uint64_t replaced, replaced_line; /* sequences of bad bytes that were replaced, and the line of the first */
     bool bad_labels;                  /* some are in labels, which the dictionary has unchanged */
@@ -92,6 +93,8 @@ xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, cons
  * told apart. */
 xsm_status xsmi_reader_label(xsmi_reader *r, uint64_t line, uint64_t column, const char *word, size_t length,
                              xsm_error *err);
+/* Finds the number of a label that is a word, which is added if it is new: 24.0 is 24 if that was before it. */
+xsm_status xsmi_reader_word(xsmi_reader *r, const char *word, size_t length, uint32_t *id, xsm_error *err);
 /* Reserves `values` more values, `labels` more labels, and one more row. */
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
 /* Called by a pass over the arrays after `bytes` more bytes. Now and then it releases pages of spooled arrays. */
@@ -172,6 +175,11 @@ uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err);
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
+
+/* Warns of words that look like another and are classes of their own: of all of `own`; or, with the class map `known`
+ * and match[], of those that have no class there. */
+xsm_status xsmi_tell_alike(xsm_context *ctx, const char *path, const xsm_class_map *own, const xsm_class_map *known,
+                           const uint32_t *match, xsm_error *err);
 
 /* Classes that have the name of an earlier one: their number, and the first such pair. */
 typedef struct xsmi_repeated {

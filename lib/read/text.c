@@ -199,6 +199,22 @@ static bool is_misspelt(const xsmi_text *t, const char *word, size_t length)
     return prefix > core && *prefix && !is_letter(*prefix) && end - word > 1 && *word == *prefix;
 }
 
+/* Returns the second label prefix of a label, or its end. */
+static const char *inner_prefix(const xsmi_text *t, const char *word, size_t length)
+{
+    const char *const end = word + length, *const inner = find_prefix(t, word + t->prefix_length, end);
+    return t->prefix_length > 1 || inner + 1 < end ? inner : end;
+}
+
+/* Whether a word that begins with the label prefix is a word all the same: it has no name or two of them, and the rows
+ * are to be predicted or evaluated. */
+static bool is_no_label(const xsmi_text *t, const char *word, size_t length)
+{
+    const xsmi_reader *r = t->r;
+    return r->has_map && !r->options.new_labels &&
+           (length == t->prefix_length || (!r->skips_labels && inner_prefix(t, word, length) < word + length));
+}
+
 static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool *first, xsm_error *err)
 {
     xsmi_reader *r = t->r;
@@ -208,8 +224,8 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
                                 "expected a label's name behind %s, found a blank or the end of the line",
                                 xsmi_quote(quote, word, length));
     }
-    const char *const inner = find_prefix(t, word + t->prefix_length, word + length);
-    if (!r->skips_labels && inner < word + length && (t->prefix_length > 1 || inner + 1 < word + length)) {
+    const char *const inner = inner_prefix(t, word, length);
+    if (!r->skips_labels && inner < word + length) {
         char quote[XSMI_QUOTE_SIZE];
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, (uint64_t)(inner - t->line) + 1,
                                 "a label within a label, %s; a blank between them is accepted",
@@ -221,7 +237,7 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         if (r->options.label_weights) {
             XSMI_TRY(cut_weight(t, word, &length, &weight, err));
         }
-        XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
+        XSMI_TRY(xsmi_reader_word(r, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_weighted(r, id, weight);
         if (xsmi_text_is_joined(word + t->prefix_length, length - t->prefix_length)) {
             xsmi_text_note_add(&t->joined, r->lines.line, word, length);
@@ -293,7 +309,7 @@ xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, u
     const char *word = line + (marked ? 3 : 0), *const stop = line + length;
     const char *prefix = opens ? find_prefix(t, word, stop) : stop;
     for (size_t size; next_word(&word, stop, &size); word += size, opens = false) {
-        if (prefix == word) {
+        if (prefix == word && !is_no_label(t, word, size)) {
             XSMI_TRY(bad ? xsmi_reader_label(r, number, 1, word, size, err) : XSM_OK);
             XSMI_TRY(add_label(t, word, size, &first, err));
         } else {

@@ -991,7 +991,7 @@ TEST(memory_runs_out)
 TEST(labels_of_classes)
 {
     static const int64_t numbers[] = {-3, 0, 70000000000};
-    static const char *const names[] = {"tea", "red wine", "tea"};
+    static const char *const names[] = {"tea", "red wine", "tea"}, *const tens[] = {"10", "10.0", "20.0"};
     char buffer[9] = "unchanged";
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = 3;
@@ -1009,6 +1009,7 @@ TEST(labels_of_classes)
     assert_int_equal(xsm_class_map_label(&map, 2, NULL, 0), 11);
     assert_int_equal(xsm_class_map_find(&map, "70000000000"), 2);
     assert_int_equal(xsm_class_map_find(&map, "-3"), 0);
+    assert_int_equal(xsm_class_map_find(&map, "7.0e+10"), 2);
     assert_int_equal(xsm_class_map_find(&map, "1"), XSM_NO_CLASS);
     assert_int_equal(xsm_class_map_find(&map, "0x"), XSM_NO_CLASS);
     assert_int_equal(xsm_class_map_find(&map, ""), XSM_NO_CLASS);
@@ -1018,6 +1019,14 @@ TEST(labels_of_classes)
     assert_string_equal(buffer, "red wine");
     assert_int_equal(xsm_class_map_find(&map, "tea"), 0); /* the first */
     assert_int_equal(xsm_class_map_find(&map, "0"), XSM_NO_CLASS);
+    map.names = tens;
+    map.labels = NULL;
+    static const char *const spelt[] = {"10", "10.0", "20", "20.00", "1.0e+01", "010", "20e0"};
+    static const uint32_t found[] = {0, 1, 2, 2, 0, XSM_NO_CLASS, XSM_NO_CLASS};
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(xsm_class_map_find(&map, spelt[i]), found[i]);
+    }
+    map.names = names;
 
     assert_int_equal(xsm_class_map_find(NULL, "tea"), XSM_NO_CLASS);
     assert_int_equal(xsm_class_map_find(&map, NULL), XSM_NO_CLASS);

@@ -880,12 +880,14 @@ TEST(classes_weigh)
     assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_ARGUMENT, err);
     again.method = 0;
     assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_RANGE, err);
-    given[3] = -1;
+    memset(given, 0, sizeof given);
     again.method = XSM_CLASS_WEIGHTS_GIVEN;
     again.weights = given;
     again.count = CLASSES - 1;
     assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_SHAPE, err);
     again.count = CLASSES;
+    assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_DATA, err); /* all are 0 */
+    given[3] = -1;
     assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_RANGE, err);
     test_rig_free(&r);
     test_files_end();

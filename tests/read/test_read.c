@@ -107,7 +107,7 @@ static const good cases[] = {
     {"label,a\n 10,2\n9,3\n10 ,4\n-7,5", "1 3[-7,9,10]: 2 2; 1 3; 2 4; 0 5", NONE},
     /* one label that is not spelled as integers are makes all of them names, each as it is spelled */
     {"label,a\n01,2\n1,3\n01,4\n", "1 2[01,1]: 0 2; 1 3; 0 4", NONE},
-    {"label,a\n+1,2\n1,3\n1.0,4\n-0,5\n0,6\n1e0,7\n", "1 6[+1,-0,0,1,1.0,1e0]: 0 2; 3 3; 4 4; 1 5; 2 6; 5 7", NONE},
+    {"label,a\n+1,2\n1,3\n1.0,4\n-0,5\n0,6\n1e0,7\n", "1 5[+1,-0,0,1,1e0]: 0 2; 3 3; 3 4; 1 5; 2 6; 4 7", NONE},
     {"label,a\n9223372036854775808,2\n1,3\n", "1 2[1,9223372036854775808]: 1 2; 0 3", NONE},
     {"label\ta\n00\t2\n0\t3\n", "1 2[0,00]: 1 2; 0 3", NONE},
     {"+1,-0 1:1\n1.0 1:2\n", "1 2[0,1]: 1,0 0:1; 1 0:2", OPTIONS(.format = XSM_FORMAT_LIBSVM)},
