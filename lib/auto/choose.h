@@ -110,7 +110,7 @@ typedef struct xsmi_race_rows {
     uint64_t most;            /* rows that the largest share trains on, at least one for each part */
     uint64_t least;           /* number of rows in which the classes of half of the judging rows occur */
     uint64_t *order;          /* [rows] all rows in the order in which shares take them */
-    bool grouped;             /* which keeps rows together that follow each other and are alike (row_groups.h) */
+    bool grouped;             /* the order keeps groups of rows together (row_groups.h) */
     unsigned char *is_judged; /* [rows] whether a row is in the present part */
     uint64_t together;        /* number of parts that judge a trial on the largest share, so that enough rows do */
     uint64_t share, part;     /* the present ones; a share of 0 rows before the first */

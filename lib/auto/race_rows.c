@@ -136,7 +136,7 @@ static uint64_t least_share(xsmi_chooser *c)
     return r->list[judged / 2];
 }
 
-/* Makes the order of the rows: random, of groups if there are any. Uses `counts`, `known` and `list` as scratch. */
+/* Makes the order of the rows, or of groups of them, random. Uses `counts`, `known` and `list` as scratch. */
 static xsm_status order_rows(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_race_rows *r = &c->rows;

@@ -75,9 +75,8 @@ uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t
 }
 
 /* Returns the temperature with the least log-loss of the rows that judged, drawn towards 1: less, the more rows judged,
- * and the more of all rows the trial had. A trial of fewer steps than the run is less sure than the run will be, and
- * nothing bounds the log-loss of a model that is too sure: only lbfgs, or a trial on the largest share, gives less than
- * 1. */
+ * and the more of all rows the trial had. A trial of fewer steps is less sure than the run will be, and nothing bounds
+ * the log-loss of a model that is too sure: only lbfgs, or the largest share, gives less than 1. */
 double xsmi_race_temperature(const xsmi_chooser *c, const xsmi_entrant *e)
 {
     double losses[XSMI_CALIBRATE_FACTORS];

@@ -5,10 +5,10 @@
 
 #include <math.h>
 
-/* The least number of comparisons that say something, and the part of a group of all rows that is one at most. */
+/* The fewest comparisons that decide; a group has at most about one in PARTS_LEAST of all rows. */
 enum { COMPARED_LEAST = 50, PARTS_LEAST = 100 };
 
-/* The cosine of two rows whose features are in rising order; 0 if one has none. */
+/* Returns the cosine of two rows whose features are in rising order; 0 if one is all zeros. */
 static double cosine(const xsm_dataset *d, uint64_t a, uint64_t b)
 {
     const xsmi_features x = xsmi_dataset_features(d, a), y = xsmi_dataset_features(d, b);

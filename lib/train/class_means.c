@@ -73,7 +73,7 @@ typedef struct means {
 
 /* -- means --------------------------------------------------------------------------------------------------------- */
 
-/* Returns the weight of a row with the label for which it is in `rows`. */
+/* Returns the weight of row rows[at] times that of its label. */
 static double weight_of(const means *t, uint64_t at)
 {
     return xsmi_dataset_weight(t->train, t->rows[at]) * (t->label_weights ? (double)t->label_weights[at] : 1);
