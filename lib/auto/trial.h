@@ -85,7 +85,7 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
                              xsmi_measured *out, xsm_error *err);
 /* Reserves the marks; returns false if there is no memory, which only costs speed. */
 bool xsmi_runner_need_marks(xsmi_runner *r);
-/* Copies the rows whose weight is above 0, if there are any of both kinds; else *out is NULL. */
+/* Sets *out to a copy of the rows whose weight is above 0; NULL: all rows are, or none. */
 xsm_status xsmi_rows_with_weight(const xsm_dataset *d, xsm_dataset **out, xsm_error *err);
 /* Updates `elapsed` by the clock if there is a deadline. */
 void xsmi_runner_read_clock(xsmi_runner *r);

@@ -2,8 +2,8 @@
  * Matching the classes of two maps, and merging a dataset's classes with those of a map.
  *
  * Classes are words when a map has names and no labels, and are called by their names; else they are numbers, and names
- * are only for people. Numbers meet words by their spelling; words that nothing is spelled like, by the number that
- * they are: 24.0 meets 24.
+ * are only for people. Numbers meet words by their spelling; a word whose spelling is not found meets the same whole
+ * number: 24.0 meets 24.
  */
 #include "base/activity.h"
 #include "base/entry.h"
@@ -102,7 +102,7 @@ static xsm_status call(called *c, const xsm_class_map *map, xsm_error *err)
     return XSM_OK;
 }
 
-/* Returns the word that is the same whole number as another; UINT32_MAX if there is none. */
+/* Finds a word that is the same whole number; UINT32_MAX: there is none. */
 static uint32_t find_number(const called *c, const char *word)
 {
     char text[NUMBER];
@@ -116,8 +116,8 @@ static uint32_t find_number(const called *c, const char *word)
     return number == UINT32_MAX ? id : (uint32_t)c->numbers.entries[number].mark;
 }
 
-/* Matches equal words in their order: the first with the first of the other side, and so on. `numbers`: then, in the
- * same way, words that have none by the numbers that they are. */
+/* Matches equal words in their order: the first with the first of the other side, and so on. With `numbers`, words that
+ * are left are matched in the same way by the numbers that they are. */
 static xsm_status take_words(called *c, const xsm_class_map *from, bool numbers, uint32_t *match, xsm_error *err)
 {
     for (uint32_t k = 0; k < from->classes; k++) {

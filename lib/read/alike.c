@@ -1,5 +1,5 @@
-/* Labels that a reader takes for the same, and that are different classes: `Cat` and `cat`, an accent in one character
- * or in two (Unicode's forms NFC and NFD), blanks of other kinds, characters that are not seen. */
+/* Labels that look the same to people, and are different classes: `Cat` and `cat`, an accent in one character or in two
+ * (Unicode's forms NFC and NFD), blanks of other kinds, characters that are not seen. */
 #include "base/utf8.h"
 #include "data/dictionary.h"
 #include "read/reader.h"
@@ -83,8 +83,8 @@ static bool has_words(const xsm_class_map *map)
     return map->names && !map->labels;
 }
 
-/* Adds the looks of a map's words. *count: words that look like another; first and second are those of them that come
- * first. `of` is the map whose words are in the dictionary already, or NULL. */
+/* Adds the looks of a map's words; with match[], only finds those of words without a match. Counts the words that look
+ * like an earlier one of the map `of` (NULL: this map); pair[] gets the first such two. */
 static xsm_status compare(xsmi_dictionary *looks, const xsm_class_map *map, const xsm_class_map *of,
                           const uint32_t *match, uint32_t *count, const char *pair[2], xsm_error *err)
 {

@@ -249,8 +249,7 @@ xsm_status xsmi_foreign_refuse_text(const xsmi_source *s, const char *line, size
     return XSM_OK;
 }
 
-/* Whether a line is one of Vowpal Wabbit: numbers, perhaps a tag, a bar, and features behind it: `1 2.0 'tag|f a:1 b`.
- */
+/* Whether a line is Vowpal Wabbit's: numbers, perhaps a tag, a bar, features behind it: `1 2.0 'tag|f a:1 b`. */
 static bool is_vowpal(const char *line, size_t length)
 {
     const char *const bar = memchr(line, '|', length), *const end = line + length;

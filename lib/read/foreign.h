@@ -16,7 +16,7 @@ const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bo
 xsm_status xsmi_foreign_refuse(const xsmi_source *s, const xsmi_foreign *found, xsm_error *err);
 /* Fails in the same way if a line, the first that is not empty, shows such a file. */
 xsm_status xsmi_foreign_refuse_text(const xsmi_source *s, const char *line, size_t length, xsm_error *err);
-/* Fails if a line is one of Vowpal Wabbit; other text may look like one. */
+/* Fails if a line looks like one of Vowpal Wabbit, as other text may, too. */
 xsm_status xsmi_foreign_refuse_vowpal(const xsmi_source *s, const char *line, size_t length, xsm_error *err);
 /* Whether it is a safetensors file: 8 bytes, a header's length below 2^40, are followed by a brace. */
 bool xsmi_is_safetensors(const unsigned char *start, size_t size);

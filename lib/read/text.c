@@ -206,8 +206,8 @@ static const char *inner_prefix(const xsmi_text *t, const char *word, size_t len
     return t->prefix_length > 1 || inner + 1 < end ? inner : end;
 }
 
-/* Whether a word that begins with the label prefix is a word all the same: it has no name or two of them, and the rows
- * are to be predicted or evaluated. */
+/* Whether a word that begins with the label prefix is no label: nothing or another prefix follows, and the rows are to
+ * be predicted or evaluated. */
 static bool is_no_label(const xsmi_text *t, const char *word, size_t length)
 {
     const xsmi_reader *r = t->r;
