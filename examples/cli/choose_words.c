@@ -129,12 +129,13 @@ static void say_search(FILE *out, const cli_run *r)
     const int trials = (chosen->gave_up & XSM_GAVE_UP_TRIALS) != 0,
               epochs = (chosen->gave_up & XSM_GAVE_UP_EPOCHS) != 0;
     cli_buffer number, rows, held;
+    static const char *const judges[] = {"others", "others of other sessions or groups of alike rows",
+                                         "of these without half of their features"};
     if (chosen->trials > 0) {
         char *measured = cli_choose_measured(r);
-        fprintf(out, "%s runs on up to %s rows in %.2g s; on %s others%s: %s %.4g, predicted with all rows %.4g",
+        fprintf(out, "%s runs on up to %s rows in %.2g s; on %s %s: %s %.4g, predicted with all rows %.4g",
                 cli_grouped(chosen->trials, &number), cli_grouped(chosen->trial_rows, &rows), chosen->seconds,
-                cli_grouped(chosen->held, &held), chosen->grouped ? " of other sessions or groups of alike rows" : "",
-                measured, chosen->loss, chosen->predicted);
+                cli_grouped(chosen->held, &held), judges[chosen->grouped], measured, chosen->loss, chosen->predicted);
         free(measured);
         if (chosen->prior > 0) {
             fprintf(out, ", of the classes' frequencies %.4g%s", chosen->prior,

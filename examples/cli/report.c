@@ -143,8 +143,8 @@ static void print_own_guess(const cli_run *r, const xsm_metrics *metrics)
     const double guess = cli_guess_log_loss(r->model);
     print_guess(r, metrics);
     if (metrics->log_loss > GUESS_TIMES * guess) { /* not if one is NaN */
-        printf("%-10s worse than the frequencies of the classes, whose log-loss is %.4f: try --transform standard\n",
-               "", guess);
+        printf("%-10s worse than the frequencies of the classes, whose log-loss is %.4f: %s\n", "", guess,
+               r->warm_path ? "give rows of old classes beside those of new ones" : "try --transform standard");
     }
 }
 

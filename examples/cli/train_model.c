@@ -125,6 +125,10 @@ int cli_train_read(cli_run *r)
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
+    if (map.classes == 1 && !r->warm_path) {
+        fprintf(cli_messages(), "xsoftmax: note: %s: all rows have the same label, so that there is nothing to learn\n",
+                r->data);
+    }
     if (r->train_info.empty == r->train_info.rows && r->bias != CLI_BIAS_ONLY) {
         return cli_fail("%s: no row has a feature%s; --bias only trains without features", r->data,
                         r->transform || r->warm_path ? " after the transform" : "");

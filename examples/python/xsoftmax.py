@@ -307,6 +307,7 @@ def _read_texts(texts, how, labels=None):
     xsm = library()
     if how.classes and not how.classes.contents.vocabulary:
         raise ValueError("the model was not trained on text; accepted is the path of a file")
+    texts = list(texts)
     _refuse_others(texts, "row {}", "a text each row")
     lines = [re.sub("[\r\n]", " ", text) + "\n" for text in texts]
     left = memoryview("".join(lines if labels is None else (f"{PREFIX}{k} {line}" for k, line in zip(labels, lines))).encode())
@@ -386,6 +387,10 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             raise ValueError(f"X is {X!r:.60}; accepted is {accepted}")
         if texts:
             _refuse_others(X, "row {} of X", accepted)
+        if not first and not texts and self.model_._map().vocabulary:
+            raise ValueError("the model was trained on text; accepted is a list of texts, a text each row")
+        if np.ma.is_masked(X):
+            raise ValueError("X has masked values; accepted are numbers alone, such as X.filled(0)")
         if first and not texts:
             _warn_of_float32(X)
         if texts or BaseEstimator is None:

@@ -119,8 +119,9 @@ typedef struct xsm_train_report {
     uint32_t buckets;      /**< Likewise; 0 = no n-grams. */
     uint32_t restarts;     /**< Times that training diverged and was started again with a tenth of the rate. */
     uint64_t trials;       /**< Number of short runs for the choice. */
-    uint64_t held;         /**< Rows that judged the best way, by models that had not seen them; 0: nothing was tried,
-                                and the four numbers below are NaN. */
+    uint64_t held;         /**< Rows that judged the best way, by models that had not seen them or, with a warning that
+                                nearly all classes have one row, had; 0: nothing was tried, and the four numbers below
+                                are NaN. */
     double loss;           /**< Loss of the last trial of the best way on these rows, by `measure`. */
     double predicted;      /**< Loss expected of a model of all rows. */
     double prior;          /**< Loss of the frequencies of the classes on these rows; NaN for the log-loss of several

@@ -86,7 +86,7 @@ static void report(xsmi_chooser *c, const xsmi_entrant *e)
     info->predicted = e->predicted;
     info->prior = e->loss - gap.difference;
     info->is_prior = isfinite(gap.error) && !(gap.difference < -gap.error);
-    info->grouped = c->rows.grouped;
+    info->grouped = c->rows.halved ? 2 : c->rows.grouped;
     info->precision = e->precision;
     info->bytes = e->bytes;
     info->trial_rows = e->rows;

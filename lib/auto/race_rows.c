@@ -187,6 +187,10 @@ xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err)
         r->most = rows;
         r->starts[1] = few;
         memcpy(r->judged, r->order, few * sizeof *r->judged);
+        xsmi_log(c->runner.context, XSM_LOG_WARNING,
+                 "nearly all of the %u classes have one row: rows that were trained on judge, without half of their "
+                 "features, so that losses promise nothing for other rows; labels that are quantities are no classes",
+                 c->train->classes);
     }
     r->together = r->parts;
     while (r->together > 1 && (r->together - 1) * r->starts[1] >= JUDGED) {

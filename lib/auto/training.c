@@ -568,6 +568,9 @@ static xsm_status train(training *t, const xsm_train_options *options, const xsm
     XSMI_TRY(xsmi_context_need_alone(t->context, "xsm_train", err));
     XSMI_TRY(check_rows(t, err));
     XSMI_TRY(xsm_dataset_drop(t->train, XSM_DROP_UNLABELLED | XSM_DROP_WEIGHTLESS, &t->report.dropped, err));
+    if (t->train->classes == 1 && !t->options.start) {
+        xsmi_log(t->context, XSM_LOG_WARNING, "all rows have the same label, so that there is nothing to learn");
+    }
     t->report.loss = t->report.predicted = t->report.prior = t->report.precision = (double)NAN;
     XSMI_TRY(settle(t, err));
     t->report.choose_seconds = xsmi_seconds() - t->began;

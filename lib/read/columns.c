@@ -834,8 +834,10 @@ static const char *advice_on(const char *text, size_t length, size_t read)
     return xsmi_columns_is_number(text, length)
                ? "missing values are not read: fill them in, or leave out the row, or the column "
                  "(xsm_read_options.ignore_columns)"
-           : read > 0 && read < length && text[read] == ','
-               ? "numbers have a decimal point, and nothing between thousands: 1234.5"
+           : read > 0 && read + strspn(text + read, "0123456789.,-/:%' ") >= length
+               ? "a number has a decimal point, nothing between thousands and nothing behind it, as 1234.5; a date or "
+                 "a "
+                 "share needs a number, or is left out (xsm_read_options.ignore_columns)"
                : "a column of words is that of labels (xsm_read_options.label_column), of text "
                  "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns)";
 }

@@ -227,6 +227,15 @@ static xsm_status mend_labels(xsmi_reader *r, xsm_error *err)
     return status;
 }
 
+/* Warns of new labels that look like one of the map. `match`: scratch for all classes. */
+static xsm_status tell_new(const xsmi_reader *r, const xsm_dataset *d, uint32_t *match, xsm_error *err)
+{
+    xsm_class_map own = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
+    XSMI_TRY(own.names && r->map.names ? xsmi_class_match(r->context, &own, &r->map, match, err) : XSM_OK);
+    return xsmi_tell_alike(r->context, r->source.name, &own, &r->map, match, err);
+}
+
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
 {
     XSMI_TRY(r->bad_labels ? mend_labels(r, err) : XSM_OK);
@@ -241,8 +250,8 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
                      ? classes_of_numbers(r, d, labels, spare, class_of, err)
                      : classes_of_words(r, d, spare, class_of, err);
     }
-    if (status == XSM_OK && r->has_map && !r->options.new_labels) {
-        status = take_map_of_file(r, d, class_of, err);
+    if (status == XSM_OK && r->has_map) {
+        status = r->options.new_labels ? tell_new(r, d, (uint32_t *)spare, err) : take_map_of_file(r, d, class_of, err);
     }
     for (size_t i = 0; i < r->label.count && status == XSM_OK; i++) {
         r->label.numbers[i] = class_of[r->label.numbers[i]];

@@ -94,6 +94,7 @@ static const struct {
     {"@relation", "ARFF",
      "sed '1,/^ *@[Dd][Aa][Tt][Aa]/d; /^%/d; /^[[:space:]]*$/d' FILE >rows.csv (a table without a header line, labels "
      "last: xsm_read_options.header = XSM_HEADER_NO and xsm_read_options.label_column -1)"},
+    {"sep=", "a table below a line of Excel's about its separator", "sed 1d FILE >rows.csv"},
     {"%%matrixmarket", "a Matrix Market file",
      "python3 -c \"import scipy.io, scipy.sparse; scipy.sparse.save_npz('rows.npz', "
      "scipy.io.mmread('FILE').tocsr())\""},
@@ -242,7 +243,8 @@ xsm_status xsmi_foreign_refuse_text(const xsmi_source *s, const char *line, size
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const bool link = strcmp(texts[i].start, "[[") == 0 && length > 2 && !strchr(" \"[-.0123456789", line[2]);
-        if (!link && begins_with(line, length, texts[i].start)) {
+        if (!link && (strcmp(texts[i].start, "sep=") != 0 || length == 5) &&
+            begins_with(line, length, texts[i].start)) {
             return refuse(s, texts[i].name, texts[i].advice, err);
         }
     }

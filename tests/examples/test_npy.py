@@ -179,6 +179,15 @@ with tempfile.TemporaryDirectory() as work:
         scipy.sparse.save_npz("other.npz", scipy.sparse.csr_matrix(numpy.ones((2, other))))
         refused(f"other.npz: {other} columns; {columns} are expected (those of the model)", "predict", "--model", "sparse.model",
                 "--data", "other.npz")
+    # a model of LIBSVM's numbers from 1 takes the columns in their order, too
+    with open("x.svm", "w") as file:
+        file.writelines(f"{i % 3} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(row)) + "\n" for i, row in enumerate(dense))
+    subprocess.run([xsoftmax, "train", "--data", "x.svm", "--index-base", "1", "--estimator", "softmax", "--eta", "1",
+                    "--model", "one.model"], check=True, stdout=subprocess.DEVNULL)
+    scipy.sparse.save_npz("x.npz", scipy.sparse.csr_matrix(dense))
+    answers = [subprocess.run([xsoftmax, "predict", "--model", "one.model", "--data", data], check=True,
+                              stdout=subprocess.PIPE).stdout for data in ("x.svm", "x.npz")]
+    assert answers[0] == answers[1]
     scipy.sparse.save_npz("weights.npz", scipy.sparse.csr_matrix(where * 0.5))
     refused("--label-weights", "train", "--data", "x.npz", "--labels-from", "weights.npz", "--eta", "1")
     with open("x.npz", "rb") as file:

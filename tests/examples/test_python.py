@@ -204,6 +204,11 @@ def check_predict(folder):
     assert_raises(ValueError, "not trained on text; accepted is", lambda: table.predict(["a"]))
     assert_raises(ValueError, "row 1 is None; accepted is a text each row", lambda: model.predict(["a", None]))
     assert_raises(xsoftmax.Error, "no rows", lambda: model.predict([]))
+    assert list(model.predict(text for text in new)) == model.predict(new)
+    classifier = xsoftmax.Classifier().fit(TEXTS, ANIMALS)
+    words = classifier.model_._map().features
+    assert_raises(ValueError, "was trained on text; accepted is", lambda: classifier.predict(np.ones((2, words))))
+    assert_raises(ValueError, "X has masked values", lambda: exact().fit(np.ma.array(X, mask=X > 1), y))
 
 
 with tempfile.TemporaryDirectory() as scratch:
