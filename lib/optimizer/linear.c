@@ -49,8 +49,7 @@ static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, 
     }
 }
 
-/* The number of updates after which a row's length is recomputed: large enough that this costs little beside sparse
- * steps. */
+/* Returns the number of updates after which a row's length is recomputed: this costs little beside sparse steps. */
 static uint64_t age_limit(const xsm_model *m)
 {
     return 1024 + m->features / 16;
@@ -165,7 +164,7 @@ size_t xsmi_linear_sums(const xsmi_step *s)
     return xsmi_gradient_is_dense(s->g) && xsmi_step_is_product(s) ? RANGE_FLOATS : 0;
 }
 
-/* Dense rows, class-major: a blocked product. `amounts` is scratch of RANGE_FLOATS, zeros afterwards. */
+/* Adds dense rows to a class-major model by a blocked product. `amounts` is scratch of RANGE_FLOATS, zeros after it. */
 static void range_dense(const xsmi_step *s, const xsmi_class_matrix *range, float scale, float *amounts)
 {
     const xsm_model *m = s->optimizer->model;
@@ -196,7 +195,7 @@ static void range_dense(const xsmi_step *s, const xsmi_class_matrix *range, floa
     memset(amounts, 0, (size_t)XSMI_MIN(examples, (uint64_t)RANGE_EXAMPLES) * RANGE_CLASSES * sizeof *amounts);
 }
 
-/* One sparse example, class-major. */
+/* Adds a sparse example to a class-major model. */
 static void range_sparse(const xsm_model *m, const xsmi_features *x, const float *coefficients, uint32_t first,
                          uint32_t count, float scale)
 {

@@ -104,7 +104,7 @@ static xsm_status read_npz(xsmi_reader *r, xsm_error *err)
     xsmi_csr m;
     uint64_t kept = 0;
     xsm_status status = xsmi_csr_read(&r->source, &m, err);
-    /* A matrix does not say whether column 0 is the feature 0 or 1: it is the first one, as in a dense matrix. */
+    /* A matrix does not say from which base its columns count: column 0 is the first feature, as in a dense matrix. */
     const bool first = r->has_map && r->map.features == m.columns && r->map.index_base != XSM_INDEX_BASE_AUTO;
     const int32_t base = first ? r->map.index_base : XSM_INDEX_BASE_ZERO;
     status = status == XSM_OK ? xsmi_schema_of_numbers(r->context, base, &r->schema, err) : status;
