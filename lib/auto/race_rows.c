@@ -14,8 +14,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The number of rows that judge. If there are fewer than four times as many rows, all judge, in PARTS parts. */
-enum { JUDGED = 2000, PARTS = 5 };
+/* The number of rows that judge. If there are fewer than four times as many rows, all judge, in PARTS parts. Rows in
+ * groups judge in GROUPS groups or more: in a table that is sorted, or a series, each row is like the one before it. */
+enum { JUDGED = 2000, PARTS = 5, GROUPS = 100 };
 /* The streams of random numbers: the order of the rows, and which features are left out. */
 enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
 
@@ -150,7 +151,8 @@ static xsm_status order_rows(xsmi_chooser *c, xsm_error *err)
     if (!r->grouped) {
         return XSM_OK;
     }
-    const uint64_t groups = xsmi_row_groups(ctx, c->train, alike, r->known);
+    const uint64_t most = XSMI_MIN(rows, JUDGED) / GROUPS + 1;
+    const uint64_t groups = xsmi_row_groups(ctx, c->train, alike, most, r->known);
     XSMI_TRY(xsmi_stream_order(ctx, &stream, r->list, (size_t)groups, err));
     uint64_t next = 0;
     for (uint64_t g = 0; g < groups; g++) {

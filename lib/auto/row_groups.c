@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* The fewest comparisons that decide; a group has at most about one in PARTS_LEAST of all rows. */
-enum { COMPARED_LEAST = 50, PARTS_LEAST = 100 };
+/* The fewest comparisons that decide. */
+enum { COMPARED_LEAST = 50 };
 
 /* Returns the cosine of two rows whose features are in rising order; 0 if one is all zeros. */
 static double cosine(const xsm_dataset *d, uint64_t a, uint64_t b)
@@ -56,9 +56,8 @@ bool xsmi_rows_grouped(const xsm_context *ctx, const xsm_dataset *d, const uint6
     return compared >= COMPARED_LEAST && 2 * (more - XSMI_MIN(more, less)) > compared;
 }
 
-uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double alike, uint64_t *first)
+uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double alike, uint64_t most, uint64_t *first)
 {
-    const uint64_t most = d->rows / PARTS_LEAST + 1;
     uint64_t groups = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         if (i == 0 || i - first[groups - 1] >= most || !(cosine(d, i - 1, i) > alike)) {

@@ -14,7 +14,7 @@
 bool xsmi_rows_grouped(const xsm_context *ctx, const xsm_dataset *d, const uint64_t *order, uint64_t *last,
                        double *alike);
 /* Sets first[] to the first row of each group, [rows] at most: a row begins a group if its cosine with the row before
- * it is at most `alike`, or if the group so far has a hundredth of all rows. Returns their number. */
-uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double alike, uint64_t *first);
+ * it is at most `alike`, or if the group so far has `most` rows. Returns their number. */
+uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double alike, uint64_t most, uint64_t *first);
 
 #endif

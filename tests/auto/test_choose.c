@@ -296,6 +296,25 @@ TEST(groups_judge_whole)
     test_problem_free(&p);
 }
 
+/* A table that is sorted by class and goes round a circle is one long group: it judges in pieces that are shorter than
+ * a class is, of which enough rows stay to train on. */
+TEST(sorted_tables_judge_in_short_pieces)
+{
+    enum { OF_A_CLASS = 80, SORTED = 100 };
+    test_problem p = test_problem_new((uint64_t)OF_A_CLASS * SORTED, 2, SORTED, false, 4);
+    for (uint64_t i = 0; i < p.rows; i++) {
+        p.x[2 * i] = (float)cos((double)i / 10);
+        p.x[2 * i + 1] = (float)sin((double)i / 10);
+        p.labels[i] = (uint32_t)(i / OF_A_CLASS);
+    }
+    xsm_dataset *data = test_relabel(&p, false, SORTED, NULL, p.labels);
+    xsm_choice *c = choose(NULL, data, NULL);
+    assert_true(info_of(c).grouped && info_of(c).prior < log(SORTED) + 0.6);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
 /* Each class has one row, so that none can be held back: rows with a half of their features are judged. */
 TEST(judges_halves_of_only_rows)
 {
