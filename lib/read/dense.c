@@ -53,6 +53,9 @@ static xsmi_match match_tsv(const xsmi_reader *r, const xsmi_early_line *line)
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
+/* The fewest rows of which a column that rises is told. */
+enum { COUNTED_LEAST = 50 };
+
 typedef struct table {
     xsmi_columns k;
     xsmi_feature_map map;           /* with a class map with names: the feature of each column; otherwise columns keep
@@ -382,7 +385,10 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     }
     if (!c->done) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
-                                "more than %zu fields; %s %zu", k->count, like, k->count);
+                                "more than %zu fields; %s %zu%s", k->count, like, k->count,
+                                k->header && r->rows == 0 ? "; if rows begin with their names or numbers, as R writes "
+                                                            "them, begin the header line with a separator"
+                                                          : "");
     }
     if (names == k->count && names > 1) {
         return fail_names(r, line, err);
@@ -454,8 +460,52 @@ static xsm_status read_records(xsmi_record *c, table *t, xsm_error *err)
                : xsmi_fail(err, XSM_ERROR_DATA, "%s: the file is empty; at least one row is needed", r->source.name);
 }
 
-static xsm_status end_table(const xsmi_reader *r, table *t, xsm_error *err)
+/* Whether a feature is a whole number that rises from each row to the next. */
+static bool counts(xsmi_reader *r, uint32_t feature)
 {
+    const float *value = r->entries.values + feature;
+    float before = -INFINITY;
+    for (uint64_t i = 0; i < r->rows; i++, value += r->stride) {
+        if (!(*value > before) || *value != floorf(*value)) {
+            return false;
+        }
+        before = *value;
+        xsmi_reader_passed(r, r->stride * sizeof *value);
+    }
+    return true;
+}
+
+/* Warns of columns that count: of rows that are sorted by class, the row's number says the class. */
+static void tell_counting(xsmi_reader *r, const xsmi_columns *k)
+{
+    const char *name = k->text;
+    char first[XSMI_QUOTE_SIZE];
+    size_t found = 0;
+    for (size_t i = 0, j = 0; i < k->count && j < r->features && r->rows >= COUNTED_LEAST; i++) {
+        if (k->roles[i] != XSMI_COLUMN_FEATURE) {
+            continue;
+        }
+        if (counts(r, (uint32_t)j++) && found++ == 0) {
+            snprintf(first, sizeof first, "%zu", i);
+            if (k->header) {
+                xsmi_quote(first, name, strlen(name));
+            }
+        }
+        name += k->header ? strlen(name) + 1 : 0;
+    }
+    if (found > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: columns of whole numbers that rise from row to row: %zu, the first is %s; leave out what numbers "
+                 "the rows (xsm_read_options.ignore_columns)",
+                 r->source.name, found, first);
+    }
+}
+
+static xsm_status end_table(xsmi_reader *r, table *t, xsm_error *err)
+{
+    if (!r->has_map && !r->options.text_column) {
+        tell_counting(r, &t->k);
+    }
     if (t->joined.count > 0) {
         xsmi_log(
             r->context, XSM_LOG_WARNING,

@@ -108,6 +108,9 @@ printf ',a,label\n0,5,x\n1,6,y\n' >in
 run 0 info -
 says stderr 'the first column, which has no name, is left out'
 says stdout 'features               1'
+(echo id,a,label && seq 60 | sed 's/.*/&,1,x/') >in
+run 0 info -
+says stderr "whole numbers that rise from row to row: 1, the first is 'id'; leave out what"
 printf 'ham\tcall me, later\nspam\tfree, win\n' >sms.tsv
 run 1 info sms.tsv
 says stderr 'if this line is a row: --header no, and --label-column 0 --text-column 1 for a label and text'

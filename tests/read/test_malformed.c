@@ -202,6 +202,7 @@ static const bad cases[] = {
     {TEXT("a,b,label\n1,2,x\na,b,label\n"), FORMAT, 3, 1, "the names of columns again", AUTO},
     {TEXT("label,a\nx,1\n\xEF\xBB\xBFlabel,a\n"), FORMAT, 3, 1, "the names of columns again", AUTO},
     {TEXT("a,city,label\n1,Rome,x\n"), FORMAT, 2, 3, "found 'Rome' in the column 'city'; a column of words", AUTO},
+    {TEXT("a,label\n7,1,x\n"), FORMAT, 2, 5, "2; if rows begin with their names or numbers", AUTO},
     {TEXT("a,age,label\n1,NA,x\n"), FORMAT, 2, 3, "found 'NA' in the column 'age'; missing values are not read", AUTO},
     {TEXT("a,age,label\n1,nan,x\n"), FORMAT, 2, 3, "in the column 'age'; missing values are not read", AUTO},
     {TEXT("a,b,c\n1,2\n"), FORMAT, 2, 4, "2 fields; the header line has 3", WITH(.classes = &map_of_three)},
