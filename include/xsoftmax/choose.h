@@ -186,7 +186,8 @@ typedef struct xsm_choice_info {
     int32_t is_prior; /**< 1 = the best way was not better than the frequencies of the classes by a standard error:
                            the features do not predict the classes, or there are too few rows. */
     int32_t grouped;  /**< 1 = rows that follow each other are more alike than rows of one class, as those of a session,
-                           a user or a document are: all rows of a group judge what was trained on other groups.
+                           a user or a document are, or many are copies: all rows of a group judge what was trained on
+                           other groups.
                            2 = nearly all classes have one row, so that rows judge that were trained on, without half
                            of their features: the losses promise nothing for other rows. */
     const xsm_text_options *text; /**< Of xsm_choose_ngrams(): the n-grams that were chosen, without a prefix of labels;

@@ -148,6 +148,11 @@ static xsm_status order_rows(xsmi_chooser *c, xsm_error *err)
     xsmi_stream_start(&stream, c->run.seed, XSMI_STREAM_SPLIT, STREAM_ORDER);
     XSMI_TRY(xsmi_stream_order(ctx, &stream, r->order, (size_t)rows, err));
     r->grouped = xsmi_rows_grouped(ctx, c->train, r->order, r->counts, &alike);
+    if (!r->grouped && xsmi_rows_copied(ctx, c->train, c->run.seed, r->list, r->known)) {
+        r->grouped = true;
+        memcpy(r->order, r->list, rows * sizeof *r->order);
+        return XSM_OK;
+    }
     if (!r->grouped) {
         return XSM_OK;
     }

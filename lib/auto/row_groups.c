@@ -1,12 +1,17 @@
 #include "auto/row_groups.h"
 
 #include "auto/choose.h"
+#include "base/hash.h"
 #include "base/order.h"
+#include "data/sort.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The fewest comparisons that decide. */
 enum { COMPARED_LEAST = 50 };
+/* One row in COPIED is a copy, and of these at most one in LABELLED has other labels. */
+enum { COPIED = 10, LABELLED = 20 };
 
 /* Returns the cosine of two rows whose features are in rising order; 0 if one is all zeros. */
 static double cosine(const xsm_dataset *d, uint64_t a, uint64_t b)
@@ -66,4 +71,37 @@ uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double al
         xsmi_dataset_poll(ctx, i);
     }
     return groups;
+}
+
+static bool same_labels(const xsm_dataset *d, uint64_t a, uint64_t b)
+{
+    size_t x, y;
+    const uint32_t *left = xsmi_dataset_labels(d, a, &x), *right = xsmi_dataset_labels(d, b, &y);
+    return x == y && (x == 0 || memcmp(left, right, x * sizeof *left) == 0);
+}
+
+bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t seed, uint64_t *order, uint64_t *spare)
+{
+    uint64_t place = 1, copies = 0, others = 0; /* place: a power of two above the numbers of rows */
+    while (place < d->rows) {
+        place *= 2;
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const xsmi_features x = xsmi_dataset_features(d, i);
+        uint64_t hash = xsmi_hash(x.values, x.count * sizeof *x.values, seed);
+        hash = x.index ? xsmi_hash(x.index, x.count * sizeof *x.index, hash) : hash;
+        order[i] = (hash & ~(place - 1)) | i;
+        xsmi_dataset_poll(ctx, i);
+    }
+    xsmi_sort(ctx, order, spare, d->rows);
+    for (uint64_t i = 1; i < d->rows; i++) {
+        const bool same = (order[i - 1] ^ order[i]) < place;
+        const bool copy = same && same_labels(d, order[i - 1] & (place - 1), order[i] & (place - 1));
+        copies += copy;
+        others += same && !copy;
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        order[i] &= place - 1;
+    }
+    return copies >= d->rows / COPIED + 1 && others <= copies / LABELLED;
 }

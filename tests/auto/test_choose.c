@@ -271,29 +271,33 @@ TEST(says_where_nothing_is_learnt)
 }
 
 /* Four rows follow each other that have a feature and a label of their own: nothing says of another four which label
- * they have. In another order nothing tells that. */
+ * they have. In another order only copies tell that, and not where they have other labels, too. */
 TEST(groups_judge_whole)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    enum { GROUPS = 250 };
-    uint64_t stream = 7;
-    test_problem p = test_problem_new(4 * GROUPS, GROUPS, CLASSES, true, 4);
-    for (uint64_t i = 0; i < p.rows; i++) {
-        for (uint64_t j = 0; j < GROUPS; j++) {
-            p.x[i * GROUPS + j] = j == i / 4;
+    enum { GROUPS = 250, ALIKE, COPIES, CHANCE };
+    for (int kind = ALIKE; kind <= CHANCE; kind++) {
+        xsm_error err = XSM_ERROR_INIT;
+        uint64_t stream = 7;
+        test_problem p = test_problem_new(4 * GROUPS, GROUPS, CLASSES, true, 4);
+        for (uint64_t i = 0; i < p.rows; i++) {
+            for (uint64_t j = 0; j < GROUPS; j++) {
+                p.x[i * GROUPS + j] = (j == i / 4) * (kind == ALIKE ? 1 + (float)(i % 4) : 1);
+            }
+            p.labels[i] = kind != CHANCE && i % 4 > 0 ? p.labels[i - 1] : (uint32_t)(CLASSES * test_uniform(&stream));
         }
-        p.labels[i] = i % 4 > 0 ? p.labels[i - 1] : (uint32_t)(CLASSES * test_uniform(&stream));
+        xsm_dataset *data = test_relabel(&p, true, CLASSES, NULL, p.labels);
+        xsm_choice *c = choose(NULL, data, NULL);
+        assert_true(info_of(c).grouped && info_of(c).loss > 0.95 * info_of(c).prior);
+        xsm_choice_free(c);
+        assert_ok(xsm_dataset_shuffle(data, 1, &err), err);
+        c = choose(NULL, data, NULL);
+        assert_true(info_of(c).grouped == (kind == COPIES));
+        assert_true(kind == ALIKE ? info_of(c).loss < 0.5 * info_of(c).prior
+                                  : info_of(c).loss > 0.95 * info_of(c).prior);
+        xsm_choice_free(c);
+        xsm_dataset_free(data);
+        test_problem_free(&p);
     }
-    xsm_dataset *data = test_relabel(&p, true, CLASSES, NULL, p.labels);
-    xsm_choice *c = choose(NULL, data, NULL);
-    assert_true(info_of(c).grouped && info_of(c).is_prior);
-    xsm_choice_free(c);
-    assert_ok(xsm_dataset_shuffle(data, 1, &err), err);
-    c = choose(NULL, data, NULL);
-    assert_true(!info_of(c).grouped && info_of(c).loss < 0.5 * info_of(c).prior);
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* A table that is sorted by class and goes round a circle is one long group: it judges in pieces that are shorter than
