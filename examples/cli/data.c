@@ -104,6 +104,7 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
                     info.format == XSM_FORMAT_NPY
                         ? "; those of a NumPy matrix are in a file of their own (--labels-from FILE, and of the rows "
                           "to test --test-labels-from FILE) or in a column of it (--label-column NUMBER)"
+                    : info.format == XSM_FORMAT_LIBSVM ? "; --label-weights reads labels with weights, 3:0.5"
                     : info.format == XSM_FORMAT_XC
                         ? "; where the rows of XC text have none, they are in a file of their own (--labels-from FILE, "
                           "and of the rows to test --test-labels-from FILE)"

@@ -76,7 +76,11 @@ int cli_vectors_length(const char *path, uint64_t *length)
             *length += *c == ' ' || *c == '\t';
         }
     }
+    const int packed = code == CLI_GO_ON && l.text && strncmp(l.text, "\x1f\x8b", 2) == 0;
     close_lines(&l);
+    if (packed) {
+        return cli_fail("%s: is compressed; vectors are plain text: gzip -dc FILE >FILE.vec", path);
+    }
     return code != CLI_GO_ON || (*length > 0 && *length <= XSM_HIDDEN_MAX)
                ? code
                : cli_fail(
@@ -137,7 +141,7 @@ static int read_vectors(cli_run *r, lines *l, entry *words, uint32_t count, cons
         }
         char *numbers = split(l->text, length);
         if (!numbers) {
-            return cli_fail("%s, line %llu: a word and %llu numbers are expected", l->path,
+            return cli_fail("%s, line %llu: a word and %llu numbers are expected, as text, not as bytes", l->path,
                             (unsigned long long)l->number, (unsigned long long)length);
         }
         read++;

@@ -30,7 +30,8 @@ static bool is(const char *text, size_t length, const char *wanted)
 
 bool xsmi_columns_is_missing(const char *text, size_t length)
 {
-    static const char *const words[] = {"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL", "None"};
+    static const char *const words[] = {"",    "?",   "NA",  "N/A", "n/a",  "#N/A", "<NA>",
+                                        "nan", "NaN", "NAN", "NaT", "null", "NULL", "None"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (is(text, length, words[i])) {
             return true;

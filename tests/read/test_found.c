@@ -227,7 +227,7 @@ static const good goods[] = {
     /* labels that stand for none elsewhere */
     {TEXT("a,label\n1,x\n2,NA\n3,-\n4,\n"), "1 3[-,NA,x]: 2 1; 1 2; 0 3;  4",
      "2 labels are NA, '-' or the like, first in line 3", AUTO},
-    {TEXT("a,label\n1,x\n2,nan\n"), "1 2[nan,x]: 1 1; 0 2", "1 labels are NA", AUTO},
+    {TEXT("a,label\n1,#N/A\n2,nan\n"), "1 2[#N/A,nan]: 0 1; 1 2", "2 labels are NA", AUTO},
     {TEXT("a,label\n1,--\n2,Nan\n"), "1 2[--,Nan]: 0 1; 1 2", NULL, AUTO},
     {TEXT("3,2,1,0\n7,8,9,5\n"), "3 1[9]: 0 7 8 5", NULL, OPTIONS(.label_column = "1", .header = XSM_HEADER_YES)},
     /* separators */
@@ -393,9 +393,7 @@ TEST(rounding_is_told)
          "123456.79 at most 1 are different",
          AUTO},
         {TEXT("label,x,t\na,5,1600000000\nb,6,1600000256\na,7,1600000100\n"), NULL,
-         "'t': of its numbers from "
-         "1600000000 to 1600000256 at most 3 are different",
-         AUTO},
+         "'t': of its numbers from 1600000000 to 1600000256 at most 3 are different", AUTO},
         {TEXT("label,x,t\na,1,16777216\nb,2,16777217\na,3,0\n"), NULL, "1 features differ by less", AUTO},
         {TEXT("label,t,u\na,-1600000000,1600000000\nb,-1600000001,1600000001\n"), NULL, "2 features differ by less",
          AUTO},
@@ -412,9 +410,7 @@ TEST(rounding_is_told)
         {TEXT("1 1:5000 2:1\n2 1:5000 2:2\n1 1:5002 2:1e-3\n"), NULL, NULL, AUTO},
         /* numbers that become zero */
         {TEXT("label,t\na,1e-46\nb,-3.5E-60\na,0e-50\nb,-0.0\nb,1\n"), NULL,
-         "2 numbers are 0 in float32, whose least is "
-         "1.4e-45, the first in line 2",
-         AUTO},
+         "2 numbers are 0 in float32, whose least is 1.4e-45, the first in line 2", AUTO},
         {TEXT("label,t\na,1\nb,0.0000000000000000000000000000000000000000000000001\n"), NULL, "the first in line 3",
          AUTO},
         {TEXT("1 1:2\n2 1:1e-50 2:1\n3 2:0\n"), NULL,
@@ -777,15 +773,15 @@ TEST(spellings_of_numbers)
     } tables[] = {
         {"x,label\n1,1e3\n2,1000\n3,12e4\n", "1 3[1000,12e4,1e3]: 2 1; 0 2; 1 3", 0},
         {"x,label\n1,1.0\n2,1\n3,2.0\n", "1 2[1,2]: 0 1; 0 2; 1 3", 0},
-        {"x,label\n1,1.0\n2,1.10\n3,n/a\n", "1 3[1.0,1.10,n/a]: 0 1; 1 2; 2 3", 0},
-        {"x,label\n1,2.0\n2,2\n3,n/a\n4,2.000000000000000000e+00\n", "1 2[2.0,n/a]: 0 1; 0 2; 1 3; 0 4", 0},
-        {"x,label\n1,1.0\n2,2.0e+00\n3,n/a\n", "1 2[1,2]: 0 1; 1 2; ? 3", 1},
+        {"x,label\n1,1.0\n2,1.10\n3,oth\n", "1 3[1.0,1.10,oth]: 0 1; 1 2; 2 3", 0},
+        {"x,label\n1,2.0\n2,2\n3,oth\n4,2.000000000000000000e+00\n", "1 2[2.0,oth]: 0 1; 0 2; 1 3; 0 4", 0},
+        {"x,label\n1,1.0\n2,2.0e+00\n3,oth\n", "1 2[1,2]: 0 1; 1 2; ? 3", 1},
         {"x,label\n1,3\n2,4.0\n3,x\n4,3.00\n5,04\n", "1 2[3.0,4]: 0 1; 1 2; ? 3; 0 4; ? 5", 3},
         {"x,label\n1,1.200000000000000000e+01\n2,-1.0e+00\n3,5.0e-01\n",
          "1 3[-1.0e+00,1.200000000000000000e+01,5.0e-01]: 1 1; 0 2; 2 3", 0},
         {"x,label\n1,1.200000000000000000e+01\n2,-1.0e+00\n", "1 2[-1,12]: 1 1; 0 2", 0},
-        {"x,label\n1,1.0\n2,n/a\n3,2.00\n4,2\n5,01.0\n6,.0\n7,1e0\n8,-0.0\n",
-         "1 7[1,2,-0.0,.0,01.0,1e0,n/a]: 0 1; 6 2; 1 3; 1 4; 4 5; 3 6; 5 7; 2 8", 2},
+        {"x,label\n1,1.0\n2,oth\n3,2.00\n4,2\n5,01.0\n6,.0\n7,1e0\n8,-0.0\n",
+         "1 7[1,2,-0.0,.0,01.0,1e0,oth]: 0 1; 6 2; 1 3; 1 4; 4 5; 3 6; 5 7; 2 8", 2},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         xsm_class_map map = XSM_CLASS_MAP_INIT;
