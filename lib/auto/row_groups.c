@@ -1,7 +1,6 @@
 #include "auto/row_groups.h"
 
 #include "auto/choose.h"
-#include "base/hash.h"
 #include "base/order.h"
 #include "data/sort.h"
 
@@ -80,6 +79,13 @@ static bool same_labels(const xsm_dataset *d, uint64_t a, uint64_t b)
     return x == y && (x == 0 || memcmp(left, right, x * sizeof *left) == 0);
 }
 
+/* A step of a hash that is the same for every byte order. */
+static uint64_t mix(uint64_t hash, uint32_t number)
+{
+    hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 29;
+}
+
 bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t seed, uint64_t *order, uint64_t *spare)
 {
     uint64_t place = 1, copies = 0, others = 0; /* place: a power of two above the numbers of rows */
@@ -88,8 +94,12 @@ bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t see
     }
     for (uint64_t i = 0; i < d->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(d, i);
-        uint64_t hash = xsmi_hash(x.values, x.count * sizeof *x.values, seed);
-        hash = x.index ? xsmi_hash(x.index, x.count * sizeof *x.index, hash) : hash;
+        uint64_t hash = seed;
+        for (size_t j = 0; j < x.count; j++) {
+            uint32_t bits;
+            memcpy(&bits, &x.values[j], sizeof bits);
+            hash = mix(x.index ? mix(hash, x.index[j]) : hash, bits);
+        }
         order[i] = (hash & ~(place - 1)) | i;
         xsmi_dataset_poll(ctx, i);
     }
