@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,33 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const named *)a)->name, ((const named *)b)->name);
 }
 
+/* A class by the number that its name is. */
+typedef struct numbered {
+    double number;
+    uint32_t class;
+} numbered;
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const numbered *x = a, *y = b;
+    return x->number != y->number ? (x->number > y->number) - (x->number < y->number)
+                                  : (x->class > y->class) - (x->class < y->class);
+}
+
+/* Whether a text may be a number; xsm_class_map_find() says which texts are the same one. */
+static int number_of(const char *text, double *number)
+{
+    char *end;
+    *number = strtod(text, &end);
+    return *end == '\0' && end != text && isfinite(*number);
+}
+
 /* The classes of a model, to be found by what the data calls them. */
 typedef struct lookup {
     xsm_class_map map;
-    named *names; /* [classes] sorted, if classes have names */
+    named *names;      /* [classes] sorted, if classes have names */
+    numbered *numbers; /* [number_count] sorted: names that are numbers */
+    size_t number_count;
 } lookup;
 
 static int make_lookup(const xsm_model *model, lookup *l)
@@ -33,13 +57,19 @@ static int make_lookup(const xsm_model *model, lookup *l)
     }
     if (l->map.names) {
         l->names = malloc(l->map.classes * sizeof *l->names);
-        if (!l->names) {
+        l->numbers = malloc(l->map.classes * sizeof *l->numbers);
+        if (!l->names || !l->numbers) {
             return cli_fail("out of memory");
         }
         for (uint32_t k = 0; k < l->map.classes; k++) {
+            double number;
             l->names[k] = (named){l->map.names[k], k};
+            if (number_of(l->map.names[k], &number)) {
+                l->numbers[l->number_count++] = (numbered){number, k};
+            }
         }
         qsort(l->names, l->map.classes, sizeof *l->names, compare_names);
+        qsort(l->numbers, l->number_count, sizeof *l->numbers, compare_numbers);
     }
     return CLI_GO_ON;
 }
@@ -67,15 +97,36 @@ static found find_name(const lookup *l, const char *text)
     return (found){high - low, l->names + low, XSM_NO_CLASS};
 }
 
+/* The first class whose name is the same whole number, as 24 is 24.0. */
+static found find_number(const lookup *l, const char *text)
+{
+    double number;
+    size_t low = 0, high = number_of(text, &number) ? l->number_count : 0;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (l->numbers[middle].number < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; low < l->number_count && l->numbers[low].number == number; low++) {
+        xsm_class_map one = XSM_CLASS_MAP_INIT;
+        one.classes = 1;
+        one.names = l->map.names + l->numbers[low].class;
+        if (!l->map.labels && xsm_class_map_find(&one, text) != XSM_NO_CLASS) {
+            return (found){1, NULL, l->numbers[low].class};
+        }
+    }
+    return (found){0, NULL, XSM_NO_CLASS};
+}
+
 /* The classes that the data calls so. 0 if it is no label at all. */
 static int find_classes(const lookup *l, const char *text, found *f)
 {
     if (l->names) {
         *f = find_name(l, text);
-        if (f->count == 0) {
-            const uint32_t class = xsm_class_map_find(&l->map, text); /* 24.0 is 24 */
-            *f = (found){class != XSM_NO_CLASS, NULL, class};
-        }
+        *f = f->count > 0 ? *f : find_number(l, text);
         return 1;
     }
     char *end;
@@ -268,6 +319,7 @@ int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
         code = cli_fail("--allow and --deny leave no class");
     }
     free(l.names);
+    free(l.numbers);
     free(allow.list);
     free(allow.first);
     free(deny.list);

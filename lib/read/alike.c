@@ -13,7 +13,7 @@ static const char bases[] =
     "gggghh+-iiiiiiiii-+-jjkk-llllll+-+-nnnnnn-+-oooooo+-rrrrrrsssssssstttt+-uuuuuuuuuuuuwwyyyzzzzzz-";
 static const char marks[] =
     "ABCDIKAhABCIABCIADABCDIAAABCIBAAABCDIKAhABCIABCIADABCDIAAABCIBAIEEGGiiBBCCHHMMMMAAEEGGHHiiMMCCGG"
-    "HHhhCCAADDEEGGiiHAAACChhABBhhMMAAAAABBhhMMAAAEEGGLLAABBhhMMBBCChhMMhhMMAADDEEGGKKLLiiCCCCIBBHHMMA";
+    "HHhhCCAADDEEGGiiHAAACChhABBhhMMAAAABBhhMMAAAEEGGLLAABBhhMMBBCChhMMhhMMAADDEEGGKKLLiiCCCCIBBHHMMA";
 enum { FIRST = 0xC0, LAST = 0x17F, ACCENT = 0x300 };
 
 /* Returns the next character of a text that ends with a zero byte. */

@@ -45,6 +45,7 @@ typedef struct weight_file {
     const xsm_dataset *data;
     xsmi_lines lines;
     xsmi_dictionary names;
+    xsmi_dictionary numbers; /* of names that are whole numbers; the mark is the first such class */
     float *weights;
 } weight_file;
 
@@ -70,14 +71,14 @@ static uint32_t class_of(const weight_file *f, const char *text, size_t length)
     int64_t label;
     if (are_words(d)) {
         char number[24];
-        const uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
-        if (id != UINT32_MAX || !xsmi_whole_number(text, length, &label)) {
-            return id != UINT32_MAX ? id : XSM_CLASS_UNSEEN;
+        uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
+        if (id == UINT32_MAX && xsmi_whole_number(text, length, &label)) {
+            snprintf(number, sizeof number, "%" PRId64, label);
+            id = xsmi_dictionary_find_word(&f->names, number, strlen(number));
+            const uint32_t other = id == UINT32_MAX ? xsmi_dictionary_find_number(&f->numbers, label) : UINT32_MAX;
+            id = other == UINT32_MAX ? id : (uint32_t)f->numbers.entries[other].mark;
         }
-        xsm_class_map map = XSM_CLASS_MAP_INIT;
-        xsm_error err = XSM_ERROR_INIT;
-        snprintf(number, sizeof number, "%" PRId64, label);
-        return xsm_dataset_get_class_map(d, &map, &err) == XSM_OK ? xsm_class_map_find(&map, number) : XSM_CLASS_UNSEEN;
+        return id != UINT32_MAX ? id : XSM_CLASS_UNSEEN;
     }
     if (xsmi_parse_integer(text, &end, &label) != XSMI_NUMBER_OK || end != text + length) {
         return XSM_CLASS_UNSEEN;
@@ -133,6 +134,7 @@ static xsm_status read_lines(weight_file *f, xsm_error *err)
     const xsm_dataset *d = f->data;
     for (uint32_t k = 0; k < d->classes; k++) {
         uint32_t id;
+        int64_t whole;
         f->weights[k] = NAN; /* no line yet */
         if (are_words(d)) {
             const size_t length = strlen(d->map.names[k]);
@@ -142,6 +144,11 @@ static xsm_status read_lines(weight_file *f, xsm_error *err)
                                  "classes %u and %u are both named '%.40s'; a file of weights "
                                  "cannot tell them apart",
                                  id, k, d->map.names[k]);
+            }
+            if (xsmi_whole_number(d->map.names[k], length, &whole)) {
+                const uint32_t before = f->numbers.count;
+                XSMI_TRY(xsmi_dictionary_number(&f->numbers, whole, &id, err));
+                f->numbers.entries[id].mark = id == before ? k : f->numbers.entries[id].mark;
             }
         }
     }
@@ -165,6 +172,7 @@ static xsm_status read_file(const xsm_dataset *d, const char *path, float *weigh
     weight_file f = {.data = d, .weights = weights};
     xsmi_source source;
     xsmi_dictionary_start(&f.names, d->context, true);
+    xsmi_dictionary_start(&f.numbers, d->context, false);
     xsm_status status = xsmi_source_open_file(&source, d->context, path, err);
     if (status == XSM_OK) {
         xsmi_lines_start(&f.lines, &source);
@@ -173,6 +181,7 @@ static xsm_status read_file(const xsm_dataset *d, const char *path, float *weigh
     xsmi_lines_end(&f.lines);
     xsmi_source_close(&source);
     xsmi_dictionary_end(&f.names);
+    xsmi_dictionary_end(&f.numbers);
     return status;
 }
 
