@@ -401,10 +401,16 @@ class Classifier(*([ClassifierMixin, BaseEstimator] if BaseEstimator else [objec
             return X if texts else X.astype(np.float32), y
         checks = {"accept_sparse": "csr", "dtype": np.float32, "reset": first, **({} if y is None else {"y": y})}
         try:
-            from sklearn.utils.validation import validate_data  # from scikit-learn 1.6 on
-            made = validate_data(self, X, **checks)
-        except ImportError:
-            made = self._validate_data(X, **checks)
+            try:
+                from sklearn.utils.validation import validate_data  # from scikit-learn 1.6 on
+                made = validate_data(self, X, **checks)
+            except ImportError:
+                made = self._validate_data(X, **checks)
+        except ValueError as error:
+            if "could not convert string" in str(error):
+                raise ValueError(f"{error}; accepted is {accepted}: scikit-learn's "
+                                 "OneHotEncoder(handle_unknown='ignore') makes numbers of categories") from None
+            raise
         return (made, None) if y is None else made
 
     def _dataset(self, X, k=None, weight=None):

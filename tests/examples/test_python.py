@@ -144,6 +144,7 @@ def check_refused(folder):
             (ValueError, "(42, 2); accepted is 42,", lambda: exact().fit(TEXTS, np.eye(2, dtype=int)[[0, 1] * 21])),
             (ValueError, "row 1 of X is None; accepted is a list of texts", lambda: texts.predict(["cat", None])),
             (ValueError, "X is 'cat'; accepted is a list of texts", lambda: texts.predict("cat")),
+            (ValueError, "OneHotEncoder", lambda: exact().fit(np.array([TEXTS, TEXTS]).T, ANIMALS)),
             (ValueError, "are texts", lambda: exact().fit(TEXTS, ANIMALS, np.ones(42))),
             (ValueError, "are texts", lambda: exact().partial_fit(TEXTS, ANIMALS, [3, 7])),
             (ValueError, "accepts None", lambda: exact(transforms="unit").partial_fit(X, y, np.unique(y))),
