@@ -40,12 +40,25 @@ bool xsmi_columns_is_missing(const char *text, size_t length)
     return false;
 }
 
+bool xsmi_columns_is_truth(const char *text, size_t length, float *value)
+{
+    static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
+    xsmi_columns_trim(&text, &length);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (is(text, length, words[i])) {
+            *value = (float)(i % 2);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool xsmi_columns_is_number(const char *text, size_t length)
 {
     const char *after;
     float value;
     xsmi_columns_trim(&text, &length);
-    return xsmi_columns_is_missing(text, length) ||
+    return xsmi_columns_is_missing(text, length) || xsmi_columns_is_truth(text, length, &value) ||
            (xsmi_parse_short_float(text, &after, &value) == XSMI_NUMBER_OK && after == text + length);
 }
 
@@ -826,12 +839,6 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
 /* Returns what is accepted in place of a field that is not a number; its first `read` bytes are one. */
 static const char *advice_on(const char *text, size_t length, size_t read)
 {
-    static const char *const truths[] = {"true", "false", "True", "False", "TRUE", "FALSE"};
-    for (size_t i = 0; i < sizeof truths / sizeof *truths; i++) {
-        if (is(text, length, truths[i])) {
-            return "write 1 for true and 0 for false";
-        }
-    }
     return xsmi_columns_is_number(text, length)
                ? "missing values are not read: fill them in, or leave out the row, or the column "
                  "(xsm_read_options.ignore_columns)"
@@ -841,7 +848,7 @@ static const char *advice_on(const char *text, size_t length, size_t read)
                  "share needs a number, or is left out (xsm_read_options.ignore_columns)"
                : "a column of words is that of labels (xsm_read_options.label_column), of text "
                  "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns); of categories each is "
-                 "a column of 0 and 1, as pandas.get_dummies(table, dtype=int) makes them";
+                 "a column of 0 and 1, as pandas.get_dummies() makes them";
 }
 
 xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,

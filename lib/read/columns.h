@@ -67,7 +67,10 @@ void xsmi_columns_trim(const char **text, size_t *length);
  * column without a name, which pandas reads as "Unnamed: 0", or "Unnamed: 0.1" beside one. */
 bool xsmi_columns_names_rows(const char *name, size_t length, bool first);
 bool xsmi_columns_is_missing(const char *text, size_t length);
-/* Whether a field is a number or stands for a missing one, with blanks around it or without. */
+/* Whether a field is a truth value as Python, R and spreadsheets write it, perhaps between blanks; sets *value to 1 or
+ * 0. */
+bool xsmi_columns_is_truth(const char *text, size_t length, float *value);
+/* Whether a field is a number, a truth value, or stands for a missing one, with blanks around it or without. */
 bool xsmi_columns_is_number(const char *text, size_t length);
 /* Finds the columns from the first record, whose fields were split. The caller releases with xsmi_columns_end(), after
  * a failure too. */

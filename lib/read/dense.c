@@ -148,7 +148,7 @@ static bool is_blank(char c, char separator)
     return c != separator && xsmi_is_space(c);
 }
 
-/* Reads a number from a field; spaces around it are allowed. */
+/* Reads a number or a truth value from a field; spaces around it are allowed. */
 static xsm_status read_value(const xsmi_record *c, const table *t, size_t column, const xsmi_field *f, float *value,
                              xsm_error *err)
 {
@@ -164,7 +164,7 @@ static xsm_status read_value(const xsmi_record *c, const table *t, size_t column
         while (result == XSMI_NUMBER_OK && after < end && is_blank(*after, c->separator)) {
             after++;
         }
-        if (result == XSMI_NUMBER_OK && after == end) {
+        if ((result == XSMI_NUMBER_OK && after == end) || xsmi_columns_is_truth(p, (size_t)(end - p), value)) {
             return XSM_OK;
         }
         problem = result == XSMI_NUMBER_NOT_FINITE  ? "expected a finite number"

@@ -87,6 +87,8 @@ reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column -1
 says stderr 'line 1 is read as a row'
 reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column 2 --header no
 [ -s stderr ] && wrong 'a note where --header says it'
+printf 'TRUE,5,False,x\nfalse,1,true ,y\n' >in
+reads 'f0,f1,f2,label\n1,5,0,x\n0,1,1,y' --data - --label-column -1
 printf '0,1,2,x\n7,8,9,y\n' >in
 run 1 info - --label-column -1
 says stderr "names of columns or a row? '0', '1', '2', 'x'; set --header yes or no"

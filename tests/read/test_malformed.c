@@ -197,7 +197,7 @@ static const bad cases[] = {
     {TEXT("a,label\n1,x;;y\n"), FORMAT, 2, 5, "an empty label", WITH(.label_separator = ";")},
     {TEXT(",a,label\n0.5,1,x\n"), FORMAT, 2, 1, "a fraction in a column that numbers", AUTO},
     {TEXT("label;a\nx;1,5\n"), FORMAT, 2, 4, "found ',5' in the column 'a'; a number has a decimal point", AUTO},
-    {TEXT("label,a\nx,TRUE\n"), FORMAT, 2, 3, "found 'TRUE' in the column 'a'; write 1 for true", AUTO},
+    {TEXT("label,a\nx,TRUEISH\n"), FORMAT, 2, 3, "found 'TRUEISH' in the column 'a'; a column of words", AUTO},
     {TEXT("# Column indices are one-based\n1 0:2\n"), FORMAT, 2, 3, "feature indexes start at 1 here", AUTO},
     {TEXT("a,b,label\n1,2,x\na,b,label\n"), FORMAT, 3, 1, "the names of columns again", AUTO},
     {TEXT("label,a\nx,1\n\xEF\xBB\xBFlabel,a\n"), FORMAT, 3, 1, "the names of columns again", AUTO},
