@@ -199,6 +199,19 @@ static bool is_misspelt(const xsmi_text *t, const char *word, size_t length)
     return prefix > core && *prefix && !is_letter(*prefix) && end - word > 1 && *word == *prefix;
 }
 
+/* Whether a label ends in a colon and a fraction, as one with a weight does. */
+static bool looks_weighted(const char *word, size_t length)
+{
+    size_t colon = length;
+    while (word[colon - 1] != ':') {
+        colon--;
+    }
+    const char *end = word;
+    float number;
+    return memchr(word + colon, '.', length - colon) &&
+           xsmi_parse_float(word + colon, &end, &number) == XSMI_NUMBER_OK && end == word + length;
+}
+
 /* Returns the second label prefix of a label, or its end. */
 static const char *inner_prefix(const xsmi_text *t, const char *word, size_t length)
 {
@@ -236,6 +249,8 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         float weight = 1;
         if (r->options.label_weights) {
             XSMI_TRY(cut_weight(t, word, &length, &weight, err));
+        } else if (memchr(word, ':', length) && looks_weighted(word, length)) {
+            xsmi_text_note_add(&t->weighted, r->lines.line, word, length);
         }
         XSMI_TRY(xsmi_reader_word(r, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_weighted(r, id, weight);
@@ -550,6 +565,13 @@ static void tell(const xsmi_text *t)
             "it is part of the name, for labels end at a blank (of ASCII): put one in its place if it separates",
             t->r->source.name, (unsigned long long)t->joined.count, t->joined.first,
             (unsigned long long)t->joined.line);
+    }
+    if (t->weighted.count > 0) {
+        xsmi_log(t->r->context, XSM_LOG_WARNING,
+                 "%s: %llu labels end in a colon and a number, the first is %s in line %llu; these are parts of names, "
+                 "unless xsm_read_options.label_weights says that they are weights",
+                 t->r->source.name, (unsigned long long)t->weighted.count, t->weighted.first,
+                 (unsigned long long)t->weighted.line);
     }
     if (t->missed.count > 0) {
         xsmi_log(t->r->context, XSM_LOG_WARNING,

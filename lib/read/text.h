@@ -39,8 +39,9 @@ typedef struct xsmi_text {
     size_t scratch_capacity;
     char *marked; /* a word between its brackets */
     size_t marked_capacity;
-    xsmi_text_note joined; /* labels with characters that elsewhere separate words */
-    xsmi_text_note missed; /* words that look like labels */
+    xsmi_text_note joined;   /* labels with characters that elsewhere separate words */
+    xsmi_text_note missed;   /* words that look like labels */
+    xsmi_text_note weighted; /* labels that look as if they had weights */
 } xsmi_text;
 
 /* Takes the reader's settings: the class map's vocabulary, or options. Call xsmi_text_end() also after a failure. */

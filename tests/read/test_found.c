@@ -73,9 +73,8 @@ static const foreign kinds[] = {
      "gzip -dc FILE >rows.unpacked; python3 -c \"import pandas; pandas.read_json('rows.unpacked'"},
 #endif
     {TEXT("%%MatrixMarket matrix coordinate real general\n"), "scipy.io.mmread('FILE')"},
-    {TEXT("1 |f a:1 b:2\n"), "as of Vowpal Wabbit"},
     {TEXT("sep=;\nx;label\n1;a\n"), "sed 1d FILE"},
-    {TEXT("-1 2.0 'tag|f a b\n"), "/__label__\\1 /; s/\\|[^ ]*//g; s/:[-+.0-9e]+//g' FILE"},
+    {TEXT("-1 2.0 'tag|f a:1 b\n"), "/__label__\\1 /; s/\\|[^ ]*//g; s/:[-+.0-9e]+//g' FILE"},
     {TEXT("1 | a b\n"), "makes LIBSVM's rows"},
 };
 
@@ -290,6 +289,7 @@ static const good goods[] = {
      "2 labels look like another one, the first is 'Cafs\xCC\x8C' beside 'CAF\xC5\xA0'", AUTO},
     {TEXT("__label__ab x\n__label__a\xE2\x80\x8D\x62 x\n"), "1 2[ab,a\xE2\x80\x8D\x62]: 0 0:1; 1 0:1",
      "1 labels look like another one", AUTO},
+    {TEXT("__label__a:.5 x\n__label__a:2 x\n"), "1 2[a:.5,a:2]: 0 0:1; 1 0:1", "1 labels end in a colon and", AUTO},
     /* XC without labels */
     {TEXT("2 5\n0:1 4:2\n1:.5\n"), "5 0[]:  0:1 4:2;  1:0.5", NULL, AUTO},
     {TEXT("3 5\n\n 4:2\n3:1\n"), "5 0[]: ;  4:2;  3:1", NULL, AUTO},
