@@ -27,7 +27,7 @@ except ImportError:  # another Python, earlier on PATH, does not see Debian's mo
 STATSMODELS = "/usr/lib/python3/dist-packages/statsmodels/datasets/"
 SKLEARN = "/usr/lib/python3/dist-packages/sklearn/datasets/data/"
 WEKA = "/usr/share/doc/weka/examples/"
-LOCALES = ("en", "en_001", "en_AU", "en_CA", "en_GB", "en_IN", "da", "de", "es", "fr", "it", "nb", "nl", "pt", "sv")
+LOCALES = ("en", "en_001", "en_AU", "en_CA", "en_GB", "en_IN", "da", "de", "es", "fr", "it", "no", "nl", "pt", "sv")
 
 
 @dataclasses.dataclass
