@@ -9,8 +9,8 @@
 
 /* The fewest comparisons that decide. */
 enum { COMPARED_LEAST = 50 };
-/* One row in COPIED is a copy, and of these at most one in LABELLED has other labels. */
-enum { COPIED = 10, LABELLED = 20 };
+/* One row in COPIED is a copy, and of these at most one in LABELLED has other labels; and there are DISTINCT others. */
+enum { COPIED = 4, LABELLED = 20, DISTINCT = 100 };
 
 /* Returns the cosine of two rows whose features are in rising order; 0 if one is all zeros. */
 static double cosine(const xsm_dataset *d, uint64_t a, uint64_t b)
@@ -113,5 +113,5 @@ bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t see
     for (uint64_t i = 0; i < d->rows; i++) {
         order[i] &= place - 1;
     }
-    return copies >= d->rows / COPIED + 1 && others <= copies / LABELLED;
+    return copies >= d->rows / COPIED && others <= copies / LABELLED && d->rows - copies >= DISTINCT;
 }

@@ -17,7 +17,7 @@ bool xsmi_rows_grouped(const xsm_context *ctx, const xsm_dataset *d, const uint6
  * it is at most `alike`, or if the group so far has `most` rows. Returns their number. */
 uint64_t xsmi_row_groups(const xsm_context *ctx, const xsm_dataset *d, double alike, uint64_t most, uint64_t *first);
 
-/* Whether a tenth of the rows are copies of others, with their labels, as where rare classes were written several
+/* Whether a quarter of the rows are copies of others, with their labels, as where rare classes were written several
  * times; not if rows of the same features often have other labels, as in tables of few values, where copies are chance.
  * Sets order[] to the rows in an order that does not depend on theirs, copies together. `spare`: scratch, [rows]. */
 bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t seed, uint64_t *order, uint64_t *spare);
