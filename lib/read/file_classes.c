@@ -85,6 +85,29 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
     return xsmi_dataset_set_classes(d, classes, labels, NULL, err);
 }
 
+/* The fewest labels that are told to be quantities. */
+enum { QUANTITIES = 20 };
+
+/* Warns of a table whose labels are mostly fractions, and mostly of one row each: they are quantities. */
+static void tell_quantities(const xsmi_reader *r)
+{
+    const uint32_t count = r->dictionary.count;
+    uint32_t fractions = 0;
+    for (uint32_t i = 0; i < count && count >= QUANTITIES && 2 * (uint64_t)count > r->rows; i++) {
+        size_t length;
+        const char *const word = xsmi_dictionary_text(&r->dictionary, i, &length), *end = word;
+        float number;
+        fractions += memchr(word, '.', length) && xsmi_parse_float(word, &end, &number) == XSMI_NUMBER_OK && !*end;
+    }
+    if (2 * fractions > count) {
+        xsmi_log(
+            r->context, XSM_LOG_WARNING,
+            "%s: %u of the %u labels are fractions, and most rows have one of their own: quantities are no classes; "
+            "ranges of them are",
+            r->source.name, fractions, count);
+    }
+}
+
 static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_t *spare, uint32_t *class_of,
                                    xsm_error *err)
 {
@@ -104,6 +127,7 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
     }
     xsm_status status = xsmi_dataset_set_classes(d, count, NULL, names, err);
     if (status == XSM_OK && !r->has_map) {
+        tell_quantities(r);
         xsm_class_map own = XSM_CLASS_MAP_INIT;
         status = xsm_dataset_get_class_map(d, &own, err);
         status = status == XSM_OK ? xsmi_tell_alike(r->context, r->source.name, &own, NULL, NULL, err) : status;

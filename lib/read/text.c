@@ -254,7 +254,7 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         }
         XSMI_TRY(xsmi_reader_word(r, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_weighted(r, id, weight);
-        if (xsmi_text_is_joined(word + t->prefix_length, length - t->prefix_length)) {
+        if (word[t->prefix_length] == '"' || xsmi_text_is_joined(word + t->prefix_length, length - t->prefix_length)) {
             xsmi_text_note_add(&t->joined, r->lines.line, word, length);
         }
     }
@@ -559,12 +559,12 @@ void xsmi_text_end(xsmi_text *t)
 static void tell(const xsmi_text *t)
 {
     if (t->joined.count > 0) {
-        xsmi_log(
-            t->r->context, XSM_LOG_WARNING,
-            "%s: %llu labels have a comma, a semicolon, a bar or a wide blank within, the first is %s in line %llu; "
-            "it is part of the name, for labels end at a blank (of ASCII): put one in its place if it separates",
-            t->r->source.name, (unsigned long long)t->joined.count, t->joined.first,
-            (unsigned long long)t->joined.line);
+        xsmi_log(t->r->context, XSM_LOG_WARNING,
+                 "%s: %llu labels have a comma, a semicolon, a bar, a quote or a wide blank within, the first is %s in "
+                 "line %llu; "
+                 "it is part of the name, for labels end at a blank (of ASCII): put one in its place if it separates",
+                 t->r->source.name, (unsigned long long)t->joined.count, t->joined.first,
+                 (unsigned long long)t->joined.line);
     }
     if (t->weighted.count > 0) {
         xsmi_log(t->r->context, XSM_LOG_WARNING,

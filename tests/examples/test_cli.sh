@@ -649,11 +649,11 @@ run 2 evaluate --model r0 --data ask.txt --known three.txt
 says stderr '--known lists what --ranks leaves out'
 run 1 evaluate --model r0 --data ask.txt --ranks --known missing.txt
 says stderr 'missing.txt'
-rm -f r0
 
 # What a choice or a model cannot be right about: a label a row, one label, new labels that look like old ones.
-awk 'BEGIN { print "a,b,label"; for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i * 37 % 60, i * 23 % 60, i }' >single.csv
+awk 'BEGIN { print "a,b,label"; for (i = 0; i < 60; i++) printf "%d,%d,%d.5\n", i * 37 % 60, i * 23 % 60, i }' >single.csv
 run 0 train --data single.csv
+says stderr '60 of the 60 labels are fractions, and most rows have one of their own'
 says stderr 'nearly all of the 60 classes have one row: rows that were trained on judge'
 says stderr '; on 60 of these without half of their features: '
 printf 'a,label\n1,x\n2,x\n' >single.csv
@@ -662,7 +662,6 @@ says stderr 'single.csv: all rows have the same label'
 printf 'a,label\n1,X\n2,x\n' >single.csv
 run 0 train --data single.csv --warm-start single --estimator softmax --eta 1 --model single
 says stderr "1 labels that the model lacks look like one that it has, the first is 'X' beside 'x'"
-rm -f single
 
 # Text: what was said when training is said once; names and n-grams come with the model.
 printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt

@@ -74,7 +74,7 @@ printf '__label__a, __label__b, caf\351\n' >in
 run 1 info -
 says stderr 'line 1, column 28: byte 0xE9; UTF-8 text without NUL is accepted (--bad-bytes replace replaces others)'
 run 0 info - --bad-bytes replace
-says stderr "2 labels have a comma, a semicolon, a bar or a wide blank within, the first is '__label__a,' in line 1"
+says stderr "2 labels have a comma, a semicolon, a bar, a quote or a wide blank within, the first is '__label__a,' in line 1"
 says stderr 'U+FFFD is in place of bytes that are no UTF-8, 1 times, first in line 1'
 run 2 train --data rows.svm --format libsvm --bad-bytes replace --eta 1
 says stderr '--bad-bytes is for csv, tsv and text, and --format is libsvm'
