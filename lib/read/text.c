@@ -199,17 +199,19 @@ static bool is_misspelt(const xsmi_text *t, const char *word, size_t length)
     return prefix > core && *prefix && !is_letter(*prefix) && end - word > 1 && *word == *prefix;
 }
 
-/* Whether a label ends in a colon and a fraction, as one with a weight does. */
-static bool looks_weighted(const char *word, size_t length)
+/* Whether a label's name ends in a colon and a fraction, as one with a weight does. */
+static bool looks_weighted(const char *name, size_t length)
 {
-    size_t colon = length;
-    while (word[colon - 1] != ':') {
+    const char *const end = name + length, *colon = end, *stop = name;
+    float number;
+    if (!memchr(name, ':', length)) {
+        return false;
+    }
+    while (colon[-1] != ':') {
         colon--;
     }
-    const char *end = word;
-    float number;
-    return memchr(word + colon, '.', length - colon) &&
-           xsmi_parse_float(word + colon, &end, &number) == XSMI_NUMBER_OK && end == word + length;
+    return memchr(colon, '.', (size_t)(end - colon)) && xsmi_parse_float(colon, &stop, &number) == XSMI_NUMBER_OK &&
+           stop == end;
 }
 
 /* Returns the second label prefix of a label, or its end. */
@@ -249,7 +251,7 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         float weight = 1;
         if (r->options.label_weights) {
             XSMI_TRY(cut_weight(t, word, &length, &weight, err));
-        } else if (memchr(word, ':', length) && looks_weighted(word, length)) {
+        } else if (looks_weighted(word + t->prefix_length, length - t->prefix_length)) {
             xsmi_text_note_add(&t->weighted, r->lines.line, word, length);
         }
         XSMI_TRY(xsmi_reader_word(r, word + t->prefix_length, length - t->prefix_length, &id, err));
