@@ -173,6 +173,13 @@ V_INLINE void v_transpose_quads(vf a[4])
     a[3] = _mm256_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
 
+V_INLINE void v_transpose_fours(vf a[2])
+{
+    vf low = _mm256_permute2f128_ps(a[0], a[1], 0x20);
+    a[1] = _mm256_permute2f128_ps(a[0], a[1], 0x31);
+    a[0] = low;
+}
+
 #define DW 4
 typedef double vd __attribute__((vector_size(8 * DW)));
 

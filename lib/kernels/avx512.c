@@ -166,6 +166,18 @@ V_INLINE void v_transpose_quads(vf a[4])
     a[3] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
 
+V_INLINE void v_transpose_fours(vf a[4])
+{
+    vf low01 = _mm512_shuffle_f32x4(a[0], a[1], _MM_SHUFFLE(2, 0, 2, 0));
+    vf low23 = _mm512_shuffle_f32x4(a[2], a[3], _MM_SHUFFLE(2, 0, 2, 0));
+    vf high01 = _mm512_shuffle_f32x4(a[0], a[1], _MM_SHUFFLE(3, 1, 3, 1));
+    vf high23 = _mm512_shuffle_f32x4(a[2], a[3], _MM_SHUFFLE(3, 1, 3, 1));
+    a[0] = _mm512_shuffle_f32x4(low01, low23, _MM_SHUFFLE(2, 0, 2, 0));
+    a[1] = _mm512_shuffle_f32x4(high01, high23, _MM_SHUFFLE(2, 0, 2, 0));
+    a[2] = _mm512_shuffle_f32x4(low01, low23, _MM_SHUFFLE(3, 1, 3, 1));
+    a[3] = _mm512_shuffle_f32x4(high01, high23, _MM_SHUFFLE(3, 1, 3, 1));
+}
+
 #define DW 8
 typedef double vd __attribute__((vector_size(8 * DW)));
 

@@ -194,6 +194,8 @@ typedef struct xsmi_kernels {
 
     /* packed[i*XSMI_LANES + l] = x[l][i] for l < n, 0 for the lanes from n (n <= XSMI_LANES). */
     void (*pack)(const float *const *x, size_t n, size_t d, float *packed);
+    /* The other way for scores: out[l*stride + c] = scores[c*XSMI_LANES + l] for l < n. */
+    void (*unpack)(const float *scores, size_t classes, size_t n, float *out, size_t stride);
     /* out[c*XSMI_LANES + l] = fma(s, sum_i w[c*stride+i] * packed[i*XSMI_LANES+l], bias[c]) where the sum runs in
      * rising i by fused multiply-adds from 0 and s = scale, or scale*row_scale[c] rounded to float; row_scale NULL: all
      * ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned.
@@ -369,7 +371,7 @@ void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_
         .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
         .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
-        .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_widening = score_widening,          \
+        .pack = pack, .unpack = unpack, .score_tile = score_tile, .score_lanes = score_lanes, .score_widening = score_widening,          \
         .score_few = score_few, .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile,        \
         .pack_rows = pack_rows, .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max,            \
         .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,                      \

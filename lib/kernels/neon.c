@@ -183,6 +183,11 @@ V_INLINE void v_transpose_quads(vf a[4])
     a[3] = vcombine_f32(vget_high_f32(row01.val[1]), vget_high_f32(row23.val[1]));
 }
 
+V_INLINE void v_transpose_fours(vf a[1])
+{
+    (void)a;
+}
+
 #define DW 2
 typedef double vd __attribute__((vector_size(8 * DW)));
 

@@ -120,6 +120,15 @@ static void pack(const float *const *x, size_t n, size_t d, float *packed)
     }
 }
 
+static void unpack(const float *scores, size_t classes, size_t n, float *out, size_t stride)
+{
+    for (size_t l = 0; l < n; l++) {
+        for (size_t c = 0; c < classes; c++) {
+            out[l * stride + c] = scores[c * XSMI_LANES + l];
+        }
+    }
+}
+
 static void score_tile(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out)
 {

@@ -2,6 +2,7 @@
  * The kernels on tiles of scores, over the vocabulary of vector_rows.h and
  *   v_load_quads               four floats from each of VW/4 rows: rows[0], rows[4], ..., at the same offset
  *   v_transpose_quads          transposes the 4 x 4 blocks of four such vectors
+ *   v_transpose_fours          transposes VW/4 vectors as a matrix of fours: four floats are one number of it
  *   BLOCK_VECTORS              most vectors in a block of accumulators,
  *   BLOCK_CLASSES(v)           the classes of a block with v vectors, at most BLOCK_MOST
  *   RANK_VECTORS               vectors of features in a block of accumulators of rank_update()
@@ -49,6 +50,54 @@ static void pack(const float *const *x, size_t n, size_t d, float *packed)
         for (; i < d; i++) {
             for (size_t l = first; l < first + VW; l++) {
                 packed[i * XSMI_LANES + l] = l < n ? x[l][i] : 0.0f;
+            }
+        }
+    }
+}
+
+/* VW classes of VW lanes, of which the first `wanted` are wanted. */
+XSMI_INLINE void unpack_square(const float *scores, size_t wanted, float *out, size_t stride)
+{
+    vf part[VW / 4][4];
+    XSMI_UNROLL
+    for (size_t g = 0; g < VW / 4; g++) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < 4; k++) {
+            part[g][k] = v_load(scores + (4 * g + k) * XSMI_LANES);
+        }
+        v_transpose_quads(part[g]);
+    }
+    XSMI_UNROLL
+    for (size_t k = 0; k < 4; k++) {
+        vf row[VW / 4];
+        XSMI_UNROLL
+        for (size_t g = 0; g < VW / 4; g++) {
+            row[g] = part[g][k];
+        }
+        v_transpose_fours(row);
+        XSMI_UNROLL
+        for (size_t g = 0; g < VW / 4; g++) {
+            if (4 * g + k < wanted) {
+                v_store(out + (4 * g + k) * stride, row[g]);
+            }
+        }
+    }
+}
+
+static void unpack(const float *scores, size_t classes, size_t n, float *out, size_t stride)
+{
+    for (size_t first = 0; first < n; first += VW) {
+        const size_t wanted = n - first < VW ? n - first : VW;
+        float *rows = out + first * stride;
+        for (size_t c = 0; c + VW <= classes; c += VW) {
+            unpack_square(scores + c * XSMI_LANES + first, wanted, rows + c, stride);
+        }
+        if (classes % VW > 0 && classes > VW) { /* some for the second time */
+            unpack_square(scores + (classes - VW) * XSMI_LANES + first, wanted, rows + classes - VW, stride);
+        }
+        for (size_t l = 0; classes < VW && l < wanted; l++) {
+            for (size_t c = 0; c < classes; c++) {
+                rows[l * stride + c] = scores[c * XSMI_LANES + first + l];
             }
         }
     }

@@ -214,6 +214,7 @@ typedef struct range_job {
 } range_job;
 
 typedef struct block_copy {
+    const xsmi_kernels *kernels;
     const xsmi_score_block *block;
     const size_t *counts;
 } block_copy;
@@ -228,11 +229,7 @@ static void copy_tile(void *state, const xsmi_tile *tile)
         memcpy(out, tile->scores, tile->count * sizeof *out);
         return;
     }
-    for (size_t l = 0; l < copy->counts[tile->block]; l++, out += block->stride) {
-        for (size_t c = 0; c < tile->count; c++) {
-            out[c] = tile->scores[c * XSMI_LANES + l];
-        }
-    }
+    copy->kernels->unpack(tile->scores, tile->count, copy->counts[tile->block], out, block->stride);
 }
 
 void xsmi_model_score_block(const xsm_model *m, const xsmi_score_block *block, void *scratch, const xsm_context *ctx)
@@ -242,7 +239,7 @@ void xsmi_model_score_block(const xsm_model *m, const xsmi_score_block *block, v
         counts[i / XSMI_LANES]++;
     }
     const xsmi_tile_rows rows = {block->features, counts, (block->count + XSMI_LANES - 1) / XSMI_LANES, block->sparse};
-    block_copy copy = {block, counts};
+    block_copy copy = {m->kernels, block, counts};
     const xsmi_tile_call call = {m, &rows, block->first, block->end, copy_tile, &copy, ctx, true, block->hidden, false};
     xsmi_tiles_score(&call, scratch);
 }

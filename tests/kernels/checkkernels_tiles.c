@@ -29,10 +29,9 @@ void reduction_open(reduction_arrays *a, uint32_t top, const uint32_t *target)
 static void test_pack(void **state)
 {
     const xsmi_kernels *k = check_table(state);
-    array x[XSMI_LANES];
+    array x[XSMI_LANES], want, got;
     const float *row[XSMI_LANES];
-    array want;
-    array got;
+    static float back[600 * XSMI_LANES];
     for (size_t l = 0; l < XSMI_LANES; l++) {
         array_open(x + l, 600);
     }
@@ -48,6 +47,10 @@ static void test_pack(void **state)
             ref->pack(row, n, d, want.at);
             k->pack(row, n, d, got.at);
             expect_arrays(&got, &want, "pack", d);
+            k->unpack(want.at, d, n, back, d);
+            for (size_t l = 0; l < n; l++) {
+                assert_memory_equal(back + l * d, row[l], d * sizeof *back);
+            }
         }
     }
     for (size_t l = 0; l < XSMI_LANES; l++) {
@@ -63,8 +66,7 @@ static void test_pack_rows(void **state)
     enum { most_n = 9 };
     array x[most_n];
     const float *row[most_n];
-    array want;
-    array got;
+    array want, got;
     for (size_t i = 0; i < most_n; i++) {
         array_open(x + i, 600);
     }
@@ -96,8 +98,7 @@ static void test_score_tile(void **state)
     array w;
     array packed;
     array terms;
-    array want;
-    array got;
+    array want, got;
     array_open(&w, XSMI_CLASS_TILE * 600);
     array_open(&packed, 600 * XSMI_LANES);
     array_open(&terms, 2 * XSMI_CLASS_TILE);
@@ -147,8 +148,7 @@ static void test_score_few(void **state)
     array x[XSMI_FEW];
     array packed;
     array terms;
-    array want;
-    array got;
+    array want, got;
     array_open(&w, XSMI_CLASS_TILE * 600);
     for (size_t l = 0; l < XSMI_FEW; l++) {
         array_open(x + l, 600);
@@ -311,8 +311,7 @@ static void test_rank_update(void **state)
     array x[most_n];
     const float *row[most_n];
     array g;
-    array want;
-    array got;
+    array want, got;
     for (size_t i = 0; i < most_n; i++) {
         array_open(x + i, 600);
     }
@@ -350,8 +349,7 @@ static void test_rank_packed(void **state)
     enum { most_n = 70 };
     array x;
     array g;
-    array want;
-    array got;
+    array want, got;
     array_open(&x, 19 * (most_n + 8) * XSMI_LANES);
     array_open(&g, most_n * 64);
     array_open(&want, 40 * 600);
