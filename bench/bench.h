@@ -64,6 +64,7 @@ bench_result bench_batch_softmax_sparse(uint32_t threads);
 bench_result bench_batch_sampled_shared(uint32_t threads);
 bench_result bench_batch_row_adagrad(uint32_t threads);
 bench_result bench_batch_recomputed(uint32_t threads);
+bench_result bench_batch_fused(uint32_t threads);
 bench_result bench_evaluate_exact(uint32_t threads);
 bench_result bench_evaluate_blas(uint32_t threads);
 bench_result bench_evaluate_most(uint32_t threads);

@@ -37,6 +37,7 @@ static const bench benches[] = {
     {"batch/recomputed",
      "exact softmax, n=256 H=64 K=1,000,000, coefficients computed again; against the array of them, in pairs",
      bench_batch_recomputed},
+    {"batch/fused", "the same: its three products, of five that are computed; ceiling: fma-peak", bench_batch_fused},
     {"evaluate/exact", "log-sum-exp, argmax and top 5, dense D=512 K=217,240; ceiling: fma-peak", bench_evaluate_exact},
     {"evaluate/blas", "the same; against OpenBLAS's product alone, in batches of 256", bench_evaluate_blas},
     {"evaluate/most", "sums in registers and their exponentials' multiply-adds; against OpenBLAS's product, in pairs",

@@ -64,6 +64,13 @@ static double train(void *state)
     return 3.0 * 2.0 * DRAWS * HIDDEN * training_rate(state);
 }
 
+static bench_result in_giga(bench_result result)
+{
+    result.value *= 1e-9;
+    result.ceiling *= 1e-9;
+    return result;
+}
+
 bench_result bench_batch_sampled_shared(uint32_t threads)
 {
     xsm_context *ctx = bench_context(threads);
@@ -73,9 +80,7 @@ bench_result bench_batch_sampled_shared(uint32_t threads)
     bench_result result = bench_measure(train, &t, ceiling_fma, &c, "GFLOP/s");
     ceilings_free(&c);
     training_end(&t);
-    result.value *= 1e-9;
-    result.ceiling *= 1e-9;
-    return result;
+    return in_giga(result);
 }
 
 /* A million classes: weights and sums no longer fit into any cache. */
@@ -98,6 +103,8 @@ bench_result bench_batch_row_adagrad(uint32_t threads)
 }
 
 /* Steps of 256 rows with every class: 1 GB of coefficients, kept or computed again (estimator/recomputed.h). */
+enum { EXACT_HIDDEN = 64 };
+
 static void start_exact(training *t, uint32_t threads, uint64_t array_most)
 {
     enum { FEW_ROWS = 512, LARGE_BATCH = 256 };
@@ -108,11 +115,27 @@ static void start_exact(training *t, uint32_t threads, uint64_t array_most)
 
 bench_result bench_batch_recomputed(uint32_t threads)
 {
-    training again = {.hidden = 64}, kept = again;
+    training again = {.hidden = EXACT_HIDDEN}, kept = again;
     start_exact(&again, threads, 0);
     start_exact(&kept, threads, UINT64_MAX);
     bench_result result = bench_measure_pairs(training_rate, &again, training_rate, &kept, "rows/s");
     training_end(&again);
     training_end(&kept);
     return result;
+}
+
+static double train_exact(void *state)
+{
+    return 3.0 * 2.0 * MANY * EXACT_HIDDEN * training_rate(state);
+}
+
+bench_result bench_batch_fused(uint32_t threads)
+{
+    training again = {.hidden = EXACT_HIDDEN};
+    start_exact(&again, threads, 0);
+    ceilings c = ceilings_new(threads, NULL, 0, 0);
+    bench_result result = bench_measure(train_exact, &again, ceiling_fma, &c, "GFLOP/s");
+    ceilings_free(&c);
+    training_end(&again);
+    return in_giga(result);
 }

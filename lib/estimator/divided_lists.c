@@ -8,6 +8,7 @@
 #include "base/held.h"
 #include "base/order.h"
 #include "gradient/shards.h"
+#include "math/log_sum.h"
 
 #include <math.h>
 #include <string.h>
@@ -169,9 +170,10 @@ typedef struct sum_pass {
     const xsm_class_sums *table;
     size_t rows, labels, runs;  /* of the batch; class runs of this process */
     size_t limits;              /* rows with a largest value */
+    size_t each;                /* numbers of a class run: `count` sums, or a relative one and its largest value */
     float *values;              /* [limits] the largest values, then [labels] the scores of the labels */
     const float **label_scores; /* [rows] */
-    double *mine;               /* [rows][runs][count] */
+    double *mine;               /* [rows][runs][each] */
     double *totals;             /* [rows][count] */
     size_t total_runs;          /* of all processes */
     unsigned char *sent, *all;  /* `mine` and those of all processes as they are sent: doubles or floats */
@@ -188,7 +190,7 @@ static xsm_status reserve_sums(sum_pass *s, xsm_error *err)
 {
     const xsm_model *m = s->pass->estimator->model;
     const uint32_t ranks = xsmi_processes(m);
-    const size_t count = s->table->count, numbers = s->rows * count;
+    const size_t numbers = s->rows * s->each;
     for (uint32_t r = 0; r < ranks; r++) {
         s->total_runs += xsmi_runs_of_rank(m, r);
     }
@@ -253,7 +255,7 @@ static void run_most(void *state, const xsmi_range *r)
             scores[j] = at < block.width ? comparable(block.coefficients[i * block.width + at]) : -INFINITY;
         }
     }
-    if (s->limits > 0) {
+    if (s->limits > 0 && !xsmi_sums_are_relative(s->table)) {
         s->table->most(s->pass->estimator->state, &block);
         for (uint64_t i = 0; i < block.count; i++) {
             block.most[i] = comparable(block.most[i]);
@@ -261,13 +263,44 @@ static void run_most(void *state, const xsmi_range *r)
     }
 }
 
+/* The sums of an example's class runs, each with its largest value. */
+static void sum_relative(const sum_pass *s, const xsm_class_block *block, uint64_t i, double *to)
+{
+    float most;
+    for (uint64_t run = 0; run < block->width; run += XSM_CLASS_RUN, to += 2) {
+        const xsm_class_block part = {
+            .size = sizeof part,
+            .examples = block->examples + i,
+            .count = 1,
+            .batch = block->batch,
+            .width = XSMI_MIN(block->width - run, XSM_CLASS_RUN),
+            .first = block->first + (uint32_t)run,
+            .classes = block->classes,
+            .eta = block->eta,
+            .coefficients = block->coefficients + i * block->width + run,
+            .label_scores = block->label_scores + i,
+            .label_weights = block->label_weights ? block->label_weights + i : NULL,
+            .most = &most,
+            .sums = to,
+        };
+        s->table->most(s->pass->estimator->state, &part);
+        s->table->sums(s->pass->estimator->state, &part);
+        to[1] = (double)most;
+    }
+}
+
 static void run_sums(void *state, const xsmi_range *r)
 {
     const sum_pass *s = state;
-    const size_t count = s->table->count, first = r->first * s->runs * count;
-    const xsm_class_block block = block_of(s, r, s->mine, s->runs * count);
-    s->table->sums(s->pass->estimator->state, &block);
-    const size_t numbers = (size_t)block.count * s->runs * count;
+    const size_t each = s->runs * s->each, first = r->first * each;
+    const xsm_class_block block = block_of(s, r, s->mine, each);
+    for (uint64_t i = 0; xsmi_sums_are_relative(s->table) && i < block.count; i++) {
+        sum_relative(s, &block, i, block.sums + i * each);
+    }
+    if (!xsmi_sums_are_relative(s->table)) {
+        s->table->sums(s->pass->estimator->state, &block);
+    }
+    const size_t numbers = (size_t)block.count * each;
     if (!s->table->single) {
         memcpy(s->sent + first * sizeof(double), block.sums, numbers * sizeof(double));
         return;
@@ -275,6 +308,19 @@ static void run_sums(void *state, const xsmi_range *r)
     float *sent = (float *)(void *)s->sent + first;
     for (size_t i = 0; i < numbers; i++) {
         sent[i] = (float)block.sums[i];
+    }
+}
+
+/* Joins the relative sums of a process's class runs to those before. */
+static void join_runs(const sum_pass *s, const float *from, size_t runs)
+{
+    for (size_t i = 0; i < s->rows; i++) {
+        xsmi_log_sum all = {s->values[i], s->totals[i]};
+        for (size_t run = 0; run < runs; run++, from += 2) {
+            xsmi_log_sum_join(&all, &(xsmi_log_sum){from[1], (double)from[0]});
+        }
+        s->values[i] = all.max;
+        s->totals[i] = all.sum;
     }
 }
 
@@ -286,9 +332,15 @@ static void add_runs(const sum_pass *s)
     const size_t count = s->table->count;
     const unsigned char *from = s->all;
     memset(s->totals, 0, s->rows * count * sizeof *s->totals);
+    for (size_t i = 0; xsmi_sums_are_relative(s->table) && i < s->rows; i++) {
+        s->values[i] = -INFINITY;
+    }
     for (uint32_t r = 0; r < ranks; r++) {
         const size_t runs = xsmi_runs_of_rank(m, r);
-        for (size_t i = 0; i < s->rows * runs * count; i++) {
+        if (xsmi_sums_are_relative(s->table)) {
+            join_runs(s, (const float *)(const void *)from, runs);
+        }
+        for (size_t i = 0; !xsmi_sums_are_relative(s->table) && i < s->rows * runs * count; i++) {
             double *total = s->totals + i / (runs * count) * count + i % count;
             *total += s->table->single ? (double)((const float *)(const void *)from)[i]
                                        : ((const double *)(const void *)from)[i];
@@ -352,7 +404,8 @@ static xsm_status run_stages(sum_pass *s, xsmi_outcome *outcome, xsm_error *err)
     status = status == XSM_OK ? score_mine(p, g->coefficients, (size_t)g->width, err) : status;
     status = status == XSM_OK ? xsmi_run_ranges(ctx, run_most, s, s->rows, XSMI_EXAMPLE_CHUNK, err) : status;
     XSMI_TRY(xsmi_together(m, status, err));
-    XSMI_TRY(xsmi_together_largest(m, s->values, s->limits + s->labels, err));
+    const size_t unknown = xsmi_sums_are_relative(s->table) ? s->limits : 0; /* known with the sums */
+    XSMI_TRY(xsmi_together_largest(m, s->values + unknown, s->limits - unknown + s->labels, err));
     xsmi_run_surely(ctx, run_sums, s, s->rows, XSMI_EXAMPLE_CHUNK);
     XSMI_TRY(xsmi_together_blocks(m, s->sent, s->all, s->sizes, err));
     add_runs(s);
@@ -372,6 +425,7 @@ xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_erro
     }
     s.runs = xsmi_runs_of(xsmi_model_weights(e->model)->classes);
     s.limits = s.table->most ? s.rows : 0;
+    s.each = xsmi_sums_are_relative(s.table) ? 2 : s.table->count;
     const xsm_status status = run_stages(&s, outcome, err);
     xsmi_held_release(&s.held);
     g->decay = xsmi_estimator_decay(e, p->eta);

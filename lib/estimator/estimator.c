@@ -132,7 +132,13 @@ static xsm_status check_class_sums(const xsm_estimator_ops *ops, xsm_error *err)
                          "estimator '%s': xsm_class_sums needs its size, 1 to %d sums, sums() and gradient()",
                          ops->name, CLASS_SUMS_MOST);
     }
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_class_sums, c, single, err));
+    if (c->single < 0 || c->single > 2) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_class_sums.single is %d; accepted is 0 to 2", c->single);
+    }
+    if (xsmi_sums_are_relative(c) && (c->count != 1 || !c->most)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': relative xsm_class_sums need most(), and one sum",
+                         ops->name);
+    }
     if ((ops->kind != XSM_ESTIMATOR_EXACT && !ops->exact) || ops->sift ||
         (ops->flags & (XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL))) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,

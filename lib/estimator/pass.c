@@ -359,7 +359,10 @@ void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines)
 
 /* Number of classes whose coefficients are applied together. */
 #define GROUP 64
-/* Classes between two polls, a multiple of GROUP. */
+/* Classes, and the least rows, of a product of coefficients and weights. */
+#define PRODUCT_CLASSES 64
+#define PRODUCT_ROWS 4
+/* Classes between two polls, a multiple of both. */
 #define POLL_CLASSES 512
 /* Floats of scratch of a thread, unless one row needs more. */
 #define SCRATCH_FLOATS ((size_t)1 << 20)
@@ -399,26 +402,73 @@ typedef struct input_sums {
     uint32_t next; /* sifted: the first entry of the list, after the labels, that is not added yet */
 } input_sums;
 
-/* Adds every class: one class run for each row in turn, so that the weights of the run stay in the cache. */
+/* Adds some classes to several rows: a product of matrices, with the bits of xsmi_weights_backward(). */
+static void add_product(const xsmi_weights *w, size_t first, size_t classes, const float *coefficients, size_t width,
+                        size_t rows, float *out, size_t stride)
+{
+    /* Rows that lie a power of two from each other would evict one another from the L1 cache. */
+    enum { AMOUNTS = PRODUCT_CLASSES + XSMI_LINE };
+    _Alignas(XSMI_ALIGNMENT) float amounts[XSMI_EXAMPLE_CHUNK * AMOUNTS], packed[PRODUCT_CLASSES * XSMI_LANES];
+    const float *weights[PRODUCT_CLASSES];
+    for (size_t i = 0; i < rows; i++) {
+        float *of_row = amounts + i * AMOUNTS;
+        memcpy(of_row, coefficients + i * width, classes * sizeof *of_row);
+        for (size_t k = 0; w->alpha != 1 && k < classes; k++) {
+            of_row[k] = (float)((double)of_row[k] * w->alpha);
+        }
+    }
+    for (size_t at = 0; at < w->features; at += XSMI_LANES) {
+        const size_t used = XSMI_MIN(w->features - at, XSMI_LANES);
+        for (size_t k = 0; k < classes; k++) {
+            weights[k] = w->weight + (first + k) * w->stride + at;
+        }
+        w->kernels->pack_rows(weights, classes, used, packed, 0);
+        w->kernels->rank_packed(true, out + at, stride, rows, amounts, AMOUNTS, 1, packed, 0, classes, used, NULL);
+    }
+}
+
+/* Adds the classes first..end, some of them for all rows in turn, so that their weights stay in the cache; row i has
+ * its coefficients at all + i*width. Returns false if the call was cancelled. */
+static bool add_classes(const input_sums *s, uint32_t first, uint32_t end, const float *all, uint64_t width, float *out,
+                        size_t stride)
+{
+    const xsmi_weights *w = s->weights;
+    const bool product = s->rows >= PRODUCT_ROWS && w->layout == XSM_LAYOUT_CLASS_MAJOR && !w->row_scale;
+    const uint32_t group = product ? PRODUCT_CLASSES : GROUP;
+    for (uint32_t k = first; k < end; k += group) {
+        const size_t some = XSMI_MIN(end - k, group);
+        if (k > first && (k - first) % POLL_CLASSES == 0 && xsmi_poll(s->pass->estimator->context)) {
+            return false;
+        }
+        if (product) {
+            add_product(w, k - s->first, some, all + (k - first), width, s->rows, out, stride);
+        }
+        for (uint64_t i = 0; !product && i < s->rows; i++) {
+            xsmi_weights_backward(w, NULL, k - s->first, all + i * width + (k - first), some, out + i * stride);
+        }
+    }
+    return true;
+}
+
+/* Adds every class. */
 static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
     const input_sums *s = state;
-    const xsm_gradient *g = s->pass->gradient;
-    const xsmi_weights *w = s->weights;
     const xsmi_pass *p = s->pass;
-    const float *all = p->recompute ? p->recompute(g, s->row, s->rows, first, end, s->thread)
-                                    : g->coefficients + s->row * g->width + (first - s->column);
-    const uint64_t width = p->recompute ? end - first : g->width;
+    const xsm_gradient *g = p->gradient;
     for (uint64_t i = 0; i < s->rows; i++) {
-        memset(out + i * stride, 0, w->features * sizeof *out);
+        memset(out + i * stride, 0, s->weights->features * sizeof *out);
     }
-    for (uint32_t k = first; k < end; k += GROUP) {
-        const size_t some = XSMI_MIN(end - k, GROUP);
-        if (k > first && (k - first) % POLL_CLASSES == 0 && xsmi_poll(s->pass->estimator->context)) {
-            return true; /* the call fails, and its rows are undefined */
-        }
-        for (uint64_t i = 0; i < s->rows; i++) {
-            xsmi_weights_backward(w, NULL, k - s->first, all + i * width + (k - first), some, out + i * stride);
+    if (!p->recompute) {
+        const float *all = g->coefficients + s->row * g->width + (first - s->column);
+        (void)add_classes(s, first, end, all, g->width, out, stride);
+        return true; /* if the call was cancelled it fails, and its rows are undefined */
+    }
+    for (uint32_t k = first, some; k < end; k += some) {
+        some = XSMI_MIN(end - k, g->recomputed.chunk_classes);
+        const float *all = p->recompute(g, s->row, s->rows, k, k + some, s->thread);
+        if (!add_classes(s, k, k + some, all, some, out, stride)) {
+            break;
         }
     }
     return true;

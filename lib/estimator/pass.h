@@ -24,7 +24,7 @@ typedef struct xsmi_pass {
     bool lists;                       /* the lists also contain classes that an optimizer finds in the shared matrix */
     uint64_t first, end;              /* the examples that this process computes */
     /* Of a recomputed gradient, otherwise NULL: returns the coefficients [rows][end-first] of the examples
-     * row..row+rows for the classes of a run. */
+     * row..row+rows, at most XSMI_EXAMPLE_CHUNK, for at most xsmi_recomputed::chunk_classes of a run. */
     const float *(*recompute)(const xsm_gradient *g, uint64_t row, uint64_t rows, uint32_t first, uint32_t end,
                               uint32_t thread);
     bool some_hidden; /* with a first layer: computes hidden vectors only for these; the others come with results */

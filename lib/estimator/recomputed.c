@@ -1,23 +1,31 @@
 #include "estimator/recomputed.h"
 
 #include "base/arena.h"
+#include "math/log_sum.h"
 #include "model/tiles.h"
 
 #include <string.h>
 
-/* Rows whose scores are computed together; a multiple of those of a chunk. */
-enum { ROWS = XSMI_TILE_ROWS };
+enum {
+    ROWS = XSMI_EXAMPLE_CHUNK,  /* of a job */
+    CACHED_FLOATS = 128 * 1024, /* scores that stay in the L2 cache, about */
+    SCORED = XSMI_TILE_ROWS,    /* most rows that are scored together */
+    /* From a row of a class run to the next: a power of two apart, they would evict one another from the L1 cache.
+     */
+    RUN_FLOATS = XSMI_RUN_CLASSES + XSMI_LINE
+};
 
 /* What a thread has found in the coefficients. */
 typedef struct verdict {
     xsmi_outcome outcome;
-    uint64_t nonzero;
+    uint64_t nonzero; /* counted until they are more than a few */
 } verdict;
 
 /* The work of a call, in the gradient's memory. */
 typedef struct recomputing {
     const xsmi_pass *pass;
     size_t runs;
+    uint64_t few;           /* coefficients that are not 0, with which the step would go class by class */
     float *run_most;        /* [runs][n] */
     double *run_sums;       /* [runs][n][count] */
     verdict *verdicts;      /* [threads] */
@@ -27,7 +35,7 @@ typedef struct recomputing {
 
 /* Scratch for some rows and a class run. */
 typedef struct run_scratch {
-    float *coefficients;   /* [rows][XSMI_RUN_CLASSES] at most */
+    float *coefficients;   /* [rows][classes] */
     double *sums, *losses; /* [rows][count], [rows] */
     void *tiles;
 } run_scratch;
@@ -37,10 +45,20 @@ static const xsm_class_sums *table_of(const xsm_estimator *e)
     return e->ops.class_sums;
 }
 
-static run_scratch divide_scratch(const xsm_estimator *e, uint64_t rows, xsmi_arena *arena)
+/* Returns how many classes are computed together for so many rows: a class run, or where its sums are known already and
+ * nothing else needs it as a whole, a part whose scores stay in the L2 cache. */
+static uint32_t classes_for(const xsm_estimator *e, uint64_t rows)
+{
+    const uint64_t tiles = CACHED_FLOATS / XSMI_CLASS_TILE / XSMI_MAX(rows, 1);
+    return xsmi_sums_are_relative(table_of(e))
+               ? (uint32_t)XSMI_MIN(XSMI_MAX(tiles, 1) * XSMI_CLASS_TILE, (uint64_t)XSMI_RUN_CLASSES)
+               : XSMI_RUN_CLASSES;
+}
+
+static run_scratch divide_scratch(const xsm_estimator *e, uint64_t rows, uint32_t classes, xsmi_arena *arena)
 {
     run_scratch s;
-    s.coefficients = xsmi_arena_take(arena, rows, XSMI_RUN_CLASSES * sizeof *s.coefficients);
+    s.coefficients = xsmi_arena_take(arena, rows, classes * sizeof *s.coefficients);
     s.sums = xsmi_arena_take(arena, rows, table_of(e)->count * sizeof *s.sums);
     s.losses = xsmi_arena_take(arena, rows, sizeof *s.losses);
     s.tiles = xsmi_arena_take(arena, xsmi_tiles_scratch(e->model, false, XSMI_TILE_BLOCKS), 1);
@@ -49,24 +67,24 @@ static run_scratch divide_scratch(const xsm_estimator *e, uint64_t rows, xsmi_ar
 
 /* -- a class run --------------------------------------------------------------------------------------------------- */
 
-/* Some examples and the classes of a run, or of its start. */
+/* Some examples and some classes of a run. */
 typedef struct piece {
     uint64_t row, rows;
     uint32_t first, end;
 } piece;
 
-static void score(const xsm_gradient *g, const piece *p, const run_scratch *s, const xsm_context *ctx)
+/* The scores of example i go to s->coefficients + i*stride. */
+static void score(const xsm_gradient *g, const piece *p, const run_scratch *s, size_t stride, const xsm_context *ctx)
 {
     const xsm_estimator *e = g->recomputed.estimator;
-    const size_t width = p->end - p->first;
     for (uint64_t i = 0, some; i < p->rows; i += some) {
-        some = XSMI_MIN(p->rows - i, (uint64_t)ROWS);
-        xsmi_features features[ROWS];
+        some = XSMI_MIN(p->rows - i, (uint64_t)SCORED);
+        xsmi_features features[SCORED];
         for (uint64_t j = 0; j < some; j++) {
             features[j] = xsmi_gradient_features(e, g, p->row + i + j);
         }
         const xsmi_score_block block = {
-            features, (size_t)some, false, true, p->first, p->end, s->coefficients + i * width, width};
+            features, (size_t)some, false, true, p->first, p->end, s->coefficients + i * stride, stride};
         xsmi_model_score_block(e->model, &block, s->tiles, ctx);
     }
 }
@@ -98,9 +116,11 @@ static void compute(const xsm_gradient *g, const piece *p, const run_scratch *s,
 {
     const xsm_estimator *e = g->recomputed.estimator;
     const xsm_class_sums *table = table_of(e);
-    score(g, p, s, ctx);
+    score(g, p, s, p->end - p->first, ctx);
     xsm_class_block block = block_of(g, p, s);
-    table->sums(e->state, &block); /* may replace the scores by what gradient() needs */
+    if (!xsmi_sums_are_relative(table)) {
+        table->sums(e->state, &block); /* may replace the scores by what gradient() needs */
+    }
     block.sums = g->recomputed.sums + p->row * table->count;
     table->gradient(e->state, &block);
     const xsm_score_block entries = {
@@ -121,7 +141,7 @@ static void compute_again(const xsm_gradient *g, uint32_t first, uint32_t end, v
 {
     xsmi_arena arena = {scratch, 0};
     const piece all = {0, g->examples, first, end};
-    const run_scratch s = divide_scratch(g->recomputed.estimator, g->examples, &arena);
+    const run_scratch s = divide_scratch(g->recomputed.estimator, g->examples, g->recomputed.step_classes, &arena);
     xsmi_outcome outcome = {.finite = true};
     compute(g, &all, &s, ctx, &outcome);
 }
@@ -134,10 +154,10 @@ static const float *recompute_rows(const xsm_gradient *g, uint64_t row, uint64_t
     const recomputing *r = g->recomputed.work;
     xsmi_arena arena = {r->scratch + thread * r->scratch_each, 0};
     const piece some = {row, rows, first, end};
-    const run_scratch s = divide_scratch(e, ROWS, &arena);
+    const run_scratch s = divide_scratch(e, ROWS, RUN_FLOATS, &arena);
     verdict *v = &r->verdicts[thread];
     compute(g, &some, &s, e->context, &v->outcome);
-    for (size_t i = 0; i < rows * (end - first); i++) {
+    for (size_t i = 0; v->nonzero <= r->few && i < rows * (end - first); i++) {
         v->nonzero += s.coefficients[i] != 0;
     }
     if (first == 0) { /* they are the same of every run */
@@ -151,19 +171,25 @@ static const float *recompute_rows(const xsm_gradient *g, uint64_t row, uint64_t
 /* Returns the rows and the run of a job. */
 static piece piece_of(const recomputing *r, size_t index)
 {
-    const uint64_t n = r->pass->batch->count, row = index / r->runs * ROWS;
+    const uint64_t n = r->pass->batch->count, groups = (n + ROWS - 1) / ROWS, row = index % groups * ROWS;
     const uint32_t classes = r->pass->estimator->model->classes;
-    const uint32_t first = (uint32_t)(index % r->runs) * XSMI_RUN_CLASSES;
+    const uint32_t first = (uint32_t)(index / groups) * XSMI_RUN_CLASSES;
     return (piece){row, XSMI_MIN(n - row, (uint64_t)ROWS), first,
                    first + XSMI_MIN(classes - first, (uint32_t)XSMI_RUN_CLASSES)};
 }
 
-static run_scratch scored(const recomputing *r, const piece *p, uint32_t thread)
+/* Returns the first number of a piece in an array [runs][n][count]. */
+static size_t number_of(const recomputing *r, const piece *p, size_t count)
+{
+    return (p->first / XSMI_RUN_CLASSES * (size_t)r->pass->batch->count + (size_t)p->row) * count;
+}
+
+static run_scratch scored(const recomputing *r, const piece *p, size_t stride, uint32_t thread)
 {
     const xsm_estimator *e = r->pass->estimator;
     xsmi_arena arena = {r->scratch + thread * r->scratch_each, 0};
-    const run_scratch s = divide_scratch(e, ROWS, &arena);
-    score(r->pass->gradient, p, &s, e->context);
+    const run_scratch s = divide_scratch(e, ROWS, RUN_FLOATS, &arena);
+    score(r->pass->gradient, p, &s, stride, e->context);
     return s;
 }
 
@@ -174,12 +200,12 @@ static void run_labels(void *state, const xsmi_range *range)
     const xsmi_pass *p = r->pass;
     const xsm_gradient *g = p->gradient;
     xsmi_arena arena = {r->scratch + range->thread * r->scratch_each, 0};
-    const run_scratch s = divide_scratch(p->estimator, ROWS, &arena);
+    const run_scratch s = divide_scratch(p->estimator, ROWS, RUN_FLOATS, &arena);
     for (size_t i = range->first; i < range->end; i++) {
         float *scores = (float *)(uintptr_t)g->recomputed.label_score_rows[i];
         for (uint64_t j = 0; j < g->example[i].label_count; j++) {
             const piece label = {i, 1, g->example[i].labels[j], g->example[i].labels[j] + 1};
-            score(g, &label, &s, p->estimator->context);
+            score(g, &label, &s, 1, p->estimator->context);
             scores[j] = s.coefficients[0];
         }
     }
@@ -190,10 +216,28 @@ static void run_most(void *state, size_t index, uint32_t thread)
     const recomputing *r = state;
     const xsmi_pass *p = r->pass;
     const piece some = piece_of(r, index);
-    const run_scratch s = scored(r, &some, thread);
+    const run_scratch s = scored(r, &some, some.end - some.first, thread);
     xsm_class_block block = block_of(p->gradient, &some, &s);
-    block.most = r->run_most + index % r->runs * p->batch->count + some.row;
+    block.most = r->run_most + number_of(r, &some, 1);
     table_of(p->estimator)->most(p->estimator->state, &block);
+}
+
+/* The largest scores and relative sums, for one example after another. */
+static void run_relative(void *state, size_t index, uint32_t thread)
+{
+    const recomputing *r = state;
+    const xsmi_pass *p = r->pass;
+    piece some = piece_of(r, index);
+    run_scratch s = scored(r, &some, RUN_FLOATS, thread);
+    for (const uint64_t end = some.row + some.rows; some.row < end; some.row++) {
+        some.rows = 1;
+        xsm_class_block block = block_of(p->gradient, &some, &s);
+        block.most = r->run_most + number_of(r, &some, 1);
+        block.sums = r->run_sums + number_of(r, &some, 1);
+        table_of(p->estimator)->most(p->estimator->state, &block);
+        table_of(p->estimator)->sums(p->estimator->state, &block);
+        s.coefficients += RUN_FLOATS;
+    }
 }
 
 static void run_sums(void *state, size_t index, uint32_t thread)
@@ -202,9 +246,9 @@ static void run_sums(void *state, size_t index, uint32_t thread)
     const xsmi_pass *p = r->pass;
     const xsm_class_sums *table = table_of(p->estimator);
     const piece some = piece_of(r, index);
-    const run_scratch s = scored(r, &some, thread);
+    const run_scratch s = scored(r, &some, some.end - some.first, thread);
     xsm_class_block block = block_of(p->gradient, &some, &s);
-    block.sums = r->run_sums + (index % r->runs * p->batch->count + some.row) * table->count;
+    block.sums = r->run_sums + number_of(r, &some, table->count);
     table->sums(p->estimator->state, &block);
 }
 
@@ -212,8 +256,12 @@ static void run_sums(void *state, size_t index, uint32_t thread)
 static void run_look(void *state, size_t index, uint32_t thread)
 {
     const recomputing *r = state;
+    const xsm_gradient *g = r->pass->gradient;
     const piece p = piece_of(r, index);
-    (void)recompute_rows(r->pass->gradient, p.row, p.rows, p.first, p.end, thread);
+    for (uint32_t k = p.first, some; k < p.end; k += some) {
+        some = XSMI_MIN(p.end - k, g->recomputed.chunk_classes);
+        (void)recompute_rows(g, p.row, p.rows, k, k + some, thread);
+    }
 }
 
 /* The gradient of the first layer's hidden vectors. */
@@ -250,6 +298,21 @@ static void join_sums(const recomputing *r)
     memset(sums, 0, count * sizeof *sums);
     for (size_t i = 0; i < r->runs * count; i++) {
         sums[i % count] += table->single ? (double)(float)r->run_sums[i] : r->run_sums[i];
+    }
+}
+
+/* Joins the largest scores and relative sums of the class runs. */
+static void join_relative(const recomputing *r)
+{
+    const size_t n = (size_t)r->pass->batch->count;
+    const xsmi_recomputed *of = &r->pass->gradient->recomputed;
+    for (size_t i = 0; i < n; i++) {
+        xsmi_log_sum all = XSMI_LOG_SUM_INIT;
+        for (size_t at = i; at < r->runs * n; at += n) {
+            xsmi_log_sum_join(&all, &(xsmi_log_sum){r->run_most[at], (double)(float)r->run_sums[at]});
+        }
+        of->most[i] = all.max;
+        of->sums[i] = all.sum;
     }
 }
 
@@ -295,8 +358,10 @@ static xsm_status reserve(recomputing *r, size_t threads, xsm_error *err)
         labels += (size_t)g->example[i].label_count;
     }
     xsmi_arena each = {NULL, 0}, step = {NULL, 0}, needed = {NULL, 0};
-    (void)divide_scratch(e, ROWS, &each);
-    (void)divide_scratch(e, n, &step);
+    of->step_classes = classes_for(e, n);
+    of->chunk_classes = classes_for(e, ROWS);
+    (void)divide_scratch(e, ROWS, RUN_FLOATS, &each);
+    (void)divide_scratch(e, n, of->step_classes, &step);
     r->scratch_each = each.used;
     divide_memory(r, labels, threads, &needed);
     if (each.used == SIZE_MAX || step.used == SIZE_MAX || needed.used == SIZE_MAX ||
@@ -329,12 +394,18 @@ static xsm_status run_passes(recomputing *r, xsm_error *err)
     xsm_context *ctx = p->estimator->context;
     const size_t n = (size_t)p->batch->count, jobs = (n + ROWS - 1) / ROWS * r->runs;
     XSMI_TRY(xsmi_run_ranges(ctx, run_labels, r, n, XSMI_EXAMPLE_CHUNK, err));
-    if (table_of(p->estimator)->most) {
-        XSMI_TRY(xsmi_run(ctx, run_most, r, jobs, err));
-        join_most(r);
+    const xsm_class_sums *table = table_of(p->estimator);
+    if (xsmi_sums_are_relative(table)) {
+        XSMI_TRY(xsmi_run(ctx, run_relative, r, jobs, err));
+        join_relative(r);
+    } else {
+        if (table->most) {
+            XSMI_TRY(xsmi_run(ctx, run_most, r, jobs, err));
+            join_most(r);
+        }
+        XSMI_TRY(xsmi_run(ctx, run_sums, r, jobs, err));
+        join_sums(r);
     }
-    XSMI_TRY(xsmi_run(ctx, run_sums, r, jobs, err));
-    join_sums(r);
     return p->input ? xsmi_run_ranges(ctx, run_backward, r, n, XSMI_EXAMPLE_CHUNK, err)
                     : xsmi_run(ctx, run_look, r, jobs, err);
 }
@@ -354,6 +425,7 @@ xsm_status xsmi_pass_recomputed(const xsmi_pass *given, xsmi_outcome *outcome, b
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
     xsmi_pass_list_examples(&p, 0, p.batch->count);
     recomputing r = {.pass = &p, .runs = ((size_t)e->model->classes + XSMI_RUN_CLASSES - 1) / XSMI_RUN_CLASSES};
+    r.few = p.batch->count * g->width / XSMI_SPARSE_PART;
     XSMI_TRY(reserve(&r, threads, err));
     const xsm_status status = run_passes(&r, err);
     g->recomputed.work = NULL;
@@ -364,6 +436,6 @@ xsm_status xsmi_pass_recomputed(const xsmi_pass *given, xsmi_outcome *outcome, b
         nonzero += r.verdicts[t].nonzero;
     }
     g->decay = xsmi_estimator_decay(e, p.eta);
-    *done = !outcome->finite || nonzero > p.batch->count * g->width / XSMI_SPARSE_PART;
+    *done = !outcome->finite || nonzero > r.few;
     return XSM_OK;
 }

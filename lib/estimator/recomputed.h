@@ -1,12 +1,13 @@
 /*
  * Gradients of every class without the N x K array of coefficients (Wijmans et al., "Cut Your Losses in
  * Large-Vocabulary Language Models", 2024). What is kept of a batch are each example's sums over all classes, as of a
- * divided model (xsm_class_sums). The scores of a class run, and from them its coefficients, are computed for the
- * largest scores, for the sums, for the gradient of the rows, and once more for the step, which then has them in the
- * cache. Beside 8 n K/4096 bytes for each sum, memory is O(n) class runs for each thread.
+ * divided model (xsm_class_sums). The scores of some classes, and from them their coefficients, are computed for the
+ * sums (and for the largest scores before them, unless the sums of class runs are relative to their own), for the
+ * gradient of the rows, and once more for the step, which then has them in the cache. Beside 8 n K/4096 bytes for each
+ * sum, memory is O(n) class runs for each thread.
  *
- * The paper's two passes are four here. The sums are those of the form with the array, relative to the largest score of
- * all classes, so both forms have the same bits; and a step is only taken when all numbers are known to be finite.
+ * The paper's two passes are three here: both forms have the same bits, and a step is only taken when all numbers are
+ * known to be finite.
  */
 #ifndef XSMI_RECOMPUTED_H
 #define XSMI_RECOMPUTED_H

@@ -317,7 +317,8 @@ xsmi_class_matrix xsmi_gradient_range(const xsm_gradient *g, uint32_t first, uin
     if (!xsmi_gradient_is_recomputed(g)) {
         return (xsmi_class_matrix){NULL, first, end - first, g->coefficients + first, (size_t)g->width};
     }
-    end = XSMI_MIN(end - first, (uint32_t)XSMI_RUN_CLASSES) + first;
+    const uint32_t run = XSMI_RUN_CLASSES - first % XSMI_RUN_CLASSES;
+    end = XSMI_MIN(end - first, XSMI_MIN(run, g->recomputed.step_classes)) + first;
     g->recomputed.compute(g, first, end, scratch, ctx);
     return (xsmi_class_matrix){NULL, first, end - first, scratch, end - first};
 }

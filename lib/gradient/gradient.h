@@ -54,13 +54,20 @@ typedef struct xsmi_whole_gradient {
     uint64_t width, nonzero;
 } xsmi_whole_gradient;
 
+/* Whether a table's sums of class runs have largest values of their own. */
+static inline bool xsmi_sums_are_relative(const xsm_class_sums *table)
+{
+    return table->single == 2;
+}
+
 /* What computes the coefficients of a recomputed gradient again (estimator/recomputed.h). */
 typedef struct xsmi_recomputed {
-    /* Writes the coefficients [examples][end-first] of the classes first..end of one class run, which `first` begins,
-     * at the start of `scratch`, of `scratch_each` bytes. Polls the activity of `ctx`. The weights of these classes,
-     * the batch and the estimator must be those of the gradient. */
+    /* Writes the coefficients [examples][end-first] of the classes first..end of one class run, at most step_classes
+     * from a multiple of these in it, at the start of `scratch`, of `scratch_each` bytes. Polls the activity of `ctx`.
+     * The weights of these classes, the batch and the estimator must be those of the gradient. */
     void (*compute)(const xsm_gradient *g, uint32_t first, uint32_t end, void *scratch, const xsm_context *ctx);
     size_t scratch_each;
+    uint32_t step_classes, chunk_classes; /* that are computed together for all examples, for XSMI_EXAMPLE_CHUNK */
     const xsm_estimator *estimator;
     uint64_t batch; /* examples */
     double eta;
@@ -110,7 +117,7 @@ struct xsm_gradient {
     size_t example_capacity, entry_capacity, list_capacity, shrink_capacity;
 };
 
-/* More coefficients than these, 1 GB, are not kept: a step then takes 1.5 to 2.6 times as long, but fits a machine that
+/* More coefficients than these, 1 GB, are not kept: a step then takes 1.1 to 2 times as long, but fits a machine that
  * the array would not. */
 #define XSMI_ARRAY_MOST ((uint64_t)250000000)
 /* A dense gradient, such as the margin's, is applied class by class if at most one coefficient in so many is not 0. */
@@ -271,8 +278,8 @@ typedef struct xsmi_class_matrix {
     size_t stride;
 } xsmi_class_matrix;
 
-/* Returns the classes first..end, of dense gradients. Of a recomputed one `first` begins a class run, the matrix ends
- * with it, and is in `scratch`; see xsmi_recomputed. */
+/* Returns the classes first..end, of dense gradients. The matrix of a recomputed one is in `scratch`, and may end
+ * before; see xsmi_recomputed. */
 xsmi_class_matrix xsmi_gradient_range(const xsm_gradient *g, uint32_t first, uint32_t end, void *scratch,
                                       const xsm_context *ctx);
 

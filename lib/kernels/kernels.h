@@ -371,10 +371,10 @@ void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_
         .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
         .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
-        .pack = pack, .unpack = unpack, .score_tile = score_tile, .score_lanes = score_lanes, .score_widening = score_widening,          \
-        .score_few = score_few, .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile,        \
-        .pack_rows = pack_rows, .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max,            \
-        .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,                      \
+        .pack = pack, .unpack = unpack, .score_tile = score_tile, .score_lanes = score_lanes,                          \
+        .score_widening = score_widening, .score_few = score_few, .score_quads = score_quads, .sift_tile = sift_tile,  \
+        .reduce_tile = reduce_tile, .pack_rows = pack_rows, .rank_update = rank_update, .rank_packed = rank_packed,    \
+        .row_max = row_max, .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,  \
         .row_subtract = row_subtract, .row_multiply_sum = row_multiply_sum, .log_branches = log_branches,              \
         .logistics = logistics, .widen = widen, .gather_narrow = gather_narrow,                                        \
         .sparse_gather_narrow = xsmi_sparse_gather_narrow, .narrow_column_sums = narrow_column_sums,                   \

@@ -6,18 +6,20 @@
 #include "methods/method.h"
 
 #include "base/order.h"
+#include "math/log_sum.h"
 
 #include <math.h>
 
-/* Sums over all classes for an example: the largest score, and the sum of e^(z_j - max). */
-typedef struct whole {
-    float max;
-    double sum;
-} whole;
+/* The scores of a class run. */
+static xsmi_log_sum sum_run(const xsmi_kernels *k, const float *z, uint64_t classes)
+{
+    const float max = k->row_max(z, classes);
+    return (xsmi_log_sum){max, k->row_sum_exp(z, classes, max == -INFINITY ? 0 : max)};
+}
 
 /* Returns the loss. `share` is 1/|P|; `all` is the sum of the labels' weights times `share`; `target` is the sum of the
  * labels' scores times their weights. */
-static double loss_of(const whole *w, double all, double target, double share)
+static double loss_of(const xsmi_log_sum *w, double all, double target, double share)
 {
     return all * ((double)w->max + log(w->sum)) - target * share;
 }
@@ -30,8 +32,11 @@ static void gradient(void *state, const xsm_score_block *block)
         const float *weights = xsmi_label_weights(block->label_weights, i);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
-        whole w = {.max = k->row_max(z, block->width)};
-        w.sum = k->row_sum_exp(z, block->width, w.max);
+        xsmi_log_sum w = XSMI_LOG_SUM_INIT;
+        for (uint64_t run = 0; run < block->width; run += XSM_CLASS_RUN) {
+            const xsmi_log_sum part = sum_run(k, z + run, XSMI_MIN(block->width - run, XSM_CLASS_RUN));
+            xsmi_log_sum_join(&w, &part);
+        }
         double share = 1 / (double)example->label_count,
                all = xsmi_label_weight_sum(weights, example->label_count) * share;
         double target = 0;
@@ -60,12 +65,9 @@ static void part_most(const void *state, const xsm_class_block *block)
 static void part_sums(const void *state, const xsm_class_block *block)
 {
     const xsmi_kernels *k = ((const xsmi_kernels_state *)state)->kernels;
-    double *sum = block->sums;
     for (uint64_t i = 0; i < block->count; i++) {
-        const float *z = block->coefficients + i * block->width;
-        for (uint64_t run = 0; run < block->width; run += XSM_CLASS_RUN) {
-            *sum++ = k->row_sum_exp(z + run, XSMI_MIN(block->width - run, XSM_CLASS_RUN), block->most[i]);
-        }
+        block->sums[i] = k->row_sum_exp(block->coefficients + i * block->width, block->width,
+                                        block->most[i] == -INFINITY ? 0 : block->most[i]);
     }
 }
 
@@ -76,7 +78,7 @@ static void part_gradient(const void *state, const xsm_class_block *block)
         const xsm_example *example = &block->examples[i];
         const float *weights = xsmi_label_weights(block->label_weights, i);
         float *g = block->coefficients + i * block->width;
-        const whole w = {block->most[i], block->sums[i]};
+        const xsmi_log_sum w = {block->most[i], block->sums[i]};
         double share = 1 / (double)example->label_count,
                all = xsmi_label_weight_sum(weights, example->label_count) * share;
         double target = 0;
@@ -97,7 +99,7 @@ static void part_gradient(const void *state, const xsm_class_block *block)
 static const xsm_class_sums class_sums = {
     .size = sizeof class_sums,
     .count = 1,
-    .single = 1,
+    .single = 2,
     .most = part_most,
     .sums = part_sums,
     .gradient = part_gradient,

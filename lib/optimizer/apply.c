@@ -216,13 +216,14 @@ static void run_recomputed(void *state, const xsmi_range *r)
     xsm_optimizer *o = s->optimizer;
     float *scratch = o->tiles + r->thread * (s->g->recomputed.scratch_each / sizeof *o->tiles);
     const uint32_t end = (uint32_t)r->end;
-    for (uint32_t first = (uint32_t)r->first; first < end; first += XSMI_RUN_CLASSES) {
-        const xsmi_class_matrix run = xsmi_gradient_range(s->g, first, end, scratch, o->context);
+    for (uint32_t first = (uint32_t)r->first; first < end;) {
+        const xsmi_class_matrix some = xsmi_gradient_range(s->g, first, end, scratch, o->context);
         if (o->linear) {
-            xsmi_linear_range(s, &run, r->thread);
+            xsmi_linear_range(s, &some, r->thread);
         } else {
-            xsmi_groups_here(s, &run, r->thread);
+            xsmi_groups_here(s, &some, r->thread);
         }
+        first += (uint32_t)some.count;
     }
 }
 

@@ -208,7 +208,11 @@ TEST(bad_class_sums_are_refused)
     REFUSE(count, 9);
     REFUSE(sums, NULL);
     REFUSE(gradient, NULL);
+    REFUSE(most, NULL);
 #undef REFUSE
+    sums.single = 3;
+    refuse(&ops, XSM_ERROR_RANGE);
+    sums = good;
     ops.sift = host_sift;
     refuse(&ops, XSM_ERROR_ARGUMENT);
     ops.sift = NULL;

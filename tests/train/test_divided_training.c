@@ -612,7 +612,7 @@ TEST(test_diverged_in_window)
 
 /* A run agrees at its beginning and at its end, and before each epoch begins and ends. A step agrees before the scores
  * (or the weights) are exchanged, and not again; where the ranks divide its rows, what came of them is exchanged
- * without an agreement. 28 bytes for each. A step of softmax exchanges limits and labels, sums, and what came of
+ * without an agreement. 28 bytes for each. A step of softmax exchanges labels, sums with their limits, and what came of
  * them (24 bytes). */
 TEST(test_sent)
 {
@@ -638,7 +638,7 @@ TEST(test_sent)
             if (i == 5) {
                 const uint64_t runs = xsmi_runs_of(xsmi_part_size(CLASSES, 3, r));
                 assert_int_equal(w.sent[r].bytes,
-                                 2 * ROWS * (4 * runs + 8) + steps * (AGREED + 24) + AGREED * AGREEMENTS);
+                                 2 * ROWS * (8 * runs + 4) + steps * (AGREED + 24) + AGREED * AGREEMENTS);
             }
         }
         test_problem_free(&p);

@@ -51,7 +51,10 @@ typedef struct xsm_class_block {
 struct xsm_class_sums {
     size_t size;    /**< sizeof(xsm_class_sums). */
     uint32_t count; /**< Sums for each example, 1 to 8. */
-    int32_t single; /**< 1: every sum of a class run is a float. */
+    int32_t single; /**< What sums of a class run are. 0: doubles. 1: floats. 2: there is one, a float, the sum of e^(z
+                       - most) over the scores z, which sums() leaves as they are. Then most() and sums() get one class
+                       run at a time, with its own largest value, in one reading of the scores; the sums are joined by
+                       e^(difference of the largest values), and gradient() may get a part of a class run. */
     /** Writes the largest value of each example over the classes of the block to xsm_class_block::most, -INFINITY if
      *  there is none. Afterwards `most` has the largest values over all processes. NULL = sums() needs none. */
     void (*most)(const void *state, const xsm_class_block *block);
