@@ -79,7 +79,7 @@ static bool same_labels(const xsm_dataset *d, uint64_t a, uint64_t b)
     return x == y && (x == 0 || memcmp(left, right, x * sizeof *left) == 0);
 }
 
-/* A step of a hash that is the same for every byte order. */
+/* Returns a hash with one more number, the same for every byte order. */
 static uint64_t mix(uint64_t hash, uint32_t number)
 {
     hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);

@@ -1,6 +1,6 @@
 /*
- * The rows of a batch as input of the output layer: those of the data, features that come with the batch, for example
- * from a network of the host's, or hidden vectors of a first layer.
+ * The stages of a batch. Its rows, as input of the output layer, are those of the data, features that come with the
+ * batch, for example from a network of the host's, or hidden vectors of a first layer.
  */
 #include "estimator/pass.h"
 
@@ -153,8 +153,8 @@ void xsmi_pass_layer_backward(const xsmi_pass *p, uint64_t first, uint64_t count
 /* -- coefficients -------------------------------------------------------------------------------------------------- */
 
 /*
- * From scores (logits) to coefficients: scores the classes that the lists name, calls the table to turn the scores into
- * coefficients, takes the mean over the batch, and detects numbers that are not finite.
+ * Computes the scores (logits) of the classes that the lists name, calls the table to turn them into coefficients,
+ * takes the mean over the batch, and detects numbers that are not finite.
  */
 
 /* Smaller coefficients are set to 0. They change only weights that are as small, and make weights denormal floats,
@@ -584,7 +584,7 @@ bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, 
                            p->gradient->work.shards + thread * p->gradient->work.shards_each);
 }
 
-/* Where every class has a coefficient, or may have one: adds by shards. */
+/* Adds every class, by shards, where each has a coefficient, or may have one. */
 static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
 {
     const xsm_gradient *g = p->gradient;
@@ -598,7 +598,7 @@ static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, u
     }
 }
 
-/* Where examples list classes: adds them one after another. */
+/* Adds the classes that example i lists, one after another. */
 static void backward_listed(const xsmi_pass *p, uint64_t i)
 {
     const xsm_gradient *g = p->gradient;

@@ -110,7 +110,7 @@ static xsm_class_block block_of(const xsm_gradient *g, const piece *p, const run
     };
 }
 
-/* Computes the coefficients. */
+/* Computes the coefficients of a piece, and its losses. */
 static void compute(const xsm_gradient *g, const piece *p, const run_scratch *s, const xsm_context *ctx,
                     xsmi_outcome *outcome)
 {
@@ -252,7 +252,7 @@ static void run_sums(void *state, size_t index, uint32_t thread)
     table->sums(p->estimator->state, &block);
 }
 
-/* Without the gradient of the rows: finds what there is to know of the coefficients. */
+/* Finds what there is to know of the coefficients, where no gradient of the rows is computed. */
 static void run_look(void *state, size_t index, uint32_t thread)
 {
     const recomputing *r = state;
@@ -264,7 +264,7 @@ static void run_look(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* The gradient of the first layer's hidden vectors. */
+/* Computes the gradient of the first layer's hidden vectors. */
 static void run_backward(void *state, const xsmi_range *range)
 {
     const recomputing *r = state;
