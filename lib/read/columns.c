@@ -847,8 +847,8 @@ static const char *advice_on(const char *text, size_t length, size_t read)
                  "a "
                  "share needs a number, or is left out (xsm_read_options.ignore_columns)"
                : "a column of words is that of labels (xsm_read_options.label_column), of text "
-                 "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns); of categories each is "
-                 "a column of 0 and 1, as pandas.get_dummies() makes them";
+                 "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns); categories are "
+                 "read as columns of 0 and 1, one each, as pandas.get_dummies() makes them";
 }
 
 xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,
