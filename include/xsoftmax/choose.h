@@ -73,6 +73,8 @@
  * **Fewer than 50 rows** judge nothing: the way is `softmax` by `lbfgs` with a ridge of 0.1, and the transform
  * `standard`, or `unit` for sparse rows that are no table; the cheapest way where options or several labels exclude it.
  *
+ * **Rows of weight 0** are left out by xsm_choose(), not by xsm_choose_ngrams(): see xsm_dataset_drop().
+ *
  * **Work and time.** The size of the first share and the number of trials follow from counts of work, converted to
  * seconds of a usual machine: the choice takes half as long as the run that it chooses, or choice and run together take
  * three seconds, whichever is more. The first trial of a slower way in a round may end within half of that way's run,

@@ -40,7 +40,7 @@
  * rows of the trial, with the sum scaled to all N rows. From the second round on, f is also estimated from held-back
  * rows, training rows that the trial did not train on; this estimate is f'. Rates are then compared by f + w (f' - f)
  * with w = (1 - (n + 3 D) / (N + 3 D)) / 2 for a trial of n rows in which D features occur, or half of this w if the
- * trial uses only some of the classes. Test rows are not used.
+ * trial uses only some of the classes. Test rows are not used, nor are rows of weight 0.
  *
  * **Many classes.** If a trial of the last round would draw each class less than 200 times (100 if steps grow with the
  * number of classes), trials of a linear class-major model (#XSM_LAYOUT_CLASS_MAJOR) use a random subset of the classes
