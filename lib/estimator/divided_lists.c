@@ -263,7 +263,7 @@ static void run_most(void *state, const xsmi_range *r)
     }
 }
 
-/* The sums of an example's class runs, each with its largest value. */
+/* Sums each class run of an example, relative to its largest value, which follows the sum. */
 static void sum_relative(const sum_pass *s, const xsm_class_block *block, uint64_t i, double *to)
 {
     float most;

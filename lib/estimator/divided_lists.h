@@ -24,8 +24,8 @@ static inline bool xsmi_divided_has_sums(const xsm_estimator *e)
 {
     return e->divided && e->exact && e->ops.class_sums;
 }
-/* Computes the gradient of such a batch, which is reserved. A process sends 4 bytes for each row's largest value and
- * each label, 8 or 4 for each sum of each run of its classes, and 52 bytes. */
+/* Computes the gradient of such a batch, which is reserved. A process sends 4 bytes for each label and each largest
+ * value, of a row or, with a relative sum, of each run of its classes, 8 or 4 for each sum of such a run, and 52. */
 xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Computes the gradient of the rows of a batch where every class has a coefficient, once the coefficients are there and
  * finite. A process sends 4 bytes for each example, feature and node of its classes. Does nothing for a pass without

@@ -10,15 +10,14 @@ enum {
     ROWS = XSMI_EXAMPLE_CHUNK,  /* of a job */
     CACHED_FLOATS = 128 * 1024, /* scores that stay in the L2 cache, about */
     SCORED = XSMI_TILE_ROWS,    /* most rows that are scored together */
-    /* From a row of a class run to the next: a power of two apart, they would evict one another from the L1 cache.
-     */
+    /* from row to row of a class run: at a power of two, rows would evict each other from the L1 cache */
     RUN_FLOATS = XSMI_RUN_CLASSES + XSMI_LINE
 };
 
 /* What a thread has found in the coefficients. */
 typedef struct verdict {
     xsmi_outcome outcome;
-    uint64_t nonzero; /* counted until they are more than a few */
+    uint64_t nonzero; /* counted until they are more than `few` */
 } verdict;
 
 /* The work of a call, in the gradient's memory. */
@@ -45,7 +44,7 @@ static const xsm_class_sums *table_of(const xsm_estimator *e)
     return e->ops.class_sums;
 }
 
-/* Returns how many classes are computed together for so many rows: a class run, or where its sums are known already and
+/* Returns how many classes are computed together for `rows` rows: a class run, or where its sums are known already and
  * nothing else needs it as a whole, a part whose scores stay in the L2 cache. */
 static uint32_t classes_for(const xsm_estimator *e, uint64_t rows)
 {
@@ -73,7 +72,7 @@ typedef struct piece {
     uint32_t first, end;
 } piece;
 
-/* The scores of example i go to s->coefficients + i*stride. */
+/* Writes the scores of the piece's example i to s->coefficients + i*stride. */
 static void score(const xsm_gradient *g, const piece *p, const run_scratch *s, size_t stride, const xsm_context *ctx)
 {
     const xsm_estimator *e = g->recomputed.estimator;
@@ -222,7 +221,7 @@ static void run_most(void *state, size_t index, uint32_t thread)
     table_of(p->estimator)->most(p->estimator->state, &block);
 }
 
-/* The largest scores and relative sums, for one example after another. */
+/* Finds the largest scores and relative sums, for one example after another. */
 static void run_relative(void *state, size_t index, uint32_t thread)
 {
     const recomputing *r = state;
