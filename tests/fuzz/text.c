@@ -41,20 +41,30 @@ static uint64_t count_chars(const xsm_text_options *o, const uint8_t *word, size
     return count;
 }
 
+/* Whether a word of rows for a class map is a label: the prefix and a name that does not have it, too. */
+static bool is_label(const char *prefix, const uint8_t *word, size_t length)
+{
+    const size_t size = strlen(prefix);
+    if (length <= size || memcmp(word, prefix, size) != 0) {
+        return false;
+    }
+    const uint8_t *inner = memmem(word + size, length - size, prefix, size);
+    return !inner || (size == 1 && inner + 1 == word + length);
+}
+
 /* What a line has of n-grams; `words` and `labels` are how many words are neither or one. */
 static uint64_t count_grams(const xsm_text_options *o, const uint8_t *line, size_t length, uint64_t *words,
                             uint64_t *labels)
 {
     uint64_t grams = 0;
-    size_t prefix = strlen(o->label_prefix);
     *words = *labels = 0;
     for (size_t at = 0; at < length;) {
         size_t start = at;
         while (at < length && !is_blank(line[at])) {
             at++;
         }
-        if (at - start >= prefix && memcmp(line + start, o->label_prefix, prefix) == 0) {
-            *labels += at > start;
+        if (is_label(o->label_prefix, line + start, at - start)) {
+            ++*labels;
         } else if (at > start) {
             ++*words;
             grams += count_chars(o, line + start, at - start);
