@@ -10,6 +10,7 @@
 #include "optimizer/step.h"
 #include "base/registry.h"
 
+#include <float.h>
 #include <string.h>
 
 static xsmi_option_group options_of(const xsm_optimizer_ops *ops, const void *common, void *state)
@@ -393,6 +394,13 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
 
 /* -- for checkpoints ----------------------------------------------------------------------------------------------- */
 
+/* The sums of squares of the library's own tables never fall. */
+static float least_number(const xsm_optimizer *o, uint32_t accumulator)
+{
+    const bool grows = o->ops.rule == xsmi_adagrad_ops.rule || o->ops.row_rate == xsmi_row_adagrad_ops.row_rate;
+    return o->ops.signed_accumulators >> accumulator & 1 ? -FLT_MAX : grows ? o->ops.initial(o->state, accumulator) : 0;
+}
+
 bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,
                            xsmi_accumulator_kind *kind)
 {
@@ -416,7 +424,7 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
                 *tensor = all[j];
                 tensor->size = sizeof *tensor;
                 tensor->type = XSM_STATE_F32;
-                kind->negative = (o->ops.signed_accumulators >> i & 1) != 0;
+                kind->least = least_number(o, i);
                 kind->classes = all[j].data == w->bias || (all[j].data == w->weight && class_major);
                 kind->columns = all[j].data == w->weight && !class_major;
                 return true;

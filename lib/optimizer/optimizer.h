@@ -106,10 +106,10 @@ void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32
 
 /* The form of an accumulator's tensor. */
 typedef struct xsmi_accumulator_kind {
-    bool negative; /* the numbers may be below 0 */
-    bool classes;  /* each line belongs to a class: on a divided model, the tensor has the lines of this process's
-                      classes */
-    bool columns;  /* the same for columns, which further columns may follow */
+    float least;  /* that the numbers can be */
+    bool classes; /* each line belongs to a class: on a divided model, the tensor has the lines of this process's
+                     classes */
+    bool columns; /* the same for columns, which further columns may follow */
 } xsmi_accumulator_kind;
 /* Describes the accumulators, as xsm_estimator_ops::state_tensor() does the state. */
 bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,

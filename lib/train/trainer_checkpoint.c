@@ -27,6 +27,7 @@
 #include "model/together.h"
 #include "sampler/arrays.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -342,12 +343,13 @@ static xsm_status check_memory(const xsm_optimizer *o, size_t index, const xsmi_
 {
     const float *numbers = (const float *)(const void *)t->data;
     xsm_state_tensor expected;
-    xsmi_accumulator_kind kind = {.negative = true};
+    xsmi_accumulator_kind kind = {.least = -FLT_MAX};
     xsmi_optimizer_tensor(o, (uint32_t)index, &expected, &kind);
-    for (size_t i = 0; !kind.negative && i < xsmi_tensor_kept(t) / sizeof *numbers; i++) {
-        if (numbers[i] < 0) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %llu of tensor '%s' is %g; 0 and more is accepted",
-                             path, (unsigned long long)number_at(t, i), t->name, (double)numbers[i]);
+    for (size_t i = 0; i < xsmi_tensor_kept(t) / sizeof *numbers; i++) {
+        if (numbers[i] < kind.least) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %llu of tensor '%s' is %g; %g and more is accepted",
+                             path, (unsigned long long)number_at(t, i), t->name, (double)numbers[i],
+                             (double)kind.least);
         }
     }
     return XSM_OK;
