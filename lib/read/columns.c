@@ -858,7 +858,9 @@ xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t
     const char *const start = c->text + f->start, *end = start + f->length;
     const char *name = k->text;
     for (size_t i = 0; i < column && k->header; i++) {
-        name += k->roles[i] == XSMI_COLUMN_FEATURE ? strlen(name) + 1 : 0;
+        if (k->roles[i] == XSMI_COLUMN_FEATURE) { /* else there may be no names */
+            name += strlen(name) + 1;
+        }
     }
     if (at < end) {
         xsmi_quote(found, at, (size_t)(end - at));
