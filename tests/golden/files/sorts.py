@@ -52,7 +52,7 @@ def predicted(name, data, classes, trees, *flags):
 def made_up():
     """Rows of text, of sparse numbers from 1, of hashed numbers, of classes, and of a table; 7 classes."""
     rng = np.random.default_rng(20261128)
-    labels = rng.integers(0, 7, 240)
+    labels = rng.integers(0, 7, 60)
     words = ["ant", "bée", "cat", "dögs", "eel", "fox", "gnu", "hen", "ibis", "jay", "kea", "lynx"]
     with open("text", "w", encoding="utf-8") as text, open("svm", "w", encoding="utf-8") as svm, \
             open("hashed", "w", encoding="utf-8") as hashed, open("csv", "w", encoding="utf-8") as csv, \
