@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -39,21 +40,68 @@
         }                                                                                                              \
     } while (0)
 
+/* A pointer to a struct with these members, until the block ends: STRUCT(xsm_dense_rows, .values = x, .rows = 3). */
+#define STRUCT(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
+/* HELD(xsm_model, m) = ...; declares a pointer to an object that is released where the block ends, HELD_MEMORY() one to
+ * memory, and HELD_STRUCT() a struct of the tests; the last to be declared is released first. */
+#define HELD(type, name) type *name __attribute__((cleanup(type##_held)))
+#define HELD_STRUCT(type, name) type name __attribute__((cleanup(type##_free)))
+#define HELD_MEMORY(type, name) type *name __attribute__((cleanup(test_memory_held)))
+/* Declares a pointer to what `call` makes, which gets &name and &err; with MADE() it is HELD(). */
+#define NEW(type, name, call)                                                                                          \
+    type *name = NULL;                                                                                                 \
+    assert_ok(call, err)
+#define MADE(type, name, call)                                                                                         \
+    HELD(type, name) = NULL;                                                                                           \
+    assert_ok(call, err)
+#define TEST_HELD(type)                                                                                                \
+    typedef struct type type;                                                                                          \
+    XSM_API void type##_free(type *object);                                                                            \
+    static inline void type##_held(type **object)                                                                      \
+    {                                                                                                                  \
+        type##_free(*object);                                                                                          \
+    }
+TEST_HELD(xsm_choice)
+TEST_HELD(xsm_context)
+TEST_HELD(xsm_corpus)
+TEST_HELD(xsm_dataset)
+TEST_HELD(xsm_encoder)
+TEST_HELD(xsm_estimator)
+TEST_HELD(xsm_filter)
+TEST_HELD(xsm_gradient)
+TEST_HELD(xsm_index)
+TEST_HELD(xsm_model)
+TEST_HELD(xsm_optimizer)
+TEST_HELD(xsm_predictor)
+TEST_HELD(xsm_sampler)
+TEST_HELD(xsm_skipgram)
+TEST_HELD(xsm_trainer)
+TEST_HELD(xsm_transform)
+TEST_HELD(xsm_tuning)
+static inline void test_memory_held(void *pointer)
+{
+    free(*(void **)pointer);
+}
+
 /* Whether $XSM_TEST_FULL is set, as `.ci/run --full` does: only then do tests repeat themselves with all numbers of
  * ranks and threads, and with a failure at every place. */
 bool test_full(void);
 /* A test of a program: TEST(test_sums) { ... }. A program without a main() of its own has that of main.c, which runs
- * its tests in their order and then removes its temporary files. */
+ * its tests in their order and then removes its temporary files. Each test has an xsm_error of its own, `err`. */
 #define TEST(name) TEST_IF(true, name)
 /* A test that is skipped, and says so, without test_full(). */
 #define TEST_OF_FULL(name) TEST_IF(test_full(), name)
 #define TEST_IF(wanted, name)                                                                                          \
-    static void name(void **state);                                                                                    \
+    static void name##_body(xsm_error err);                                                                            \
+    static void name(void **state __attribute__((unused)))                                                             \
+    {                                                                                                                  \
+        name##_body((xsm_error)XSM_ERROR_INIT);                                                                        \
+    }                                                                                                                  \
     __attribute__((constructor)) static void name##_listed(void)                                                       \
     {                                                                                                                  \
         test_list(#name, __LINE__, (wanted) ? (name) : test_left_out);                                                 \
     }                                                                                                                  \
-    static void name(void **state __attribute__((unused)))
+    static void name##_body(xsm_error err __attribute__((unused)))
 void test_list(const char *name, int line, void (*test)(void **state));
 void test_left_out(void **state);
 

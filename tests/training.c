@@ -92,9 +92,8 @@ xsm_context *test_context(uint32_t threads, int runner, uint32_t cpu_disable)
     options.threads = threads;
     options.cpu_disable = cpu_disable;
     options.runner = runner == TEST_BUILT_IN ? NULL : &own;
-    xsm_context *ctx = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    NEW(xsm_context, ctx, xsm_context_new(&options, &ctx, &err));
     return ctx;
 }
 
@@ -146,8 +145,9 @@ xsm_label_tree_options test_small_trees(void)
 xsm_dataset *test_second_labels(const test_problem *p, bool sparse, uint32_t classes, const uint32_t *first,
                                 uint32_t shift)
 {
-    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets), at = 0;
-    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
+    HELD_MEMORY(uint64_t, offsets) = calloc(p->rows + 1, sizeof *offsets);
+    uint64_t at = 0;
+    HELD_MEMORY(uint32_t, labels) = calloc(2 * p->rows, sizeof *labels);
     for (uint64_t i = 0; i < p->rows; i++) {
         if (first[i] != XSM_CLASS_UNSEEN) {
             labels[at++] = first[i];
@@ -158,8 +158,6 @@ xsm_dataset *test_second_labels(const test_problem *p, bool sparse, uint32_t cla
         offsets[i + 1] = at;
     }
     xsm_dataset *data = test_relabel(p, sparse, classes, offsets, labels);
-    free(offsets);
-    free(labels);
     return data;
 }
 
@@ -171,19 +169,16 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
     xsm_labels given = {sizeof given, classes, 0, offsets, labels, NULL};
     if (!sparse) {
         assert_ok(xsm_dataset_from_dense(NULL,
-                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                           .values = p->x,
-                                                           .rows = p->rows,
-                                                           .features = p->features,
-                                                           .labels = &given},
+                                         STRUCT(xsm_dense_rows, .values = p->x, .rows = p->rows,
+                                                .features = p->features, .labels = &given),
                                          &data, &err),
                   err);
         return data;
     }
     uint64_t total = p->rows * p->features, count = 0;
-    uint64_t *starts = calloc(p->rows + 1, sizeof *starts);
-    uint32_t *index = calloc(total, sizeof *index);
-    float *values = calloc(total, sizeof *values);
+    HELD_MEMORY(uint64_t, starts) = calloc(p->rows + 1, sizeof *starts);
+    HELD_MEMORY(uint32_t, index) = calloc(total, sizeof *index);
+    HELD_MEMORY(float, values) = calloc(total, sizeof *values);
     assert_true(starts && index && values);
     for (uint64_t i = 0; i < p->rows; i++) {
         for (uint32_t j = 0; j < p->features; j++) {
@@ -195,18 +190,10 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
         starts[i + 1] = count;
     }
     assert_ok(xsm_dataset_from_csr(NULL,
-                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                   .offsets = starts,
-                                                   .index = index,
-                                                   .values = values,
-                                                   .rows = p->rows,
-                                                   .features = p->features,
-                                                   .labels = &given},
+                                   STRUCT(xsm_csr_rows, .offsets = starts, .index = index, .values = values,
+                                          .rows = p->rows, .features = p->features, .labels = &given),
                                    &data, &err),
               err);
-    free(starts);
-    free(index);
-    free(values);
     return data;
 }
 
@@ -279,11 +266,9 @@ xsm_status test_predict(xsm_predictor *predictor, const xsm_batch *batch, uint32
 xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_t layout, double size, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
-    options.bias = bias;
-    options.layout = layout;
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(ctx, p->features, p->classes, &options, &m, &err), err);
+    NEW(xsm_model, m,
+        xsm_model_new_linear(ctx, p->features, p->classes, STRUCT(xsm_model_options, .bias = bias, .layout = layout),
+                             &m, &err));
     if (size > 0) {
         xsm_parameters w = XSM_PARAMETERS_INIT;
         assert_ok(xsm_model_get_parameters(m, &w, &err), err);
@@ -325,8 +310,8 @@ void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
     xsm_error err = XSM_ERROR_INIT;
     const uint32_t classes = xsm_model_class_count(m), rows = (uint32_t)data->rows;
     xsm_batch batch = xsm_batch_range(data, 0, rows);
-    uint32_t *each = calloc(rows, sizeof *each);
-    float *column = calloc(rows, sizeof *column);
+    HELD_MEMORY(uint32_t, each) = calloc(rows, sizeof *each);
+    HELD_MEMORY(float, column) = calloc(rows, sizeof *column);
     assert_true(each && column);
     for (uint32_t k = 0; k < classes; k++) {
         for (uint32_t i = 0; i < rows; i++) {
@@ -337,8 +322,6 @@ void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
             scores[(size_t)i * classes + k] = column[i];
         }
     }
-    free(each);
-    free(column);
 }
 
 void test_correct(xsm_model *m, const test_problem *p, int32_t kind)
@@ -348,7 +331,7 @@ void test_correct(xsm_model *m, const test_problem *p, int32_t kind)
         assert_ok(xsm_model_add_pairs(m, p->data, 0.7, &err), err);
     } else if (kind == XSM_CORRECTION_HIERARCHY) {
         xsmi_class_tree *tree = NULL;
-        uint64_t *weights = calloc(p->classes, sizeof *weights);
+        HELD_MEMORY(uint64_t, weights) = calloc(p->classes, sizeof *weights);
         assert_non_null(weights);
         for (uint32_t k = 0; k < p->classes; k++) {
             weights[k] = k % 97 * (k % 5);
@@ -356,23 +339,21 @@ void test_correct(xsm_model *m, const test_problem *p, int32_t kind)
         assert_ok(xsmi_hierarchy_huffman(m->context, weights, p->classes, &tree, &err), err);
         assert_ok(xsmi_model_set_hierarchy(m, tree, &err), err);
         xsmi_class_tree_release(tree);
-        free(weights);
     } else if (kind != XSM_CORRECTION_NONE) {
-        xsm_sampler *sampler = NULL;
         xsmi_head *c = NULL;
-        assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
+        MADE(xsm_sampler, sampler,
+             xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err));
         assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
         assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
         xsmi_model_set_head(m, c);
         xsmi_head_release(c);
-        xsm_sampler_free(sampler);
     }
 }
 
 void test_load_corrected(xsm_context *context, const char *path, int32_t kind)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     if (kind != XSM_CORRECTION_NONE) {
         assert_ok(xsm_model_load(context, path, NULL, NULL, &m, &err), err);
         assert_int_equal(test_model_info(m).correction, kind);
@@ -380,7 +361,6 @@ void test_load_corrected(xsm_context *context, const char *path, int32_t kind)
         assert_fails(xsm_model_load(context, path, NULL, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         assert_null(m);
     }
-    xsm_model_free(m);
 }
 
 uint64_t test_hash(xsm_model *m)
@@ -437,8 +417,7 @@ static xsm_status set_options(xsm_estimator *e, const char *options, xsm_error *
 xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new(ctx, name, &e, &err), err);
+    NEW(xsm_estimator, e, xsm_estimator_new(ctx, name, &e, &err));
     assert_ok(set_options(e, options, &err), err);
     return e;
 }
@@ -447,10 +426,10 @@ xsm_status test_run_steps(void *state, xsm_context *ctx, xsm_error *err)
 {
     const test_steps *s = state;
     const test_problem *p = s->p;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_gradient, g) = NULL;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     options.bias = s->bias;
     options.layout = s->layout;
@@ -467,10 +446,6 @@ xsm_status test_run_steps(void *state, xsm_context *ctx, xsm_error *err)
         status = xsm_estimator_gradient(e, &batch, s->eta, g, err);
         status = status == XSM_OK ? xsm_optimizer_apply(o, &batch, g, s->eta, err) : status;
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -492,16 +467,14 @@ const char *test_smooth_options(const char *name)
 xsm_gradient *test_gradient(xsm_context *ctx)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_gradient *g = NULL;
-    assert_ok(xsm_gradient_new(ctx, &g, &err), err);
+    NEW(xsm_gradient, g, xsm_gradient_new(ctx, &g, &err));
     return g;
 }
 
 xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, "sgd", &o, &err));
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     return o;
 }

@@ -7,24 +7,20 @@
 xsm_corpus *test_corpus(xsm_context *ctx, const char *path, uint64_t min_count)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
-    xsm_corpus *c = NULL;
-    options.min_count = min_count;
-    assert_ok(xsm_corpus_open(ctx, path, &options, &c, &err), err);
+    NEW(xsm_corpus, c, xsm_corpus_open(ctx, path, STRUCT(xsm_corpus_options, .min_count = min_count), &c, &err));
     return c;
 }
 
 xsm_model *test_vectors(xsm_context *ctx, const xsm_corpus *c, uint32_t dimension, double spread, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_word_model_new(ctx, c, dimension, spread, seed, &m, &err), err);
+    NEW(xsm_model, m, xsm_word_model_new(ctx, c, dimension, spread, seed, &m, &err));
     return m;
 }
 
 const char *test_topics_text(const char *name, int lines, uint64_t seed)
 {
-    char *text = malloc((size_t)lines * 80);
+    HELD_MEMORY(char, text) = malloc((size_t)lines * 80);
     size_t used = 0;
     assert_non_null(text);
     for (int i = 0; i < lines; i++) {
@@ -35,7 +31,6 @@ const char *test_topics_text(const char *name, int lines, uint64_t seed)
         text[used - 1] = '\n';
     }
     const char *path = test_file(name, text, used);
-    free(text);
     return path;
 }
 

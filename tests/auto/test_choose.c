@@ -17,8 +17,9 @@ enum { ROWS = 600, FEATURES = 12, CLASSES = 6 };
 static test_problem make_problem(uint64_t rows, uint32_t features, uint32_t classes)
 {
     test_problem p = test_problem_new(rows, features, classes, true, 5);
-    uint64_t stream = 77, *offsets = malloc((rows + 1) * sizeof *offsets);
-    double *truth = malloc((size_t)classes * features * sizeof *truth);
+    uint64_t stream = 77;
+    HELD_MEMORY(uint64_t, offsets) = malloc((rows + 1) * sizeof *offsets);
+    HELD_MEMORY(double, truth) = malloc((size_t)classes * features * sizeof *truth);
     assert_non_null(offsets);
     assert_non_null(truth);
     for (size_t i = 0; i < (size_t)classes * features; i++) {
@@ -42,8 +43,6 @@ static test_problem make_problem(uint64_t rows, uint32_t features, uint32_t clas
     xsm_dataset *data = test_relabel(&p, true, classes, offsets, p.labels);
     xsm_dataset_free(p.data);
     p.data = data;
-    free(truth);
-    free(offsets);
     return p;
 }
 
@@ -61,9 +60,8 @@ double __wrap_xsmi_seconds(void)
 static xsm_choice *choose(xsm_context *ctx, const xsm_dataset *data, const xsm_choose_options *options)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_choice *c = NULL;
     xsm_choose_options o = options ? *options : (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
-    assert_ok(xsm_choose(ctx, data, &o, &c, &err), err);
+    NEW(xsm_choice, c, xsm_choose(ctx, data, &o, &c, &err));
     return c;
 }
 
@@ -90,16 +88,14 @@ static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_
     xsm_choice_info info = info_of(c);
     xsm_dataset_info data = XSM_DATASET_INFO_INIT;
     xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_model *m = NULL;
     assert_ok(xsm_dataset_get_info(train, &data, &err), err);
-    assert_ok(xsm_model_new_linear(NULL, data.features, data.classes, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, data.features, data.classes, NULL, &m, &err));
     if (strcmp(info.optimizer, "lbfgs") == 0) {
         xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
         o.iterations = info.iterations;
         assert_ok(xsm_fit_full_batch(NULL, m, train, xsm_choice_estimator(c), &o, NULL, &err), err);
     } else {
-        xsm_optimizer *optimizer = NULL;
-        xsm_trainer *trainer = NULL;
+        HELD(xsm_optimizer, optimizer) = NULL;
         xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
         o.epochs = info.epochs;
         o.batch = info.batch;
@@ -110,10 +106,9 @@ static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_
         if (info.initial > 0) {
             assert_ok(xsm_optimizer_set_number(optimizer, "initial", info.initial, &err), err);
         }
-        assert_ok(xsm_trainer_new(NULL, m, train, xsm_choice_estimator(c), optimizer, &o, &trainer, &err), err);
+        MADE(xsm_trainer, trainer,
+             xsm_trainer_new(NULL, m, train, xsm_choice_estimator(c), optimizer, &o, &trainer, &err));
         assert_ok(xsm_trainer_run(trainer, &err), err);
-        xsm_trainer_free(trainer);
-        xsm_optimizer_free(optimizer);
     }
     assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
     xsm_model_free(m);
@@ -129,18 +124,15 @@ static double reachable_error(const xsm_dataset *train, const xsm_dataset *test)
     xsm_dataset_info data = XSM_DATASET_INFO_INIT;
     assert_ok(xsm_dataset_get_info(train, &data, &err), err);
     for (int power = -4; power <= 2; power++) {
-        xsm_model *m = NULL;
         xsm_metrics metrics = XSM_METRICS_INIT;
         xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
-        xsm_estimator *e = test_estimator(NULL, "softmax", "");
+        HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "");
         o.iterations = 300;
         assert_ok(xsm_estimator_set_number(e, "ridge", pow(10, power), &err), err);
-        assert_ok(xsm_model_new_linear(NULL, data.features, data.classes, NULL, &m, &err), err);
+        MADE(xsm_model, m, xsm_model_new_linear(NULL, data.features, data.classes, NULL, &m, &err));
         assert_ok(xsm_fit_full_batch(NULL, m, train, e, &o, NULL, &err), err);
         assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
         least = metrics.error < least ? metrics.error : least;
-        xsm_model_free(m);
-        xsm_estimator_free(e);
     }
     return least;
 }
@@ -167,11 +159,10 @@ static void check_rounds(const xsm_choice *c)
 /* The classes are separable: what was chosen must say so of rows that nobody saw, where chance is wrong in 5 of 6. */
 TEST(good_by_default)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(4 * ROWS, FEATURES, CLASSES);
-    xsm_dataset *test = NULL, *train = NULL;
-    assert_ok(xsm_dataset_split(p.data, 0.25, 3, &test, &train, &err), err);
-    xsm_choice *c = choose(NULL, train, NULL);
+    HELD_STRUCT(test_problem, p) = make_problem(4 * ROWS, FEATURES, CLASSES);
+    HELD(xsm_dataset, test) = NULL;
+    MADE(xsm_dataset, train, xsm_dataset_split(p.data, 0.25, 3, &test, &train, &err));
+    HELD(xsm_choice, c) = choose(NULL, train, NULL);
     xsm_choice_info info = info_of(c);
     assert_string_equal(test_estimator_info(xsm_choice_estimator(c)).name, info.method);
     assert_true(info.trials >= 4 && info.rounds >= 1);
@@ -196,23 +187,17 @@ TEST(good_by_default)
     }
     xsm_choice_trial none = XSM_CHOICE_TRIAL_INIT;
     assert_int_equal(xsm_choice_get_trial(c, info.trials, &none, &err), XSM_ERROR_RANGE);
-    xsm_choice_free(c);
-    xsm_dataset_free(test);
-    xsm_dataset_free(train);
-    test_problem_free(&p);
 }
 
 /* Of few rows all judge, each of a model that was not trained on it: five parts, the last of them at the end. */
 TEST(all_of_few_judge)
 {
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
-    xsm_choice *c = choose(NULL, p.data, NULL);
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
+    HELD(xsm_choice, c) = choose(NULL, p.data, NULL);
     const xsm_choice_info info = info_of(c);
     assert_int_equal(trial_of(c, info.trials - 1).part, 5);
     assert_true(info.held >= 0.95 * ROWS && info.held <= ROWS); /* but for the only row of a class */
     assert_int_equal(info.rounds, 1); /* the first share is the largest, and all parts judge at once */
-    xsm_choice_free(c);
-    test_problem_free(&p);
 }
 
 /* Class means tell all classes apart that have a row, and the first share lacks some classes: their rows neither judge
@@ -220,17 +205,17 @@ TEST(all_of_few_judge)
 TEST(unknown_classes_say_nothing)
 {
     enum { MANY = 700, EACH = 3, N = MANY * EACH, D = 8 };
-    test_problem p = test_problem_new(N, D, 2, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, D, 2, false, 5);
     for (uint64_t i = 0; i < N; i++) {
         p.labels[i] = (uint32_t)(i % MANY);
         for (uint64_t j = 0; j < D && i >= MANY; j++) { /* rows of a class differ by little */
             p.x[i * D + j] = p.x[i % MANY * D + j] + 1e-3F * p.x[i * D + j];
         }
     }
-    xsm_dataset *data = test_relabel(&p, false, MANY, NULL, p.labels);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, MANY, NULL, p.labels);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.bias = o.class_means = 1;
-    xsm_choice *c = choose(NULL, data, &o);
+    HELD(xsm_choice, c) = choose(NULL, data, &o);
     uint64_t first = 0;
     for (uint64_t i = 0; i < info_of(c).trials; i++) {
         const xsm_choice_trial t = trial_of(c, i);
@@ -240,20 +225,17 @@ TEST(unknown_classes_say_nothing)
         }
     }
     assert_true(first > 0);
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Labels that are drawn by chance: no way is better than the frequencies of the classes, and the choice says so. */
 TEST(says_where_nothing_is_learnt)
 {
     uint64_t stream = 3;
-    test_problem p = make_problem(2 * ROWS, FEATURES, CLASSES);
+    HELD_STRUCT(test_problem, p) = make_problem(2 * ROWS, FEATURES, CLASSES);
     for (uint64_t i = 0; i < p.rows; i++) {
         p.labels[i] = (uint32_t)(CLASSES * test_uniform(&stream) * test_uniform(&stream));
     }
-    xsm_dataset *data = test_relabel(&p, true, CLASSES, NULL, p.labels);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, CLASSES, NULL, p.labels);
     xsm_choice *c = choose(NULL, data, NULL);
     const xsm_choice_info info = info_of(c);
     assert_true(info.is_prior && info.loss > 0.97 * info.prior && info.prior < log(CLASSES));
@@ -266,8 +248,6 @@ TEST(says_where_nothing_is_learnt)
     assert_string_equal(info_of(c).transform, "truncate=0");
     assert_string_equal(info_of(c).method, "softmax");
     xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Four rows follow each other that have a feature and a label of their own: nothing says of another four which label
@@ -276,16 +256,15 @@ TEST(groups_judge_whole)
 {
     enum { GROUPS = 250, ALIKE, COPIES, CHANCE };
     for (int kind = ALIKE; kind <= CHANCE; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
         uint64_t stream = 7;
-        test_problem p = test_problem_new(4 * GROUPS, GROUPS, CLASSES, true, 4);
+        HELD_STRUCT(test_problem, p) = test_problem_new(4 * GROUPS, GROUPS, CLASSES, true, 4);
         for (uint64_t i = 0; i < p.rows; i++) {
             for (uint64_t j = 0; j < GROUPS; j++) {
                 p.x[i * GROUPS + j] = (j == i / 4) * (kind == ALIKE ? 1 + (float)(i % 4) : 1);
             }
             p.labels[i] = kind != CHANCE && i % 4 > 0 ? p.labels[i - 1] : (uint32_t)(CLASSES * test_uniform(&stream));
         }
-        xsm_dataset *data = test_relabel(&p, true, CLASSES, NULL, p.labels);
+        HELD(xsm_dataset, data) = test_relabel(&p, true, CLASSES, NULL, p.labels);
         xsm_choice *c = choose(NULL, data, NULL);
         assert_true(info_of(c).grouped && info_of(c).loss > 0.95 * info_of(c).prior);
         xsm_choice_free(c);
@@ -295,8 +274,6 @@ TEST(groups_judge_whole)
         assert_true(kind == ALIKE ? info_of(c).loss < 0.5 * info_of(c).prior
                                   : info_of(c).loss > 0.95 * info_of(c).prior);
         xsm_choice_free(c);
-        xsm_dataset_free(data);
-        test_problem_free(&p);
     }
 }
 
@@ -305,50 +282,40 @@ TEST(groups_judge_whole)
 TEST(sorted_tables_judge_in_short_pieces)
 {
     enum { OF_A_CLASS = 80, SORTED = 100 };
-    test_problem p = test_problem_new((uint64_t)OF_A_CLASS * SORTED, 2, SORTED, false, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new((uint64_t)OF_A_CLASS * SORTED, 2, SORTED, false, 4);
     for (uint64_t i = 0; i < p.rows; i++) {
         p.x[2 * i] = (float)cos((double)i / 10);
         p.x[2 * i + 1] = (float)sin((double)i / 10);
         p.labels[i] = (uint32_t)(i / OF_A_CLASS);
     }
-    xsm_dataset *data = test_relabel(&p, false, SORTED, NULL, p.labels);
-    xsm_choice *c = choose(NULL, data, NULL);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, SORTED, NULL, p.labels);
+    HELD(xsm_choice, c) = choose(NULL, data, NULL);
     assert_true(info_of(c).grouped && info_of(c).prior < log(SORTED) + 0.6);
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Each class has one row, so that none can be held back: rows with a half of their features are judged. */
 TEST(judges_halves_of_only_rows)
 {
     enum { N = 400 };
-    test_problem p = test_problem_new(N, 40, 2, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, 40, 2, true, 4);
     for (uint32_t i = 0; i < N; i++) {
         p.labels[i] = i;
     }
-    xsm_dataset *data = test_relabel(&p, true, N, NULL, p.labels);
-    xsm_choice *c = choose(NULL, data, NULL);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, N, NULL, p.labels);
+    HELD(xsm_choice, c) = choose(NULL, data, NULL);
     const xsm_choice_info info = info_of(c);
     assert_int_equal(info.held, N);
     assert_true(info.trial_rows == N && !info.is_prior && info.loss < 0.7 * log(N));
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Plans depend on counts, results on data and seed: any number of threads chooses alike. */
 TEST(same_on_any_threads)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
-    xsm_choice *first = choose(NULL, p.data, NULL);
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
+    HELD(xsm_choice, first) = choose(NULL, p.data, NULL);
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
-        xsm_context *ctx = NULL;
-        xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
-        o.threads = threads;
-        assert_ok(xsm_context_new(&o, &ctx, &err), err);
-        xsm_choice *c = choose(ctx, p.data, NULL);
+        MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .threads = threads), &ctx, &err));
+        HELD(xsm_choice, c) = choose(ctx, p.data, NULL);
         assert_int_equal(info_of(c).trials, info_of(first).trials);
         for (uint64_t i = 0; i < info_of(c).trials; i++) {
             assert_true(trial_of(c, i).loss == trial_of(first, i).loss);
@@ -357,11 +324,7 @@ TEST(same_on_any_threads)
         assert_true(info_of(c).eta == info_of(first).eta && info_of(c).epochs == info_of(first).epochs);
         assert_true(info_of(c).ridge == info_of(first).ridge && info_of(c).factor == info_of(first).factor);
         assert_true(info_of(c).trial_rows == info_of(first).trial_rows && info_of(c).batch == info_of(first).batch);
-        xsm_choice_free(c);
-        xsm_context_free(ctx);
     }
-    xsm_choice_free(first);
-    test_problem_free(&p);
 }
 
 static void assert_same_choice(const xsm_choice *a, const xsm_choice *b)
@@ -385,31 +348,28 @@ static void assert_same_choice(const xsm_choice *a, const xsm_choice *b)
 static xsm_choice *choose_at(double seconds, uint32_t threads, const xsm_dataset *data, double budget)
 {
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
-    xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
     o.transform = o.embedding = o.label_tree = 1;
     o.seconds = budget;
     delay = seconds;
     xsm_choice *c = choose(ctx, data, &o);
     delay = 0;
-    xsm_context_free(ctx);
     return c;
 }
 
 /* A slow machine chooses as a fast one does, on another number of threads. */
 static void assert_same_at_any_speed(const xsm_dataset *data)
 {
-    xsm_choice *fast = choose_at(0, 1, data, 0), *slow = choose_at(120, 2, data, 0);
+    HELD(xsm_choice, fast) = choose_at(0, 1, data, 0);
+    HELD(xsm_choice, slow) = choose_at(120, 2, data, 0);
     assert_true(info_of(fast).trials >= 2); /* label trees alone: three, with both transforms */
     assert_same_choice(fast, slow);
-    xsm_choice_free(fast);
-    xsm_choice_free(slow);
 }
 
 /* What the caller gives stays, and an estimator of the caller's is handed back with its options, not bound. */
 TEST(what_is_given_stays)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
     xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=3 ridge=0.25");
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
@@ -451,13 +411,12 @@ TEST(what_is_given_stays)
         assert_true(error_of(c, p.data, p.data) < 0.2);
         xsm_choice_free(c);
     }
-    test_problem_free(&p);
 }
 
 /* Several labels a row: an estimator that takes them, judged by their ranking. */
 TEST(several_labels)
 {
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
     uint64_t offsets[ROWS + 1];
     uint32_t labels[2 * ROWS];
     for (uint64_t i = 0; i <= ROWS; i++) {
@@ -468,8 +427,8 @@ TEST(several_labels)
         labels[2 * i] = a < b ? a : b;
         labels[2 * i + 1] = a < b ? b : a;
     }
-    xsm_dataset *data = test_relabel(&p, true, CLASSES, offsets, labels);
-    xsm_choice *c = choose(NULL, data, NULL);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, CLASSES, offsets, labels);
+    HELD(xsm_choice, c) = choose(NULL, data, NULL);
     int seen[2] = {0, 0};
     for (uint64_t i = 0; i < info_of(c).trials; i++) {
         xsm_choice_trial t = trial_of(c, i);
@@ -480,9 +439,6 @@ TEST(several_labels)
     assert_true(seen[0] >= 2 && seen[1] >= 2);
     check_rounds(c);
     assert_true(info_of(c).precision > 0.8);
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Trials of a choice by an optimizer. */
@@ -497,9 +453,8 @@ static uint64_t trials_by(const xsm_choice *c, const char *optimizer)
 
 static uint64_t adagrad_trials(const xsm_dataset *train, const xsm_choose_options *o)
 {
-    xsm_choice *c = choose(NULL, train, o);
+    HELD(xsm_choice, c) = choose(NULL, train, o);
     const uint64_t count = trials_by(c, "adagrad");
-    xsm_choice_free(c);
     return count;
 }
 
@@ -507,7 +462,7 @@ static uint64_t adagrad_trials(const xsm_dataset *train, const xsm_choose_option
 TEST(exact_adagrad)
 {
     enum { SOME = 120, N = 1700 };
-    test_problem p = make_problem(N, FEATURES, SOME);
+    HELD_STRUCT(test_problem, p) = make_problem(N, FEATURES, SOME);
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.run = &run;
@@ -529,21 +484,20 @@ TEST(exact_adagrad)
     run.batch = 0;
     o.optimizer = "sgd";
     assert_int_equal(adagrad_trials(p.data, &o), 0);
-    test_problem_free(&p);
 }
 
 /* So many classes that scoring them all in every step is not cheap: ways that sample. */
 TEST(many_classes)
 {
     enum { MANY = 2100, N = 1500, WAYS = 50 };
-    test_problem p = test_problem_new(N, FEATURES, 2, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, FEATURES, 2, true, 4);
     for (uint32_t i = 0; i < N; i++) {
         p.labels[i] = i % WAYS * 7;
     }
-    xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, MANY, NULL, p.labels);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.bias = 1;
-    xsm_choice *c = choose(NULL, data, &o);
+    HELD(xsm_choice, c) = choose(NULL, data, &o);
     uint64_t sampled = 0;
     for (uint64_t i = 0; i < info_of(c).trials; i++) {
         sampled += strcmp(trial_of(c, i).estimator, "sampled-softmax") == 0;
@@ -551,9 +505,6 @@ TEST(many_classes)
     assert_true(sampled >= 2);
     check_rounds(c);
     assert_int_equal(info_of(c).hidden, 0);
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* The trials of models with vectors of that length, all of them by the method for vectors. */
@@ -572,11 +523,11 @@ static uint64_t vectors_tried(const xsm_choice *c, uint32_t hidden)
 TEST_OF_FULL(many_classes_embedded)
 {
     enum { MANY = 2100, N = 1500, SEEN = 50 };
-    test_problem p = test_problem_new(N, FEATURES, 2, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, FEATURES, 2, true, 4);
     for (uint32_t i = 0; i < N; i++) {
         p.labels[i] = i % SEEN * 7;
     }
-    xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, MANY, NULL, p.labels);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     o.bias = 1;
@@ -601,16 +552,14 @@ TEST_OF_FULL(many_classes_embedded)
     assert_int_equal(info_of(c).hidden, 0);
     assert_true(info_of(c).eta == 1);
     xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Rows of some forty features try vectors twice as wide; who asks for single rows tries the others. */
 TEST_OF_FULL(wide_vectors)
 {
     enum { MANY = 2100, N = 1000, MANY_FEATURES = 200 };
-    test_problem p = test_problem_new(N, MANY_FEATURES, 2, true, 5);
-    xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, MANY_FEATURES, 2, true, 5);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, MANY, NULL, p.labels);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     o.embedding = 1;
@@ -625,8 +574,6 @@ TEST_OF_FULL(wide_vectors)
     assert_true(vectors_tried(c, 256) > 0);
     assert_int_equal(vectors_tried(c, 512), 0);
     xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Three features are in nearly all rows and say nothing; one of many rare ones, with a value of 1, says the class. */
@@ -634,9 +581,12 @@ static xsm_dataset *make_rare(float (*value)(uint64_t *stream))
 {
     enum { RARE = 400, D = RARE + 3, N = 1200, K = 8 };
     xsm_error err = XSM_ERROR_INIT;
-    uint64_t stream = 9, *offsets = malloc((N + 1) * sizeof *offsets), *starts = malloc((N + 1) * sizeof *starts);
-    uint32_t *index = malloc((size_t)N * 4 * sizeof *index), *labels = malloc(N * sizeof *labels);
-    float *values = malloc((size_t)N * 4 * sizeof *values);
+    uint64_t stream = 9;
+    HELD_MEMORY(uint64_t, offsets) = malloc((N + 1) * sizeof *offsets);
+    HELD_MEMORY(uint64_t, starts) = malloc((N + 1) * sizeof *starts);
+    HELD_MEMORY(uint32_t, index) = malloc((size_t)N * 4 * sizeof *index);
+    HELD_MEMORY(uint32_t, labels) = malloc(N * sizeof *labels);
+    HELD_MEMORY(float, values) = malloc((size_t)N * 4 * sizeof *values);
     assert_true(offsets && starts && index && labels && values);
     for (uint64_t i = 0; i < N; i++) {
         uint32_t rare = (uint32_t)(test_uniform(&stream) * RARE);
@@ -652,23 +602,12 @@ static xsm_dataset *make_rare(float (*value)(uint64_t *stream))
     }
     offsets[N] = N;
     starts[N] = 4 * (uint64_t)N;
-    xsm_dataset *data = NULL;
     xsm_labels given = {sizeof given, K, 0, offsets, labels, NULL};
-    assert_ok(xsm_dataset_from_csr(NULL,
-                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                   .offsets = starts,
-                                                   .index = index,
-                                                   .values = values,
-                                                   .rows = N,
-                                                   .features = D,
-                                                   .labels = &given},
-                                   &data, &err),
-              err);
-    free(offsets);
-    free(starts);
-    free(index);
-    free(labels);
-    free(values);
+    NEW(xsm_dataset, data,
+        xsm_dataset_from_csr(NULL,
+                             STRUCT(xsm_csr_rows, .offsets = starts, .index = index, .values = values, .rows = N,
+                                    .features = D, .labels = &given),
+                             &data, &err));
     return data;
 }
 
@@ -684,9 +623,7 @@ TEST(measures)
     }
     const xsm_labels of = {.size = sizeof of, .classes = 2 * PAIRS, .labels = labels};
     const xsm_dense_rows rows = {.size = sizeof rows, .values = values, .rows = MANY, .features = PAIRS, .labels = &of};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &data, &err), err);
+    MADE(xsm_dataset, data, xsm_dataset_from_dense(NULL, &rows, &data, &err));
     const struct {
         int32_t measure;
         uint32_t given, top;
@@ -711,14 +648,13 @@ TEST(measures)
         o.measure = cases[i].measure;
         o.measure_top = cases[i].given;
         run.eta = 1;
-        xsm_choice *c = choose(NULL, data, &o);
+        HELD(xsm_choice, c) = choose(NULL, data, &o);
         const xsm_choice_info info = info_of(c);
         assert_int_equal(info.measure, cases[i].measure);
         assert_int_equal(info.measure_top, cases[i].top);
         assert_true(info.precision > 0.3 && info.precision < 0.7);
         const double wanted = cases[i].first * info.precision + cases[i].second * (1 - info.precision);
         assert_true(fabs(1 - info.loss - wanted) < 1e-6); /* losses are float32 */
-        xsm_choice_free(c);
     }
     xsm_choice *c = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
@@ -731,7 +667,6 @@ TEST(measures)
     o.measure_top = 1;
     assert_fails(xsm_choose(NULL, data, &o, &c, &err), XSM_ERROR_RANGE, err);
     assert_null(c);
-    xsm_dataset_free(data);
 }
 
 static float measure(uint64_t *stream)
@@ -760,7 +695,7 @@ static float one(uint64_t *stream)
 /* Tf-idf is what makes rare features learnt in few epochs, and what it is worth shows on the rows held back. */
 TEST(transforms)
 {
-    xsm_dataset *data = make_rare(measure);
+    HELD(xsm_dataset, data) = make_rare(measure);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *c = choose(NULL, data, &o);
     assert_null(info_of(c).transform);
@@ -775,7 +710,6 @@ TEST(transforms)
     const char *chosen = info_of(c).transform;
     assert_true(strcmp(chosen, "tfidf,unit") == 0 || strcmp(chosen, "log,tfidf,unit") == 0);
     xsm_choice_free(c);
-    xsm_dataset_free(data);
 }
 
 /* Logarithms are tried where they change a value. */
@@ -785,8 +719,8 @@ TEST(transforms_with_logarithms)
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.transform = 1;
     for (size_t kind = 0; kind < sizeof values / sizeof *values; kind++) {
-        xsm_dataset *data = make_rare(values[kind]);
-        xsm_choice *c = choose(NULL, data, &o);
+        HELD(xsm_dataset, data) = make_rare(values[kind]);
+        HELD(xsm_choice, c) = choose(NULL, data, &o);
         uint64_t seen[2] = {0}, logs = 0;
         for (uint64_t i = 0; i < info_of(c).trials; i++) {
             const char *steps = trial_of(c, i).transform;
@@ -795,8 +729,6 @@ TEST(transforms_with_logarithms)
         }
         assert_true(seen[0] > 0 && seen[1] > 0);
         assert_int_equal(logs > 0, values[kind] != one);
-        xsm_choice_free(c);
-        xsm_dataset_free(data);
     }
 }
 
@@ -804,25 +736,21 @@ TEST(transforms_with_logarithms)
  */
 TEST(dense_columns)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { N = 2000 };
     for (int huge = 0; huge < 2; huge++) {
-        test_problem p = make_problem(N, FEATURES, CLASSES);
+        HELD_STRUCT(test_problem, p) = make_problem(N, FEATURES, CLASSES);
         for (uint64_t i = 0; i < N * FEATURES; i++) {
             p.x[i] = p.x[i] * (float)pow(10, (double)(i % FEATURES) / 3) + (float)(i % FEATURES);
         }
         for (uint64_t j = 0; j < FEATURES; j++) {
             p.x[j] = huge ? 1e6F : p.x[j];
         }
-        xsm_dataset *data = test_relabel(&p, false, CLASSES, NULL, p.labels);
+        HELD(xsm_dataset, data) = test_relabel(&p, false, CLASSES, NULL, p.labels);
         xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
         o.transform = 1;
-        xsm_choice *c = choose(NULL, data, &o);
+        HELD(xsm_choice, c) = choose(NULL, data, &o);
         const xsm_choice_info info = info_of(c);
         assert_true(info.precision > (huge ? 0.3 : 0.75)); /* chance: 1 in 6 */
-        xsm_choice_free(c);
-        xsm_dataset_free(data);
-        test_problem_free(&p);
     }
     (void)err;
 }
@@ -841,17 +769,13 @@ TEST(spread)
         {"0 1:2\n1 1:2\n", 1, 0},
         {"0 1:0\n1 1:0\n", 1, UINT32_MAX},
     };
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_dataset *d = NULL;
         double ratio = 0;
         uint32_t feature = 0;
-        assert_ok(
-            xsm_dataset_read(NULL, test_file("spread", cases[i].rows, strlen(cases[i].rows)), NULL, NULL, &d, &err),
-            err);
+        MADE(xsm_dataset, d,
+             xsm_dataset_read(NULL, test_file("spread", cases[i].rows, strlen(cases[i].rows)), NULL, NULL, &d, &err));
         assert_ok(xsm_dataset_spread(d, &ratio, &feature, &err), err);
         assert_true(fabs(ratio - cases[i].ratio) < 1e-9 && feature == cases[i].feature);
-        xsm_dataset_free(d);
     }
     xsm_dataset *rare = make_rare(one); /* each in one of 400 rows, and three in all */
     double ratio = 0;
@@ -863,7 +787,7 @@ TEST(spread)
 /* A budget ends the trials, and says what it took. */
 TEST(budgets)
 {
-    test_problem p = make_problem(20 * ROWS, 40, 60);
+    HELD_STRUCT(test_problem, p) = make_problem(20 * ROWS, 40, 60);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.seconds = 1e-6;
     xsm_choice *c = choose(NULL, p.data, &o);
@@ -875,7 +799,6 @@ TEST(budgets)
     c = choose(NULL, p.data, &o);
     assert_true(info_of(c).gave_up == 0);
     xsm_choice_free(c);
-    test_problem_free(&p);
 }
 
 /* Rows of many classes, of which some occur: too many to score all of them, and few rows a class. Fifty at a time have
@@ -884,7 +807,8 @@ enum { LOOKALIKES = 1500, WORDS = 300, DECLARED = 3000, OCCURRING = 600, ALIKE =
 
 static xsm_dataset *make_lookalikes(uint64_t each)
 {
-    uint64_t stream = 11, *offsets = malloc((LOOKALIKES + 1) * sizeof *offsets);
+    uint64_t stream = 11;
+    HELD_MEMORY(uint64_t, offsets) = malloc((LOOKALIKES + 1) * sizeof *offsets);
     test_problem p = {.rows = LOOKALIKES, .features = WORDS, .classes = DECLARED};
     static uint32_t own[OCCURRING][OWN], shared[OCCURRING / ALIKE][SHARED];
     p.x = calloc((size_t)LOOKALIKES * WORDS, sizeof *p.x);
@@ -921,15 +845,14 @@ static xsm_dataset *make_lookalikes(uint64_t each)
     xsm_dataset *data = test_relabel(&p, true, DECLARED, offsets, p.labels);
     free(p.x);
     free(p.labels);
-    free(offsets);
     return data;
 }
 
 /* A budget leaves time for more than is tried without one: passes where these help, and label trees, up to nine. */
 TEST(budgets_are_used)
 {
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
-    xsm_dataset *many = make_lookalikes(1);
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
+    HELD(xsm_dataset, many) = make_lookalikes(1);
     still = true;
     delay = 1e-9;
     for (int rich = 0; rich < 2; rich++) {
@@ -953,8 +876,6 @@ TEST(budgets_are_used)
     }
     still = false;
     delay = 0;
-    xsm_dataset_free(many);
-    test_problem_free(&p);
 }
 
 /* Labels by chance, of many classes: with more rows more classes are possible, and losses rise. What this costs those
@@ -963,16 +884,16 @@ TEST(losses_that_rise)
 {
     enum { MANY = 400, N = 6 * MANY };
     uint64_t stream = 5;
-    test_problem p = test_problem_new(N, FEATURES, 2, true, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, FEATURES, 2, true, 5);
     for (uint64_t i = 0; i < N; i++) {
         p.labels[i] = (uint32_t)(MANY * test_uniform(&stream));
     }
-    xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
+    HELD(xsm_dataset, data) = test_relabel(&p, true, MANY, NULL, p.labels);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.seconds = 0.1;
     still = true;
     delay = 1e-9;
-    xsm_choice *c = choose(NULL, data, &o);
+    HELD(xsm_choice, c) = choose(NULL, data, &o);
     still = false;
     delay = 0;
     uint64_t dropped = 0;
@@ -984,9 +905,6 @@ TEST(losses_that_rise)
         }
     }
     assert_true(dropped > 0);
-    xsm_choice_free(c);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Too few rows to hold any back, whose small column says all: it is learnt all the same. */
@@ -998,7 +916,6 @@ TEST(few_rows)
     const test_problem p = {.rows = FEW, .features = 2, .classes = 2, .x = x, .labels = labels};
     const uint64_t epochs[] = {0, 0, 20, 20};
     for (size_t i = 0; i < 4; i++) { /* dense and sparse rows; by steps, whose rate nothing tells */
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *rows = test_relabel(&p, i % 2 == 1, 2, (uint64_t[]){0, 1, 2, 3, 4, 5, 6}, labels);
         xsm_model *m = NULL;
         xsm_train_report report = XSM_TRAIN_REPORT_INIT;
@@ -1018,18 +935,15 @@ TEST(few_rows)
 /* Nothing depends on the clock, which with a budget ends the trials of a slow machine early. */
 TEST(same_at_any_speed)
 {
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
-    xsm_dataset *many = make_lookalikes(1), *several = make_lookalikes(2);
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
+    HELD(xsm_dataset, many) = make_lookalikes(1);
+    HELD(xsm_dataset, several) = make_lookalikes(2);
     assert_same_at_any_speed(p.data);
     assert_same_at_any_speed(many);
     assert_same_at_any_speed(several);
-    xsm_choice *fast = choose_at(0, 2, p.data, 1000), *slow = choose_at(120, 2, p.data, 1000);
+    HELD(xsm_choice, fast) = choose_at(0, 2, p.data, 1000);
+    HELD(xsm_choice, slow) = choose_at(120, 2, p.data, 1000);
     assert_true(info_of(slow).trials < info_of(fast).trials && info_of(slow).gave_up);
-    xsm_choice_free(fast);
-    xsm_choice_free(slow);
-    xsm_dataset_free(many);
-    xsm_dataset_free(several);
-    test_problem_free(&p);
 }
 
 /* The share of rows of `test` whose best class is wrong, for the label tree that was chosen. */
@@ -1061,17 +975,19 @@ static uint32_t trees_tried(const xsm_choice *c)
  * number of threads. */
 TEST(label_trees)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = make_lookalikes(1), *test = NULL, *train = NULL;
+    HELD(xsm_dataset, data) = make_lookalikes(1);
+    HELD(xsm_dataset, test) = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
-    assert_ok(xsm_dataset_split(data, 0.1, 3, &test, &train, &err), err);
+    MADE(xsm_dataset, train, xsm_dataset_split(data, 0.1, 3, &test, &train, &err));
     xsm_choice *without = choose(NULL, train, &o);
     assert_null(info_of(without).label_tree);
     const double other = error_of(without, train, test);
     xsm_choice_free(without);
     o.label_tree = 1;
-    xsm_context *one = test_context(1, TEST_BUILT_IN, 0), *two = test_context(2, TEST_BUILT_IN, 0);
-    xsm_choice *c = choose(one, train, &o), *again = choose(two, train, &o);
+    HELD(xsm_context, one) = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, two) = test_context(2, TEST_BUILT_IN, 0);
+    HELD(xsm_choice, c) = choose(one, train, &o);
+    HELD(xsm_choice, again) = choose(two, train, &o);
     const xsm_choice_info info = info_of(c);
     assert_int_equal(info.label_tree != NULL, strcmp(info.method, "label-tree") == 0);
     if (info.label_tree) {
@@ -1089,20 +1005,13 @@ TEST(label_trees)
     assert_int_equal(info_of(again).trials, info.trials);
     assert_string_equal(info_of(again).method, info.method);
     assert_int_equal(trees_tried(c), 3); /* three are no worse than one, and quick here */
-    xsm_choice_free(c);
-    xsm_choice_free(again);
-    xsm_context_free(one);
-    xsm_context_free(two);
-    xsm_dataset_free(test);
-    xsm_dataset_free(train);
-    xsm_dataset_free(data);
 }
 
 /* What is given for steps leaves no label tree, nor does a measure that it does not have; with a budget for nothing,
  * nothing is tried. */
 TEST_OF_FULL(no_label_trees)
 {
-    xsm_dataset *data = make_lookalikes(1);
+    HELD(xsm_dataset, data) = make_lookalikes(1);
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.label_tree = 1;
@@ -1126,17 +1035,14 @@ TEST_OF_FULL(no_label_trees)
     c = choose(NULL, data, &o);
     assert_true((info_of(c).gave_up & XSM_GAVE_UP_TRIALS) != 0);
     xsm_choice_free(c);
-    xsm_dataset_free(data);
 }
 
 static xsm_status choose_tree(void *state, xsm_context *ctx, xsm_error *err)
 {
-    xsm_choice *c = NULL;
+    HELD(xsm_choice, c) = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.label_tree = o.embedding = 1; /* so few rows a class that nothing else is tried */
-    xsm_status status = xsm_choose(ctx, state, &o, &c, err);
-    xsm_choice_free(c);
-    return status;
+    return xsm_choose(ctx, state, &o, &c, err);
 }
 
 static int32_t stop_at(void *user, const xsm_choose_progress *p)
@@ -1149,8 +1055,7 @@ static int32_t stop_at(void *user, const xsm_choose_progress *p)
 /* The callback ends a trial of a label tree before or after it, a context's hook within. */
 TEST(cancelled_trees)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = make_lookalikes(1);
+    HELD(xsm_dataset, data) = make_lookalikes(1);
     xsm_choice *c = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.label_tree = o.embedding = o.transform = 1; /* two trials */
@@ -1171,14 +1076,12 @@ TEST(cancelled_trees)
     }
     assert_true(polls >= 81);
     test_hook_end(&h);
-    xsm_dataset_free(data);
 }
 
 TEST(refuses)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
-    xsm_estimator *e = test_estimator(NULL, "ove", "negatives=2");
+    HELD_STRUCT(test_problem, p) = make_problem(ROWS, FEATURES, CLASSES);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "ove", "negatives=2");
     xsm_choice *c = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     assert_int_equal(xsm_choose(NULL, NULL, &o, &c, &err), XSM_ERROR_ARGUMENT);
@@ -1210,27 +1113,22 @@ TEST(refuses)
     assert_int_equal(xsm_choice_get_info(NULL, NULL, &err), XSM_ERROR_ARGUMENT);
     assert_null(xsm_choice_estimator(NULL));
     xsm_choice_free(NULL);
-    xsm_estimator_free(e);
-    test_problem_free(&p);
 }
 
 static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
 {
     test_problem *p = state;
-    xsm_choice *c = NULL;
+    HELD(xsm_choice, c) = NULL;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     run.epochs = 1;
     o.run = &run;
     o.transform = 1;
-    xsm_status status = xsm_choose(ctx, p->data, &o, &c, err);
-    xsm_choice_free(c);
-    return status;
+    return xsm_choose(ctx, p->data, &o, &c, err);
 }
 
 TEST(every_allocation)
 {
-    test_problem p = make_problem(150, 5, 3);
+    HELD_STRUCT(test_problem, p) = make_problem(150, 5, 3);
     assert_true(test_every_allocation(choose_once, &p) > 20);
-    test_problem_free(&p);
 }

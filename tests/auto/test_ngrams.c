@@ -77,12 +77,11 @@ static char *make_text(write_row row)
 static xsm_dataset *read_text(xsm_context *ctx, const char *text, const xsm_text_options *how)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
     options.format = XSM_FORMAT_TEXT;
     options.text = how;
-    assert_ok(xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, &err));
     return d;
 }
 
@@ -96,8 +95,7 @@ static xsm_dataset *read_pairs(xsm_context *ctx, const char *text)
 static xsm_choice *choose(xsm_context *ctx, xsm_dataset *d, const xsm_choose_options *options)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_choice *c = NULL;
-    assert_ok(xsm_choose_ngrams(ctx, d, options, &c, &err), err);
+    NEW(xsm_choice, c, xsm_choose_ngrams(ctx, d, options, &c, &err));
     return c;
 }
 
@@ -137,20 +135,16 @@ static void assert_same_rows(const xsm_dataset *a, const xsm_dataset *b)
  * use. */
 static void check(write_row row, uint32_t word_ngrams, uint32_t max_chars)
 {
-    char *text = make_text(row);
-    xsm_dataset *d = read_pairs(NULL, text);
-    xsm_choice *c = choose(NULL, d, NULL);
+    HELD_MEMORY(char, text) = make_text(row);
+    HELD(xsm_dataset, d) = read_pairs(NULL, text);
+    HELD(xsm_choice, c) = choose(NULL, d, NULL);
     const xsm_text_options *chosen = info_of(c).text;
     assert_int_equal(chosen->word_ngrams, word_ngrams);
     assert_int_equal(chosen->max_chars, max_chars);
     assert_int_equal(chosen->min_chars, max_chars > 0);
     assert_true(info_of(c).held > 0 && info_of(c).trials >= 4);
-    xsm_dataset *same = read_text(NULL, text, chosen);
+    HELD(xsm_dataset, same) = read_text(NULL, text, chosen);
     assert_same_rows(d, same);
-    xsm_dataset_free(same);
-    xsm_dataset_free(d);
-    xsm_choice_free(c);
-    free(text);
 }
 
 TEST(finds_words)
@@ -171,24 +165,21 @@ TEST(finds_characters)
 /* Each n-gram that occurs could have a bucket of its own, and no half of the buckets would do. */
 TEST(has_buckets_for_all)
 {
-    char *text = make_text(by_pairs);
-    xsm_dataset *d = read_pairs(NULL, text);
-    xsm_choice *c = choose(NULL, d, NULL);
+    HELD_MEMORY(char, text) = make_text(by_pairs);
+    HELD(xsm_dataset, d) = read_pairs(NULL, text);
+    HELD(xsm_choice, c) = choose(NULL, d, NULL);
     /* the pairs: zz behind 4 words and before 4, and of different words 12 */
     assert_int_equal(info_of(c).text->buckets, 32);
-    xsm_choice_free(c);
-    xsm_dataset_free(d);
-    free(text);
 }
 
 TEST(same_on_any_threads)
 {
-    char *text = make_text(by_ends);
-    xsm_choice *first = NULL;
+    HELD_MEMORY(char, text) = make_text(by_ends);
+    HELD(xsm_choice, first) = NULL;
     xsm_choice_trial t = XSM_CHOICE_TRIAL_INIT, u = XSM_CHOICE_TRIAL_INIT;
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
-        xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-        xsm_dataset *d = read_pairs(ctx, text);
+        HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+        HELD(xsm_dataset, d) = read_pairs(ctx, text);
         xsm_choice *c = choose(ctx, d, NULL);
         first = first ? first : c;
         assert_int_equal(info_of(c).trials, info_of(first).trials);
@@ -201,40 +192,32 @@ TEST(same_on_any_threads)
         if (c != first) {
             xsm_choice_free(c);
         }
-        xsm_dataset_free(d);
-        xsm_context_free(ctx);
     }
-    xsm_choice_free(first);
-    free(text);
 }
 
 /* Of words that were left out n-grams of characters are not known, and pairs only if they were read. */
 TEST(compares_what_is_known)
 {
-    char *text = make_text(by_ends);
+    HELD_MEMORY(char, text) = make_text(by_ends);
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     how.min_count = 2;
     strcpy(text, "__label__0 twice twice");
     text[strlen(text)] = ' ';
-    xsm_dataset *d = read_text(NULL, text, &how);
-    xsm_choice *c = choose(NULL, d, NULL);
+    HELD(xsm_dataset, d) = read_text(NULL, text, &how);
+    HELD(xsm_choice, c) = choose(NULL, d, NULL);
     assert_int_equal(info_of(c).trials, 0);
     assert_int_equal(info_of(c).text->word_ngrams, 1);
     assert_int_equal(info_of(c).text->max_chars, 0);
-    xsm_choice_free(c);
-    xsm_dataset_free(d);
-    free(text);
 }
 
 TEST(refuses)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_choice *c = NULL;
-    test_problem p = test_problem_new(60, 5, 3, true, 5);
-    char *text = make_text(by_words);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 5, 3, true, 5);
+    HELD_MEMORY(char, text) = make_text(by_words);
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     how.max_chars = 3;
-    xsm_dataset *d = read_text(NULL, text, &how);
+    HELD(xsm_dataset, d) = read_text(NULL, text, &how);
     assert_fails(xsm_choose_ngrams(NULL, p.data, NULL, &c, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "no text"));
     assert_fails(xsm_choose_ngrams(NULL, d, NULL, &c, &err), XSM_ERROR_ARGUMENT, err);
@@ -242,16 +225,13 @@ TEST(refuses)
     assert_int_equal(xsm_choose_ngrams(NULL, NULL, NULL, &c, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_choose_ngrams(NULL, d, NULL, NULL, &err), XSM_ERROR_ARGUMENT);
     assert_null(c);
-    xsm_dataset_free(d);
-    test_problem_free(&p);
-    free(text);
 }
 
 /* Reads and chooses, as far as memory lasts. */
 static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
 {
-    xsm_choice *c = NULL;
-    xsm_dataset *d = NULL;
+    HELD(xsm_choice, c) = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
     test_bytes bytes = {state, strlen(state), 0, SIZE_MAX, 0};
@@ -260,18 +240,16 @@ static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
     options.text = &how;
     xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, err);
     status = status == XSM_OK ? xsm_choose_ngrams(ctx, d, NULL, &c, err) : status;
-    xsm_choice_free(c);
-    xsm_dataset_free(d);
     return status;
 }
 
 TEST(every_allocation)
 {
-    char *text = make_text(by_ends), *end = text;
+    HELD_MEMORY(char, text) = make_text(by_ends);
+    char *end = text;
     for (int i = 0; i < 49; i++) { /* too few to try anything: all the rest */
         end = strchr(end, '\n') + 1;
     }
     *end = '\0';
     assert_true(test_every_allocation(choose_once, text) > 20);
-    free(text);
 }

@@ -51,7 +51,6 @@ TEST(halves)
     static const xsmi_scale scale = {0, 13, 6, 9, 3, begin, attempt, allows};
     static const int grid[] = {6, 7, 8, 9, 10, 11}, second[] = {10, 9, 11}, third[] = {10, 11, 9};
     script s = {.minimum = 10.4, .diverges_from = 99, .forbidden = 99};
-    xsm_error err = XSM_ERROR_INIT;
     xsmi_scale_search search;
     assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, grid, 6);
@@ -66,7 +65,6 @@ TEST(brackets)
 {
     static const xsmi_scale scale = {-20, 10, 0, 1, 1, NULL, attempt, allows};
     static const int down[] = {0, 1, -1, -2, -3, -4}, up[] = {0, 1, 2, 3, 4}, shut[] = {0, 1, 2};
-    xsm_error err = XSM_ERROR_INIT;
     xsmi_scale_search search;
     script s = {.minimum = -3, .diverges_from = -1, .forbidden = 99};
     assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
@@ -87,7 +85,6 @@ TEST(of_equal_ones_the_lowest)
 {
     static const xsmi_scale scale = {0, 3, 0, 3, 1, NULL, attempt, allows};
     script s = {.minimum = 1.5, .diverges_from = 99, .forbidden = 99};
-    xsm_error err = XSM_ERROR_INIT;
     xsmi_scale_search search;
     assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_int_equal(search.best[0], 1);

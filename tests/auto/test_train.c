@@ -81,7 +81,7 @@ static void noise(FILE *out, uint32_t i, uint64_t *stream)
 /* A file of rows; the path is valid until another one has the name. */
 static const char *rows_file(const char *name, write_row write, uint32_t first, uint32_t count, uint64_t seed)
 {
-    char *bytes = NULL;
+    HELD_MEMORY(char, bytes) = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&bytes, &size);
     assert_non_null(out);
@@ -91,7 +91,6 @@ static const char *rows_file(const char *name, write_row write, uint32_t first, 
     }
     assert_int_equal(fclose(out), 0);
     const char *path = test_file(name, bytes, size);
-    free(bytes);
     return path;
 }
 
@@ -99,13 +98,12 @@ static const char *rows_file(const char *name, write_row write, uint32_t first, 
 static xsm_dataset *read_rows(xsm_context *ctx, const char *path, const xsm_class_map *like)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_read_options o = XSM_READ_OPTIONS_INIT;
     xsm_text_options pairs = XSM_TEXT_OPTIONS_INIT;
     pairs.word_ngrams = 2;
     o.text = like ? NULL : &pairs;
     o.classes = like;
-    assert_ok(xsm_dataset_read(ctx, path, NULL, &o, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(ctx, path, NULL, &o, &d, &err));
     return d;
 }
 
@@ -139,9 +137,9 @@ static void same_bytes(write_row write, const xsm_train_options *options, const 
     xsm_error err = XSM_ERROR_INIT;
     const char *path = rows_file("rows", write, 0, ROWS, 7);
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
-        xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-        xsm_dataset *d = read_rows(ctx, path, NULL);
-        xsm_model *m = NULL;
+        HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+        HELD(xsm_dataset, d) = read_rows(ctx, path, NULL);
+        HELD(xsm_model, m) = NULL;
         assert_ok(xsm_train(ctx, d, options, &m, report, &err), err);
         const char *name = xsm_model_get_metadata(m, report->optimizer ? "estimator" : "method");
         assert_string_equal(report->method, name);
@@ -151,11 +149,8 @@ static void same_bytes(write_row write, const xsm_train_options *options, const 
         assert_string_equal(report->transform, test_model_info(m).transform);
         assert_int_equal(report->is_prior, strcmp(report->transform, "truncate=0") == 0); /* features say nothing */
         report->method = report->optimizer = report->transform = "";                      /* the model's */
-        xsm_model_free(m);
-        xsm_dataset_free(d);
-        xsm_context_free(ctx);
     }
-    char *one = strdup(test_path("one"));
+    HELD_MEMORY(char, one) = strdup(test_path("one"));
     assert_non_null(one);
     test_assert_same_file(test_path("three"), one);
     const char *command = getenv("XSM_TEST_COMMAND");
@@ -163,7 +158,6 @@ static void same_bytes(write_row write, const xsm_train_options *options, const 
         run_command(command, path, test_path("command"), flags);
         test_assert_same_file(test_path("command"), one);
     }
-    free(one);
 }
 
 TEST(of_what_is_chosen)
@@ -230,9 +224,8 @@ TEST(of_what_is_named)
  * model that xsm_model_calibrate() makes of the one without. */
 TEST(with_rows_beside)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    char *train_path = strdup(rows_file("train", blurred, 0, ROWS, 7));
-    char *test_rows = strdup(rows_file("test", blurred, 0, ROWS, 8));
+    HELD_MEMORY(char, train_path) = strdup(rows_file("train", blurred, 0, ROWS, 7));
+    HELD_MEMORY(char, test_rows) = strdup(rows_file("test", blurred, 0, ROWS, 8));
     xsm_model *models[2] = {NULL, NULL};
     TEST_METRICS(metrics, 3);
     TEST_METRICS(again, 3);
@@ -240,7 +233,7 @@ TEST(with_rows_beside)
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
         xsm_train_report report = XSM_TRAIN_REPORT_INIT;
-        xsm_dataset *train = read_rows(NULL, train_path, NULL);
+        HELD(xsm_dataset, train) = read_rows(NULL, train_path, NULL);
         assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
         o.test = read_rows(NULL, test_rows, &map);
         o.calibrate = calibrated ? read_rows(NULL, test_rows, &map) : NULL;
@@ -261,7 +254,6 @@ TEST(with_rows_beside)
         }
         xsm_dataset_free(o.calibrate);
         xsm_dataset_free(o.test);
-        xsm_dataset_free(train);
     }
     assert_ok(xsm_model_save(models[0], test_path("apart"), NULL, &err), err);
     assert_ok(xsm_model_save(models[1], test_path("within"), NULL, &err), err);
@@ -270,14 +262,11 @@ TEST(with_rows_beside)
     free(apart);
     xsm_model_free(models[0]);
     xsm_model_free(models[1]);
-    free(train_path);
-    free(test_rows);
 }
 
 /* A model goes on with rows that have a class more: as a trainer does on what has grown. */
 TEST(from_a_model)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *first = "0 1:1 2:1\n1 2:1 3:1\n0 1:2\n1 3:2\n", *more = "2 1:1 4:1\n0 1:1\n1 3:1\n";
     xsm_model *models[2] = {NULL, NULL};
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
@@ -289,30 +278,26 @@ TEST(from_a_model)
         xsm_train_report report = XSM_TRAIN_REPORT_INIT;
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         xsm_read_options like = XSM_READ_OPTIONS_INIT;
-        xsm_dataset *old = NULL, *rows = NULL;
         xsm_model *m = NULL;
-        assert_ok(xsm_dataset_read(NULL, test_file("first", first, strlen(first)), NULL, NULL, &old, &err), err);
+        MADE(xsm_dataset, old,
+             xsm_dataset_read(NULL, test_file("first", first, strlen(first)), NULL, NULL, &old, &err));
         o.method = "softmax";
         o.run = &run;
         assert_ok(xsm_train(NULL, old, &o, &m, NULL, &err), err);
         assert_ok(xsm_model_get_class_map(m, &map, &err), err);
         like.classes = &map;
         like.new_labels = like.new_features = 1;
-        assert_ok(xsm_dataset_read(NULL, test_file("more", more, strlen(more)), NULL, &like, &rows, &err), err);
+        MADE(xsm_dataset, rows,
+             xsm_dataset_read(NULL, test_file("more", more, strlen(more)), NULL, &like, &rows, &err));
         if (by_hand) {
-            xsm_estimator *e = test_estimator(NULL, "softmax", "seed=1");
-            xsm_optimizer *optimizer = NULL;
-            xsm_trainer *trainer = NULL;
+            HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "seed=1");
             run.schedule = XSM_SCHEDULE_STEP;
             assert_ok(xsm_dataset_extend(rows, &map, &err), err);
             assert_ok(xsm_dataset_get_class_map(rows, &map, &err), err);
             assert_ok(xsm_model_grow(m, 4, &map, &err), err);
-            assert_ok(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), err);
-            assert_ok(xsm_trainer_new(NULL, m, rows, e, optimizer, &run, &trainer, &err), err);
+            MADE(xsm_optimizer, optimizer, xsm_optimizer_new(NULL, "sgd", &optimizer, &err));
+            MADE(xsm_trainer, trainer, xsm_trainer_new(NULL, m, rows, e, optimizer, &run, &trainer, &err));
             assert_ok(xsm_trainer_run(trainer, &err), err);
-            xsm_trainer_free(trainer);
-            xsm_optimizer_free(optimizer);
-            xsm_estimator_free(e);
         } else {
             o.start = m;
             xsm_model *out = NULL;
@@ -342,8 +327,6 @@ TEST(from_a_model)
         assert_int_equal(xsm_model_class_count(m), 3);
         assert_int_equal(xsm_model_feature_count(m), 4);
         models[by_hand] = m;
-        xsm_dataset_free(rows);
-        xsm_dataset_free(old);
     }
     assert_true(test_hash(models[0]) == test_hash(models[1]));
     xsm_model_free(models[0]);
@@ -352,14 +335,13 @@ TEST(from_a_model)
 
 TEST(leaves_the_estimator_of_the_caller)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char ridge[8];
-    xsm_dataset *d = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL);
-    xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=0.25");
+    HELD(xsm_dataset, d) = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "ridge=0.25");
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
     xsm_train_report report = XSM_TRAIN_REPORT_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     run.eta = 0.25;
     run.epochs = 1;
     o.run = &run;
@@ -370,22 +352,18 @@ TEST(leaves_the_estimator_of_the_caller)
     assert_true(report.ridge == 0.5);
     assert_int_equal(xsm_estimator_get(e, "ridge", ridge, sizeof ridge), 4);
     assert_string_equal(ridge, "0.25");
-    xsm_model *same = NULL;
+    HELD(xsm_model, same) = NULL;
     o.start = m;
     o.optimizer = "lbfgs";
     assert_ok(xsm_train(NULL, d, &o, &same, NULL, &err), err);
-    xsm_model_free(same);
-    xsm_model_free(m);
-    xsm_estimator_free(e);
-    xsm_dataset_free(d);
 }
 
 /* -- what ends a call ---------------------------------------------------------------------------------------------- */
 
 TEST(refuses)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL), *other = NULL;
+    HELD(xsm_dataset, d) = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL);
+    xsm_dataset *other = NULL;
     xsm_model *m = NULL;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_train_report report = XSM_TRAIN_REPORT_INIT;
@@ -452,7 +430,6 @@ TEST(refuses)
     m = NULL;
     assert_fails(xsm_train(NULL, d, &o, &m, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(m);
-    xsm_dataset_free(d);
 }
 
 /* Every fourth row follows one with labels and values that no other has, and one without a label. */
@@ -471,10 +448,9 @@ static void weights(FILE *out, uint32_t i, uint64_t *stream)
 /* Rows of weight 0 or without a label change neither the choice nor the model, whatever they have. */
 TEST(drops_rows_that_say_nothing)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char *all = strdup(rows_file("all", beside_odd, 0, ROWS, 7)),
          *some = strdup(rows_file("some", one_label, 0, ROWS, 7));
-    char *weigh = strdup(rows_file("weights", weights, 0, ROWS, 7));
+    HELD_MEMORY(char, weigh) = strdup(rows_file("weights", weights, 0, ROWS, 7));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_read_options with = XSM_READ_OPTIONS_INIT;
     with.weights_path = weigh;
@@ -486,10 +462,9 @@ TEST(drops_rows_that_say_nothing)
     xsm_choice_info chosen[2] = {XSM_CHOICE_INFO_INIT, XSM_CHOICE_INFO_INIT};
     for (size_t i = 0; i < 2; i++) {
         xsm_dataset *labelled = i ? rows[1] : NULL;
-        xsm_choice *choice = NULL;
         assert_ok(i ? XSM_OK : xsm_dataset_read(NULL, all, NULL, &with, &labelled, &err), err);
         assert_ok(xsm_dataset_drop(labelled, XSM_DROP_UNLABELLED, NULL, &err), err);
-        assert_ok(xsm_choose(NULL, labelled, NULL, &choice, &err), err);
+        NEW(xsm_choice, choice, xsm_choose(NULL, labelled, NULL, &choice, &err));
         assert_ok(xsm_choice_get_info(choice, &chosen[i], &err), err);
         xsm_choice_free(choice);
         xsm_dataset_free(i ? NULL : labelled);
@@ -516,7 +491,6 @@ TEST(drops_rows_that_say_nothing)
     free(alone);
     free(all);
     free(some);
-    free(weigh);
 }
 
 typedef struct call {
@@ -527,14 +501,12 @@ typedef struct call {
 static xsm_status train_once(void *state, xsm_context *ctx, xsm_error *err)
 {
     const call *c = state;
-    xsm_dataset *d = NULL;
-    xsm_model *m = NULL;
+    HELD(xsm_dataset, d) = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
     xsm_status status = xsm_dataset_read(ctx, c->path, NULL, &read, &d, err);
     status = status == XSM_OK ? xsm_train(ctx, d, c->options, &m, NULL, err) : status;
     assert_true((m != NULL) == (status == XSM_OK));
-    xsm_model_free(m);
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -564,13 +536,12 @@ static int32_t stop_at_two(void *user, const xsm_progress *progress)
 
 TEST(is_cancelled_by_the_callback)
 {
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t calls = 0;
-    xsm_dataset *d = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL);
+    HELD(xsm_dataset, d) = read_rows(NULL, rows_file("rows", one_label, 0, ROWS, 7), NULL);
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_train_options o = XSM_TRAIN_OPTIONS_INIT;
     xsm_train_report report = XSM_TRAIN_REPORT_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     run.eta = 1;
     run.progress = stop_at_two;
     run.progress_user = &calls;
@@ -584,6 +555,4 @@ TEST(is_cancelled_by_the_callback)
     o.seconds = 0.3;
     assert_ok(xsm_train(NULL, d, &o, &m, &report, &err), err);
     assert_true(m && report.spent == 1 && report.epochs < run.epochs && report.seconds >= 0.3);
-    xsm_model_free(m);
-    xsm_dataset_free(d);
 }

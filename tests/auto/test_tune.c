@@ -63,15 +63,10 @@ static xsm_tuning *tune(xsm_context *ctx, const test_problem *p, xsm_model *m, c
                         const char *options, const xsm_trainer_options *run)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(ctx, estimator, options);
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_tune_options t = XSM_TUNE_OPTIONS_INIT;
-    xsm_tuning *tuning = NULL;
-    t.run = run;
-    assert_ok(xsm_tune_eta(ctx, m, p->data, e, o, &t, &tuning, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(ctx, estimator, options);
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    NEW(xsm_tuning, tuning, xsm_tune_eta(ctx, m, p->data, e, o, STRUCT(xsm_tune_options, .run = run), &tuning, &err));
     assert_ok(xsm_estimator_set(e, "seed", "9", &err), err); /* not bound any more */
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return tuning;
 }
 
@@ -100,9 +95,8 @@ static double whole_run(const test_problem *p, const char *estimator, const char
     xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
     xsm_estimator *e = test_estimator(NULL, estimator, options);
     xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer *t = NULL;
     run.eta = eta;
-    assert_ok(xsm_trainer_new(NULL, m, p->data, e, o, &run, &t, &err), err);
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, p->data, e, o, &run, &t, &err));
     xsm_status status = xsm_trainer_run(t, &err);
     if (status == XSM_OK) {
         assert_ok(xsm_evaluate(NULL, m, p->data, NULL, &metrics, &err), err);
@@ -122,10 +116,10 @@ TEST(as_good_as_the_best_of_the_grid)
 {
     for (int kind = 0; kind < 8; kind++) {
         const char *name = kinds[kind / 2][0], *options = kinds[kind / 2][1];
-        test_problem p = make_problem(kind % 2);
+        HELD_STRUCT(test_problem, p) = make_problem(kind % 2);
         xsm_trainer_options run = run_options(12, 1);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-        xsm_tuning *tuning = tune(NULL, &p, m, name, options, &run);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_tuning, tuning) = tune(NULL, &p, m, name, options, &run);
         double best = INFINITY, worst = 0;
         for (int power = -3; power <= 3; power++) {
             double loss = whole_run(&p, name, options, run, pow(10, power));
@@ -135,9 +129,6 @@ TEST(as_good_as_the_best_of_the_grid)
         double found = whole_run(&p, name, options, run, info_of(tuning).eta);
         assert_true(worst > 2 * best);   /* the rate matters */
         assert_true(found < 1.1 * best); /* what trials this short can tell; bench/eta_auto.py has real data */
-        xsm_tuning_free(tuning);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -165,14 +156,14 @@ static test_problem make_pairs(void)
 TEST(some_of_many_classes)
 {
     static const char *const names[] = {"sampled-softmax", "nce", "ove", "implicit"};
-    test_problem p = make_pairs();
+    HELD_STRUCT(test_problem, p) = make_pairs();
     xsm_trainer_options run = run_options(8, 1);
     for (size_t kind = 0; kind < sizeof names / sizeof *names; kind++) {
         double eta = 0, best = INFINITY, worst = 0;
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-            xsm_tuning *tuning = tune(ctx, &p, m, names[kind], "", &run);
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+            HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            HELD(xsm_tuning, tuning) = tune(ctx, &p, m, names[kind], "", &run);
             assert_in_range(info_of(tuning).classes, 256, PAIR_CLASSES / 2);
             assert_true(threads == 1 || info_of(tuning).eta == eta);
             eta = info_of(tuning).eta;
@@ -180,9 +171,6 @@ TEST(some_of_many_classes)
             for (uint32_t k = 0; k < PAIR_CLASSES; k++) {
                 assert_true(test_bias(m, k) == 0 && test_weight(m, k, k % FIRST_OF_PAIR) == 0);
             }
-            xsm_tuning_free(tuning);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
         for (int power = -3; power <= 2; power++) {
             double loss = whole_run(&p, names[kind], "", run, pow(10, power));
@@ -192,7 +180,6 @@ TEST(some_of_many_classes)
         assert_true(worst > 2 * best);
         assert_true(whole_run(&p, names[kind], "", run, eta) < 1.3 * best);
     }
-    test_problem_free(&p);
 }
 
 /* Where classes have names of their own in an option, or each is scored anyway, or losses are the estimator's own, or
@@ -207,16 +194,13 @@ TEST(all_of_many_classes)
                 {"importance", "", XSM_LAYOUT_CLASS_MAJOR},
                 {"one-vs-all-sampled", "", XSM_LAYOUT_CLASS_MAJOR},
                 {"nce", "", XSM_LAYOUT_FEATURE_MAJOR}};
-    test_problem p = make_pairs();
+    HELD_STRUCT(test_problem, p) = make_pairs();
     xsm_trainer_options run = run_options(2, 1);
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
-        xsm_model *m = test_model(NULL, &p, true, ways[way].layout, 0, 1);
-        xsm_tuning *tuning = tune(NULL, &p, m, ways[way].name, ways[way].options, &run);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, ways[way].layout, 0, 1);
+        HELD(xsm_tuning, tuning) = tune(NULL, &p, m, ways[way].name, ways[way].options, &run);
         assert_int_equal(info_of(tuning).classes, PAIR_CLASSES);
-        xsm_tuning_free(tuning);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* Trials draw each class 120 to 130 times: few for steps that do not grow with the number of classes. */
@@ -226,28 +210,25 @@ TEST(classes_by_draws)
         const char *name;
         bool some;
     } ways[] = {{"sampled-softmax", true}, {"nce", true}, {"ove", false}, {"umax", false}};
-    test_problem p = make_pairs();
+    HELD_STRUCT(test_problem, p) = make_pairs();
     xsm_trainer_options run = run_options(10, 1);
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-        xsm_tuning *tuning = tune(NULL, &p, m, ways[way].name, "negatives=24", &run);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_tuning, tuning) = tune(NULL, &p, m, ways[way].name, "negatives=24", &run);
         assert_int_equal(info_of(tuning).classes < PAIR_CLASSES, ways[way].some);
         for (uint64_t i = 0; i < info_of(tuning).trials; i++) { /* of some classes three passes in each round */
             const xsm_tune_trial t = trial_of(tuning, i);
             assert_int_equal(t.epochs, ways[way].some ? 3 : t.round);
         }
-        xsm_tuning_free(tuning);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* What the trials are said to have been, and that they kept to their share of the run. */
 TEST(trials_add_up)
 {
-    test_problem p = make_problem(false);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
     xsm_trainer_options run = run_options(20, 1);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
     xsm_tuning *tuning = tune(NULL, &p, m, "implicit", "", &run);
     xsm_tuning_info info = info_of(tuning);
     uint64_t examples = 0;
@@ -281,15 +262,12 @@ TEST(trials_add_up)
     }
     assert_true((double)examples < 0.3 * 20 * ROWS);
     assert_true(info.seconds > 0);
-    xsm_error err = XSM_ERROR_INIT;
     xsm_tune_trial none = XSM_TUNE_TRIAL_INIT;
     assert_fails(xsm_tuning_get_trial(tuning, info.trials, &none, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_tuning_get_trial(NULL, 0, &none, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_tuning_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
     xsm_tuning_free(tuning);
     xsm_tuning_free(NULL);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(same_on_any_threads)
@@ -299,15 +277,15 @@ TEST(same_on_any_threads)
         int runner;
     } ways[] = {{1, 0, TEST_BUILT_IN}, {3, 0, TEST_BUILT_IN}, {4, 7, TEST_PTHREADS}, {3, 0, TEST_REVERSED}};
     for (int kind = 0; kind < 4; kind++) {
-        test_problem p = make_problem(true);
+        HELD_STRUCT(test_problem, p) = make_problem(true);
         uint64_t batch = kind == 1 ? 7 : 1;
         xsm_trainer_options run = run_options(5, batch);
         xsm_tune_trial first[64];
         uint64_t count = 0;
         for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
-            xsm_context *ctx = test_context(ways[way].threads, ways[way].runner, ways[way].cpu_disable);
-            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-            xsm_tuning *tuning = tune(ctx, &p, m, kinds[kind][0], "ridge=0.3", &run);
+            HELD(xsm_context, ctx) = test_context(ways[way].threads, ways[way].runner, ways[way].cpu_disable);
+            HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            HELD(xsm_tuning, tuning) = tune(ctx, &p, m, kinds[kind][0], "ridge=0.3", &run);
             if (way == 0) {
                 count = info_of(tuning).trials;
                 assert_true(count <= 64);
@@ -320,11 +298,7 @@ TEST(same_on_any_threads)
                 }
                 assert_memory_equal(&t, &first[i], sizeof t);
             }
-            xsm_tuning_free(tuning);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
-        test_problem_free(&p);
     }
 }
 
@@ -357,31 +331,22 @@ TEST(the_objective_is_f)
     static const char *const names[] = {"softmax", "one-vs-all",
                                         "one-vs-all-sampled"}; /* by all classes all the same */
     for (int kind = 0; kind < 3; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
-        test_problem p = test_problem_new(30, FEATURES, CLASSES, false, 8);
+        HELD_STRUCT(test_problem, p) = test_problem_new(30, FEATURES, CLASSES, false, 8);
         xsm_trainer_options run = run_options(1, 1);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-        xsm_tuning *tuning = tune(NULL, &p, m, names[kind], "ridge=3", &run);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_tuning, tuning) = tune(NULL, &p, m, names[kind], "ridge=3", &run);
         for (uint64_t i = 0; i < 7; i++) {
             xsm_tune_trial trial = trial_of(tuning, i);
             assert_int_equal(trial.rows, 30);
-            xsm_estimator *e = test_estimator(NULL, names[kind], "ridge=3");
-            xsm_model *fresh = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-            xsm_optimizer *o = test_optimizer(NULL, fresh);
-            xsm_trainer *t = NULL;
+            HELD(xsm_estimator, e) = test_estimator(NULL, names[kind], "ridge=3");
+            HELD(xsm_model, fresh) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            HELD(xsm_optimizer, o) = test_optimizer(NULL, fresh);
             run.eta = trial.eta;
-            assert_ok(xsm_trainer_new(NULL, fresh, p.data, e, o, &run, &t, &err), err);
+            MADE(xsm_trainer, t, xsm_trainer_new(NULL, fresh, p.data, e, o, &run, &t, &err));
             assert_ok(xsm_trainer_run(t, &err), err);
             double f = objective_by_hand(&p, fresh, kind > 0, 3);
             assert_true(fabs(trial.objective - f) < 1e-5 * f);
-            xsm_trainer_free(t);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(fresh);
         }
-        xsm_tuning_free(tuning);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -392,7 +357,8 @@ TEST(rows_left_out_count_by_shape)
     enum { WIDER = 50 };
     double narrow[XSMI_TUNE_ROUNDS] = {0};
     for (int wide = 0; wide < 2; wide++) {
-        test_problem p = make_problem(true), q = p;
+        HELD_STRUCT(test_problem, p) = make_problem(true);
+        test_problem q = p;
         q.features = wide ? WIDER * FEATURES : FEATURES;
         q.x = calloc((size_t)ROWS * q.features, sizeof *q.x);
         assert_non_null(q.x);
@@ -425,7 +391,6 @@ TEST(rows_left_out_count_by_shape)
         xsm_model_free(m);
         xsm_dataset_free(q.data);
         free(q.x);
-        test_problem_free(&p);
     }
 }
 
@@ -433,36 +398,27 @@ TEST(rows_left_out_count_by_shape)
 TEST(leaves_nothing_behind)
 {
     static const char *const names[] = {"softmax", "ove", "umax", "implicit", "hierarchical", "negative-sampling"};
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 6; kind++) {
-        test_problem p = make_problem(kind % 2);
+        HELD_STRUCT(test_problem, p) = make_problem(kind % 2);
         xsm_trainer_options run = run_options(2, 1);
         uint64_t hash[2];
         for (int tuned = 0; tuned < 2; tuned++) {
-            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-            xsm_estimator *e = test_estimator(NULL, names[kind], "ridge=0.5");
-            xsm_optimizer *o = test_optimizer(NULL, m);
-            xsm_trainer *t = NULL;
+            HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            HELD(xsm_estimator, e) = test_estimator(NULL, names[kind], "ridge=0.5");
+            HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
             if (tuned) {
-                xsm_tuning *tuning = NULL;
-                assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+                MADE(xsm_tuning, tuning, xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err));
                 assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_NONE);
                 char ridge[16];
                 xsm_estimator_get(e, "ridge", ridge, sizeof ridge);
                 assert_string_equal(ridge, "0.5");
-                xsm_tuning_free(tuning);
             }
             run.eta = 0.5;
-            assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &run, &t, &err), err);
+            MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, &run, &t, &err));
             assert_ok(xsm_trainer_run(t, &err), err);
             hash[tuned] = test_hash(m);
-            xsm_trainer_free(t);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
         }
         assert_true(hash[0] == hash[1]);
-        test_problem_free(&p);
     }
 }
 
@@ -471,22 +427,18 @@ TEST(many_weights)
 {
     enum { MANY = 900, WIDE = 700 };
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(400, WIDE, MANY, sparse, 6);
+        HELD_STRUCT(test_problem, p) = test_problem_new(400, WIDE, MANY, sparse, 6);
         xsm_trainer_options run = run_options(10, 1);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
         uint64_t zero = test_hash(m);
-        xsm_tuning *tuning = tune(NULL, &p, m, "ove", "negatives=2", &run);
+        HELD(xsm_tuning, tuning) = tune(NULL, &p, m, "ove", "negatives=2", &run);
         assert_true(test_hash(m) == zero);
         /* What is left of a trial would make the next one of the same rate another. */
-        xsm_tuning *again = tune(NULL, &p, m, "ove", "negatives=2", &run);
+        HELD(xsm_tuning, again) = tune(NULL, &p, m, "ove", "negatives=2", &run);
         assert_int_equal(info_of(again).trials, info_of(tuning).trials);
         for (uint64_t i = 0; i < info_of(tuning).trials; i++) {
             assert_true(trial_of(again, i).objective == trial_of(tuning, i).objective);
         }
-        xsm_tuning_free(again);
-        xsm_tuning_free(tuning);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -498,12 +450,12 @@ TEST(trials_keep_to_their_share)
     const double share = 0.275;
     /* A class that is only scored takes about an eighth of what one does that is also updated; half is a safe bound. */
     const double scored = MANY / 16.0, step = 1 + DRAWN + 1, whole = step * ROWS * EPOCHS;
-    test_problem p = test_problem_new(ROWS, FEATURES, MANY, true, 6);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, MANY, true, 6);
     static const char *const names[] = {"umax", "ove", "implicit"};
     for (int i = 0; i < 3; i++) {
         xsm_trainer_options run = run_options(EPOCHS, 1);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-        xsm_tuning *tuning = tune(NULL, &p, m, names[i], "negatives=4", &run);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_tuning, tuning) = tune(NULL, &p, m, names[i], "negatives=4", &run);
         xsm_tuning_info info = info_of(tuning);
         double examples = (double)info.examples;
         /* As they are planned, trials handle 19.75 % of the run's examples at least, and are judged on 768 rows. */
@@ -516,10 +468,7 @@ TEST(trials_keep_to_their_share)
             xsm_tune_trial t = trial_of(tuning, j);
             assert_true(t.epochs == (t.round == 1 ? 1 : t.round == 2 ? 2 : 3) && t.rows >= 64);
         }
-        xsm_tuning_free(tuning);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* Of the coefficients of a margin, those that are not 0 are counted: all of a model of zeros, whose classes are all as
@@ -531,22 +480,15 @@ TEST(steps_tell_how_busy_they_are)
     for (int i = 0; i < 4; i++) {
         double active[2];
         for (int trained = 0; trained < 2; trained++) {
-            xsm_error err = XSM_ERROR_INIT;
-            test_problem p = make_problem(false);
-            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-            xsm_estimator *e = test_estimator(NULL, names[i], i == 1 ? "startup=0" : "");
-            xsm_optimizer *o = test_optimizer(NULL, m);
+            HELD_STRUCT(test_problem, p) = make_problem(false);
+            HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            HELD(xsm_estimator, e) = test_estimator(NULL, names[i], i == 1 ? "startup=0" : "");
+            HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
             xsm_trainer_options run = run_options(1, 16);
             run.eta = trained ? 10 : 1e-9;
-            xsm_trainer *t = NULL;
-            assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &run, &t, &err), err);
+            MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, &run, &t, &err));
             assert_ok(xsm_trainer_run(t, &err), err);
             active[trained] = xsmi_trainer_active(t);
-            xsm_trainer_free(t);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
-            test_problem_free(&p);
         }
         assert_true(active[0] == 1);
         assert_true(i < 2 ? active[1] > 0 && active[1] < 0.7 : active[1] == 1);
@@ -625,7 +567,6 @@ static void growing_gradient(void *state, const xsm_score_block *block)
 TEST(growth_is_foreseen)
 {
     enum { EPOCHS = 10 };
-    xsm_error err = XSM_ERROR_INIT;
     for (double length = 0.04; length < 0.4; length *= 1.25) { /* rates within the grid */
         test_problem p = test_problem_new(ROWS, 1, 2, false, 5);
         for (int i = 0; i < ROWS; i++) {
@@ -638,13 +579,11 @@ TEST(growth_is_foreseen)
         ops.name = "growing";
         ops.flags |= XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED;
         ops.gradient = growing_gradient;
-        xsm_estimator *e = NULL;
-        assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+        NEW(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
         xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
         const xsm_trainer_options run = run_options(EPOCHS, 1);
         options.run = &run;
-        xsm_tuning *tuning = NULL;
-        assert_ok(xsm_tune_eta(NULL, m, data, e, o, &options, &tuning, &err), err);
+        NEW(xsm_tuning, tuning, xsm_tune_eta(NULL, m, data, e, o, &options, &tuning, &err));
         const double eta = info_of(tuning).eta;
         for (uint64_t i = 0; i < info_of(tuning).trials; i++) {
             const xsm_tune_trial t = trial_of(tuning, i);
@@ -668,48 +607,34 @@ TEST(negative_losses_do_not_diverge)
 {
     const xsm_option negatives = {sizeof(xsm_option),          "negatives", XSM_OPTION_INT, 0, "1000", 0, 1e6, NULL,
                                   "what is taken off the loss"};
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(false);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-    xsm_optimizer *o = test_optimizer(NULL, m);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
     xsm_estimator_ops ops = infinite_ops;
     ops.name = "negative";
     ops.flags |= XSM_ESTIMATOR_OTHER_LOSS;
     ops.gradient = negative_gradient;
     ops.options = &negatives;
     ops.option_count = 1;
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
-    xsm_tuning *tuning = NULL;
-    assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
+    MADE(xsm_tuning, tuning, xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err));
     /* Large rates make them positive, which is worse. */
     assert_true(info_of(tuning).eta > 0 && info_of(tuning).eta <= 10 && trial_of(tuning, 0).objective < 0);
     char text[16];
     assert_int_equal(xsm_estimator_get(e, "negatives", text, sizeof text), 4);
     assert_string_equal(text, "1000");
-    xsm_tuning_free(tuning);
-    xsm_estimator_free(e);
-    xsm_optimizer_free(o);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(every_rate_diverges)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(false);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &infinite_ops, &e, &err), err);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &infinite_ops, &e, &err));
     xsm_tuning *none = (xsm_tuning *)&p;
     assert_fails(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &none, &err), XSM_ERROR_DIVERGED, err);
     assert_ptr_equal(none, &p);
     assert_non_null(strstr(err.message, "every learning rate from 1e-09"));
-    xsm_estimator_free(e);
-    xsm_optimizer_free(o);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 typedef struct stop {
@@ -730,19 +655,18 @@ static int32_t count_calls(void *user, const xsm_tune_progress *progress)
 
 TEST(stops_when_asked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(false);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
     uint64_t zero = test_hash(m);
     int all = 0;
     for (int stop_at = 0; stop_at <= all; stop_at++) {
-        xsm_estimator *e = test_estimator(NULL, "umax", "");
-        xsm_optimizer *o = test_optimizer(NULL, m);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "");
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
         stop s = {0, stop_at, 0};
         xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
         options.progress = count_calls;
         options.progress_user = &s;
-        xsm_tuning *tuning = NULL;
+        HELD(xsm_tuning, tuning) = NULL;
         if (stop_at == 0) {
             assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, &options, &tuning, &err), err);
             all = s.calls < 40 ? s.calls : 40;
@@ -753,22 +677,16 @@ TEST(stops_when_asked)
             assert_int_equal(s.calls, stop_at);
         }
         assert_true(test_hash(m) == zero);
-        xsm_tuning_free(tuning);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(refuses)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(false);
-    xsm_model *zero = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-    xsm_model *trained = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
-    xsm_estimator *e = test_estimator(NULL, "implicit", "");
-    xsm_optimizer *o = test_optimizer(NULL, zero);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
+    HELD(xsm_model, zero) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD(xsm_model, trained) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, zero);
     xsm_tuning *out = NULL;
     uint64_t before = test_hash(trained);
     assert_fails(xsm_tune_eta(NULL, trained, p.data, e, o, NULL, &out, &err), XSM_ERROR_STATE, err);
@@ -783,24 +701,18 @@ TEST(refuses)
     options.run = &run;
     run.factor = 2;
     assert_fails(xsm_tune_eta(NULL, zero, p.data, e, o, &options, &out, &err), XSM_ERROR_RANGE, err);
-    test_problem other = test_problem_new(50, FEATURES + 1, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, other) = test_problem_new(50, FEATURES + 1, CLASSES, false, 3);
     assert_fails(xsm_tune_eta(NULL, zero, other.data, e, o, NULL, &out, &err), XSM_ERROR_SHAPE, err);
     assert_null(out);
-    test_problem_free(&other);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(zero);
-    xsm_model_free(trained);
-    test_problem_free(&p);
 }
 
 /* Full batches: as many steps as the run has epochs, however few the rows. */
 TEST(full_batches)
 {
-    test_problem p = make_problem(false);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
     xsm_trainer_options run = run_options(40, ROWS);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-    xsm_tuning *tuning = tune(NULL, &p, m, "softmax", "", &run);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD(xsm_tuning, tuning) = tune(NULL, &p, m, "softmax", "", &run);
     double best = INFINITY;
     for (int power = -3; power <= 3; power++) {
         best = fmin(best, whole_run(&p, "softmax", "", run, pow(10, power)));
@@ -810,9 +722,6 @@ TEST(full_batches)
         assert_true(trial.epochs > 1 && trial.epochs <= 40); /* more steps than the share of one pass */
     }
     assert_true(whole_run(&p, "softmax", "", run, info_of(tuning).eta) < 1.05 * best);
-    xsm_tuning_free(tuning);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -825,10 +734,10 @@ typedef struct subject {
 static xsm_status tune_once(void *state, xsm_context *ctx, xsm_error *err)
 {
     const subject *s = state;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_tuning *tuning = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_tuning, tuning) = NULL;
     xsm_model_options bias = XSM_MODEL_OPTIONS_INIT;
     bias.bias = 1;
     xsm_trainer_options run = run_options(2, 1);
@@ -841,10 +750,6 @@ static xsm_status tune_once(void *state, xsm_context *ctx, xsm_error *err)
     }
     status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, err) : status;
     status = status == XSM_OK ? xsm_tune_eta(ctx, m, s->p.data, e, o, &options, &tuning, err) : status;
-    xsm_tuning_free(tuning);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 

@@ -70,10 +70,8 @@ static void start(watcher *w, uint32_t threads, const xsm_runner *runner, double
 
 TEST(no_hook_no_effect)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
     xsmi_activity a;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     xsmi_begin(&a, ctx, "waiting", "things", 3);
     assert_false(xsmi_poll(ctx));
     assert_int_equal(xsm_context_poll(ctx), 0);
@@ -82,12 +80,10 @@ TEST(no_hook_no_effect)
     assert_ok(xsmi_go_on(ctx, &err), err);
     xsmi_end(&a, XSM_OK, NULL);
     assert_int_equal(xsm_context_poll(NULL), 0);
-    xsm_context_free(ctx);
 }
 
 TEST(what_the_hook_is_told)
 {
-    xsm_error err = XSM_ERROR_INIT;
     watcher w;
     xsmi_activity a, b, c;
     start(&w, 1, NULL, 0);
@@ -164,7 +160,6 @@ TEST(how_often)
 TEST(jobs_are_skipped)
 {
     for (uint32_t threads = 1; threads <= THREADS; threads += THREADS - 1) {
-        xsm_error err = XSM_ERROR_INIT;
         watcher w;
         xsmi_activity a, shield;
         atomic_int done = 0;
@@ -221,7 +216,6 @@ static void work_on(void *state, size_t index, uint32_t thread)
 TEST(the_caller_waits)
 {
     for (int here = 0; here < 2; here++) {
-        xsm_error err = XSM_ERROR_INIT;
         watcher w;
         xsmi_activity a;
         start(&w, 2, NULL, -1);
@@ -267,7 +261,6 @@ static int32_t run_on_another(void *user, xsm_job job, void *state, size_t count
 
 TEST(the_runner_of_the_host)
 {
-    xsm_error err = XSM_ERROR_INIT;
     watcher w;
     xsmi_activity a;
     const xsm_runner runner = {sizeof runner, NULL, 2, 0, run_on_another};
@@ -324,7 +317,6 @@ TEST(keys_run_out)
 {
     enum { MANY = 5000 };
     static xsm_context *made[MANY];
-    xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = 1;
     options.progress = watch;

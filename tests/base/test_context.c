@@ -20,9 +20,7 @@
 
 TEST(test_defaults)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    NEW(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     assert_int_equal(test_context_info(ctx).threads, xsmi_processors());
     assert_string_equal(test_context_info(ctx).instruction_set, xsmi_kernels_select(0)->name);
     assert_ptr_equal(xsmi_context_kernels(ctx), xsmi_kernels_select(0));
@@ -89,7 +87,6 @@ static int32_t run_wrong(void *user, xsm_job job, void *state, size_t count)
 TEST(test_bad_options)
 {
     int calls = 0;
-    xsm_error err = XSM_ERROR_INIT;
     xsm_context *const untouched = (xsm_context *)&calls;
     xsm_context *ctx = untouched;
     assert_fails(xsm_context_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -134,17 +131,12 @@ TEST(test_bad_options)
 TEST(test_instruction_sets)
 {
     for (uint32_t mask = 0; mask < 8; mask++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-        options.cpu_disable = mask;
-        xsm_context *ctx;
-        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .cpu_disable = mask), &ctx, &err));
         const char *name = test_context_info(ctx).instruction_set;
         assert_false(strcmp(name, "avx2") == 0 && (mask & XSM_CPU_DISABLE_AVX2));
         assert_false(strcmp(name, "avx512") == 0 && (mask & (XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_AVX2)));
         assert_false(strcmp(name, "neon") == 0 && (mask & XSM_CPU_DISABLE_NEON));
         assert_true(mask != 7 || strcmp(name, "scalar") == 0);
-        xsm_context_free(ctx);
     }
 }
 
@@ -252,9 +244,8 @@ static xsm_status make_context(void *state, xsm_context *ctx, xsm_error *err)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = allocator;
     options.threads = 2;
-    xsm_context *made;
+    HELD(xsm_context, made) = NULL;
     XSMI_TRY(xsm_context_new(&options, &made, err));
-    xsm_context_free(made);
     return XSM_OK;
 }
 
@@ -280,10 +271,9 @@ TEST(test_refused_memory)
 /* The allocator outlives the caller's hold for as long as an object needs it. */
 TEST(test_holders)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *m;
-    xsm_context *ctx = test_memory_context(&m, 1), *held = NULL;
-    assert_ok(xsmi_context_acquire(ctx, &held, &err), err);
+    xsm_context *ctx = test_memory_context(&m, 1);
+    MADE(xsm_context, held, xsmi_context_acquire(ctx, &held, &err));
     assert_ptr_equal(held, ctx);
     void *block = xsmi_allocate(held, 10, 1);
     xsm_context_free(ctx);
@@ -292,11 +282,8 @@ TEST(test_holders)
 
     assert_ok(xsmi_context_acquire(NULL, &held, &err), err);
     assert_true(test_context_info(held).threads >= 1);
-    xsm_context *second = NULL;
-    assert_ok(xsmi_context_acquire(NULL, &second, &err), err);
+    MADE(xsm_context, second, xsmi_context_acquire(NULL, &second, &err));
     assert_ptr_not_equal(held, second); /* there is no default context that strangers would share */
-    xsm_context_free(held);
-    xsm_context_free(second);
 }
 
 /* What a host lends to a context, and what was called in which order. */
@@ -317,7 +304,6 @@ static void count_release(void *user)
 /* The hook comes once, after the last object and all memory, and not where there is no context. */
 TEST(test_release_hook)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         test_memory *m;
         xsm_context *base = test_memory_context(&m, 1), *ctx = NULL;
@@ -364,7 +350,6 @@ static void take_log(void *user, int32_t level, const char *message)
 
 TEST(test_log)
 {
-    xsm_error err = XSM_ERROR_INIT;
     logged l = {0};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.log = take_log;
@@ -462,7 +447,6 @@ static void one_nested(void *state, size_t index, uint32_t thread)
 /* A job that runs jobs on the same context does them itself: nobody waits for threads that are taken. */
 TEST(test_jobs_when_nested)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = THREADS;
     static nested n;
@@ -508,11 +492,7 @@ static void *call_often(void *argument)
 /* Several of the host's threads on one context, with runs so short that workers are often late for them. */
 TEST(test_jobs_of_many_callers)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = THREADS;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .threads = THREADS), &ctx, &err));
     crowd c[CALLERS];
     pthread_t callers[CALLERS];
     for (int i = 0; i < CALLERS; i++) {
@@ -523,12 +503,10 @@ TEST(test_jobs_of_many_callers)
         assert_int_equal(pthread_join(callers[i], NULL), 0);
         assert_true(c[i].good);
     }
-    xsm_context_free(ctx);
 }
 
 TEST(test_runner)
 {
-    xsm_error err = XSM_ERROR_INIT;
     int calls = 0;
     xsm_runner runner = {sizeof runner, &calls, 3, 0, run_backwards};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
@@ -568,15 +546,11 @@ static void assert_run_surely(xsm_context *ctx, jobs *j)
 
 TEST(test_runner_that_fails)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static jobs j;
     memset(&j, 0, sizeof j);
     j.threads = 2;
     xsm_runner runner = {sizeof runner, NULL, 2, 0, run_half};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.runner = &runner;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .runner = &runner), &ctx, &err));
     assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
     assert_non_null(strstr(err.message, "-7"));
     assert_run_surely(ctx, &j);
@@ -589,21 +563,16 @@ TEST(test_runner_that_fails)
         assert_int_equal(block[i], 0);
     }
     xsmi_release(ctx, block, bytes, 1);
-    xsm_context_free(ctx);
 }
 
 TEST(test_runner_that_lies)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static jobs j;
     static const char *const messages[WRONGS] = {"9 jobs have, of 10", "11 jobs have, of 10", "some have twice",
                                                  "20 jobs have, of 10"};
     wrong how;
     xsm_runner runner = {sizeof runner, &how, 2, 0, run_wrong};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.runner = &runner;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .runner = &runner), &ctx, &err));
     for (how = LEAVES_ONE; how < WRONGS; how++) {
         memset(&j, 0, sizeof j);
         j.threads = 2;
@@ -611,7 +580,6 @@ TEST(test_runner_that_lies)
         assert_non_null(strstr(err.message, messages[how]));
         assert_run_surely(ctx, &j);
     }
-    xsm_context_free(ctx);
 }
 
 /* What the header promises of a child: contexts made before the fork, whose threads it does not have, work. */

@@ -44,7 +44,6 @@ TEST(test_statuses)
         {XSM_ERROR_COMM, 28, "XSM_ERROR_COMM"},
         {XSM_ERROR_INTERNAL, 99, "XSM_ERROR_INTERNAL"},
     };
-    (void)state;
     size_t known = 0;
     for (xsm_status s = -1000; s < 1000; s++) {
         assert_int_equal(!xsm_status_name(s), !xsm_status_text(s));
@@ -70,7 +69,6 @@ TEST(test_version)
 
 TEST(test_fail)
 {
-    xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsmi_fail(&err, XSM_ERROR_NAME, "no option '%s'", "detla"), XSM_ERROR_NAME);
     assert_int_equal(err.status, XSM_ERROR_NAME);
     assert_string_equal(err.message, "no option 'detla'");
@@ -98,7 +96,7 @@ TEST(test_fail)
 /* A percent sign in copied text is text. */
 TEST(test_fail_copy_is_verbatim)
 {
-    xsm_error err = XSM_ERROR_INIT, copy = XSM_ERROR_INIT;
+    xsm_error copy = XSM_ERROR_INIT;
     xsmi_fail(&err, XSM_ERROR_IO, "%s", "100%s %n");
     xsmi_fail_copy(&copy, &err);
     assert_string_equal(copy.message, "100%s %n");
@@ -163,7 +161,6 @@ TEST(test_long_paths_leave_the_reason)
         }
         memset(path, '/', shift);
         snprintf(path + strlen(path), 10, "/data.txt");
-        xsm_error err = XSM_ERROR_INIT;
         xsmi_fail(&err, XSM_ERROR_FORMAT, "%s, line 7: 'x' is not a number", path);
         assert_memory_equal(err.message, path, 60);
         assert_non_null(strstr(err.message, "\xE2\x82\xAC...\xE2\x82\xAC"));
@@ -171,7 +168,6 @@ TEST(test_long_paths_leave_the_reason)
         assert_null(strchr(err.message, '?'));
         assert_in_range(strlen(err.message), sizeof err.message - 6, sizeof err.message - 1);
     }
-    xsm_error err = XSM_ERROR_INIT;
     static char path[1001];
     memset(path, 'a', sizeof path - 1);
     path[0] = path[200] = path[400] = path[600] = path[800] = '/';
@@ -202,7 +198,7 @@ TEST(test_message_is_one_line_of_text)
 /* Memory that is no xsm_error, because its size was never set, is left alone. */
 TEST(test_error_without_size)
 {
-    xsm_error err = XSM_ERROR_INIT, before;
+    xsm_error before;
     memset(&err, 0x33, sizeof err);
     for (size_t size = 0; size <= offsetof(xsm_error, message); size++) {
         err.size = size;
@@ -225,7 +221,6 @@ typedef struct settings {
 
 TEST(test_options_read)
 {
-    xsm_error err = XSM_ERROR_INIT;
     settings known = {sizeof known, 1, 2, 3};
     assert_int_equal(xsmi_options_read(&known, sizeof known, FIRST_SIZE, NULL, "settings", &err), XSM_OK);
     assert_true(known.size == sizeof known && known.first == 1 && known.second == 2 && known.third == 3);
@@ -251,7 +246,6 @@ TEST(test_options_read)
 
 TEST(test_options_read_longer)
 {
-    xsm_error err = XSM_ERROR_INIT;
     struct {
         settings known;
         unsigned char tail[40];
@@ -276,9 +270,7 @@ TEST(test_options_read_longer)
 /* .ci/run has a locale with a comma. */
 TEST(test_message_has_points)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char copy[8];
-    (void)state;
     assert_int_equal(xsmi_fail(&err, XSM_ERROR_RANGE, "%g, not %.2f: %s", 0.5, 1e3, "1,5"), XSM_ERROR_RANGE);
     assert_string_equal(err.message, "0.5, not 1000.00: 1,5");
     snprintf(copy, sizeof copy, "%g", 0.5);
@@ -287,7 +279,6 @@ TEST(test_message_has_points)
 
 TEST(test_options_write)
 {
-    xsm_error err = XSM_ERROR_INIT;
     settings known = {sizeof known, 1, 2, 3};
     assert_int_equal(xsmi_options_write(&known, sizeof known, FIRST_SIZE, NULL, "settings", &err), XSM_ERROR_ARGUMENT);
 

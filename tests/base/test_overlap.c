@@ -42,7 +42,6 @@ TEST(test_two_regions)
         for (size_t b = 0; b < BYTES; b++) {
             share |= marks[0][b] && marks[1][b];
         }
-        xsm_error err = XSM_ERROR_INIT;
         const xsm_status status = xsmi_check_overlap("call", regions, 2, &err);
         assert_int_equal(status, share ? XSM_ERROR_ARGUMENT : XSM_OK);
         shared += share;
@@ -54,7 +53,6 @@ TEST(test_two_regions)
 /* Inputs may share memory, and a message names what does not. */
 TEST(test_several_regions)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const xsmi_region inputs[] = {xsmi_input("a", memory, 4, 8), xsmi_input("b", memory, 8, 4),
                                   xsmi_output("c", memory + 32, 3, 8)};
     assert_ok(xsmi_check_overlap("call", inputs, 3, &err), err);

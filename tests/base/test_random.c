@@ -49,7 +49,6 @@ TEST(test_known_answers)
          {0xa4093822, 0x299f31d0},
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
-    (void)state;
     for (size_t v = 0; v < COUNT(vectors); v++) {
         xsmi_stream s;
         xsmi_stream_start(&s, (uint64_t)vectors[v].key[1] << 32 | vectors[v].key[0], vectors[v].counter[1],
@@ -105,7 +104,6 @@ TEST(test_golden_below)
 TEST(test_below_is_exact)
 {
     static const uint64_t bounds[] = {3, 6, 3u << 30, UINT64_C(3) << 62};
-    (void)state;
     for (size_t b = 0; b < COUNT(bounds); b++) {
         uint32_t counts[3] = {0};
         xsmi_stream s;
@@ -165,7 +163,6 @@ TEST(test_streams_other)
     static uint64_t positions[STREAMS];
     static uint32_t excluded[STREAMS], out[STREAMS];
     const uint64_t seed = 0x123456789abcdef0;
-    (void)state;
     for (size_t k = 0; k < COUNT(sizes); k++) {
         const uint32_t n = sizes[k];
         for (size_t i = 0; i < STREAMS; i++) {
@@ -196,7 +193,6 @@ TEST(test_streams_sets)
     static uint64_t positions[STREAMS];
     static uint32_t n[STREAMS], drawn[STREAMS][MOST], *out[STREAMS];
     const uint64_t seed = 0x123456789abcdef0;
-    (void)state;
     for (size_t k = 0; k < COUNT(most) * COUNT(draws) * 8; k++) {
         const uint32_t mask = (uint32_t)k % 8, m = draws[k / 8 % COUNT(draws)], classes = most[k / 8 / COUNT(draws)];
         for (size_t i = 0; i < STREAMS; i++) {
@@ -234,7 +230,6 @@ TEST(test_others_sets)
 {
     enum { N = 7 };
     static uint32_t by_mask[1 << N];
-    (void)state;
     for (uint32_t m = 1; m < N; m++) {
         for (uint32_t excluded = 0; excluded < N; excluded++) {
             memset(by_mask, 0, sizeof by_mask);
@@ -270,7 +265,6 @@ TEST(test_others_long)
 {
     enum { N = 36, M = 33, EXCLUDED = 17 };
     static uint32_t counts[N * N];
-    (void)state;
     for (uint32_t draw = 0; draw < 20000; draw++) {
         uint32_t classes[M];
         bool seen[N] = {false};
@@ -357,7 +351,7 @@ TEST(test_permute)
 {
     uint64_t order[12];
     xsmi_stream s;
-    xsm_context *ctx = NULL;
+    HELD(xsm_context, ctx) = NULL;
     assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
     xsmi_stream_start(&s, 9, XSMI_STREAM_SHUFFLE, 0);
     assert_int_equal(xsmi_stream_order(ctx, &s, order, 12, NULL), XSM_OK);
@@ -385,5 +379,4 @@ TEST(test_permute)
     }
     assert_int_equal(found, 24);
     assert_equal_chances(cells, 24);
-    xsm_context_free(ctx);
 }

@@ -69,14 +69,13 @@ static xsm_status evaluate(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     const test_problem *p = problem(t);
-    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
     xsm_metrics metrics = XSM_METRICS_INIT;
     const xsm_metrics before = metrics;
     xsm_status status = xsm_evaluate(ctx, m, p->data, NULL, &metrics, err);
     if (status != XSM_OK) {
         assert_memory_equal(&metrics, &before, sizeof metrics);
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -84,7 +83,7 @@ static xsm_status evaluate_ranks(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     const test_problem *p = problem(t);
-    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_FEATURE_MAJOR, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, p, true, XSM_LAYOUT_FEATURE_MAJOR, 0.1, 3);
     xsm_ranks ranks = XSM_RANKS_INIT;
     const xsm_ranks before = ranks;
     const xsm_dataset *known[] = {p->data};
@@ -95,16 +94,15 @@ static xsm_status evaluate_ranks(void *state, xsm_context *ctx, xsm_error *err)
     if (status != XSM_OK) {
         assert_memory_equal(&ranks, &before, sizeof ranks);
     }
-    xsm_model_free(m);
     return status;
 }
 
 static xsm_status evaluate_search(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
     xsm_error none = XSM_ERROR_INIT;
-    xsm_index *x = NULL;
+    HELD(xsm_index, x) = NULL;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_search_metrics metrics = XSM_SEARCH_METRICS_INIT;
     const xsm_search_metrics before = metrics;
@@ -115,8 +113,6 @@ static xsm_status evaluate_search(void *state, xsm_context *ctx, xsm_error *err)
     if (status != XSM_OK) {
         assert_memory_equal(&metrics, &before, sizeof metrics);
     }
-    xsm_index_free(x);
-    xsm_model_free(m);
     return status;
 }
 
@@ -126,16 +122,14 @@ static xsm_status predict(void *state, xsm_context *ctx, xsm_error *err)
     const test_problem *p = problem(t);
     static uint32_t classes[ROWS * 5], again[ROWS * 5];
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_predictor *predictor = NULL;
+    HELD(xsm_model, m) = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_predictor, predictor) = NULL;
     const xsm_batch all = xsm_batch_range(p->data, 0, ROWS), one = xsm_batch_range(p->data, 7, 1);
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &none), none);
     xsm_status status = test_predict(predictor, &all, classes, NULL, NULL, err);
     if (status != XSM_OK) { /* it goes on working; one more call does not reach the poll that cancels */
         assert_ok(test_predict(predictor, &one, again, NULL, NULL, &none), none);
     }
-    xsm_predictor_free(predictor);
-    xsm_model_free(m);
     return status;
 }
 
@@ -161,8 +155,8 @@ static xsm_status build_index(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_index *x = NULL;
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_index, x) = NULL;
     xsm_index_info info = XSM_INDEX_INFO_INIT;
     assert_ok(xsm_index_new(ctx, t->name, &x, &none), none);
     xsm_status status = xsm_index_build_model(x, m, err);
@@ -171,8 +165,6 @@ static xsm_status build_index(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_CANCELLED) { /* and can be built after all */
         assert_ok(xsm_index_build_model(x, m, &none), none);
     }
-    xsm_index_free(x);
-    xsm_model_free(m);
     return status;
 }
 
@@ -181,8 +173,8 @@ static xsm_status update_index(void *state, xsm_context *ctx, xsm_error *err)
     const things *t = state;
     uint32_t classes[CLASSES];
     xsm_error none = XSM_ERROR_INIT;
-    xsm_index *x = NULL;
-    float *rows = calloc(CLASSES, FEATURES * sizeof *rows);
+    HELD(xsm_index, x) = NULL;
+    HELD_MEMORY(float, rows) = calloc(CLASSES, FEATURES * sizeof *rows);
     xsm_index_rows given = XSM_INDEX_ROWS_INIT;
     assert_ok(xsm_index_new(ctx, t->name, &x, &none), none);
     for (uint32_t k = 0; k < CLASSES; k++) {
@@ -202,8 +194,6 @@ static xsm_status update_index(void *state, xsm_context *ctx, xsm_error *err)
             assert_ok(xsm_index_update(x, classes, CLASSES, &none), none);
         }
     }
-    xsm_index_free(x);
-    free(rows);
     return status;
 }
 
@@ -211,8 +201,8 @@ static xsm_status search_index(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_index *x = NULL;
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_index, x) = NULL;
     double recall = -1;
     assert_ok(xsm_index_new(ctx, t->name, &x, &none), none);
     xsm_status status = xsm_index_build_model(x, m, err);
@@ -225,8 +215,6 @@ static xsm_status search_index(void *state, xsm_context *ctx, xsm_error *err)
         status = xsmi_index_recall(x, &search, &recall, err);
         assert_true(status == XSM_OK ? recall > 0 : recall == -1);
     }
-    xsm_index_free(x);
-    xsm_model_free(m);
     return status;
 }
 
@@ -265,7 +253,7 @@ static int files_like(const char *path)
 static xsm_status read_file(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_error none = XSM_ERROR_INIT;
@@ -277,7 +265,6 @@ static xsm_status read_file(void *state, xsm_context *ctx, xsm_error *err)
     } else {
         assert_null(d);
     }
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -285,7 +272,7 @@ static xsm_status write_file(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_labels labels = XSM_LABELS_INIT;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     labels.labels = t->dense.labels;
     labels.classes = CLASSES;
     xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
@@ -304,7 +291,6 @@ static xsm_status write_file(void *state, xsm_context *ctx, xsm_error *err)
     unlink(t->path);
     status = xsm_dataset_write(d, t->path, &options, err);
     assert_int_equal(files_like(t->path), status == XSM_OK);
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -465,7 +451,7 @@ static void edits(void **state)
                  {shuffle, "shuffling rows", false, CHANGED / 4096 + 1},
                  {take_back, "copying rows", false, CHANGED / 4096 + 1},
                  {split, "splitting rows", false, CHANGED / 4096 + 1}};
-    changed_rows *c = calloc(1, sizeof *c);
+    HELD_MEMORY(changed_rows, c) = calloc(1, sizeof *c);
     assert_non_null(c);
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         test_hook h;
@@ -502,7 +488,6 @@ static void edits(void **state)
         assert_true(cancelled >= tried[i].cancellable);
         test_hook_end(&h);
     }
-    free(c);
 }
 
 typedef struct told {
@@ -527,7 +512,7 @@ static void writing_is_told(void **state)
     things *t = *state;
     xsm_error err = XSM_ERROR_INIT;
     enum { WIDE = 400 };
-    float *values = calloc((size_t)ROWS * WIDE, sizeof *values);
+    HELD_MEMORY(float, values) = calloc((size_t)ROWS * WIDE, sizeof *values);
     for (size_t i = 0; i < (size_t)ROWS * WIDE; i++) {
         values[i] = 1.5f;
     }
@@ -539,38 +524,30 @@ static void writing_is_told(void **state)
             continue;
         }
         told heard = {0};
-        xsm_context *ctx = NULL;
-        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-        options.progress = hear;
-        options.progress_user = &heard;
-        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        MADE(xsm_context, ctx,
+             xsm_context_new(STRUCT(xsm_context_options, .progress = hear, .progress_user = &heard), &ctx, &err));
         xsmi_set_pace(ctx, 0);
         xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
         rows.values = values;
         rows.rows = ROWS;
         rows.features = rows.stride = WIDE;
         rows.labels = &labels;
-        xsm_dataset *d = NULL;
-        assert_ok(xsm_dataset_from_dense(ctx, &rows, &d, &err), err);
+        MADE(xsm_dataset, d, xsm_dataset_from_dense(ctx, &rows, &d, &err));
         xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
         const char *path = test_path("told"), *labels_path = test_path("told.labels");
         o.format = format;
         o.labels_path = format == XSM_FORMAT_NPY ? labels_path : NULL;
         assert_ok(xsm_dataset_write(d, path, &o, &err), err);
         assert_true(heard.calls >= 3 && heard.least < heard.total / 2 && heard.most > heard.total / 2);
-        xsm_dataset_free(d);
-        xsm_context_free(ctx);
     }
-    free(values);
 }
 
 static xsm_status read_corpus(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_corpus *c = NULL;
+    HELD(xsm_corpus, c) = NULL;
     xsm_status status = xsm_corpus_open(ctx, t->path, NULL, &c, err);
     assert_true((c != NULL) == (status == XSM_OK));
-    xsm_corpus_free(c);
     return status;
 }
 
@@ -584,21 +561,19 @@ static void corpora(void **state)
 static xsm_status save_model(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
     unlink(t->path);
     xsm_status status = xsm_model_save(m, t->path, NULL, err);
     assert_int_equal(files_like(t->path), status == XSM_OK);
-    xsm_model_free(m);
     return status;
 }
 
 static xsm_status load_model(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_status status = xsm_model_load(ctx, t->path, NULL, NULL, &m, err);
     assert_true((m != NULL) == (status == XSM_OK));
-    xsm_model_free(m);
     return status;
 }
 
@@ -638,7 +613,7 @@ static xsm_status add_pairs(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->sparse, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, &t->sparse, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
     const uint64_t before = scores_of(m, t->sparse.data);
     xsm_status status = xsm_model_add_pairs(m, t->sparse.data, 0.5, err);
     assert_int_equal(test_model_info(m).correction, status == XSM_OK ? XSM_CORRECTION_PAIRS : XSM_CORRECTION_NONE);
@@ -647,7 +622,6 @@ static xsm_status add_pairs(void *state, xsm_context *ctx, xsm_error *err)
         assert_ok(xsm_model_add_pairs(m, t->sparse.data, 0.5, &none), none);
         assert_true(scores_of(m, t->sparse.data) != before);
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -655,7 +629,7 @@ static xsm_status change_layout(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->sparse, true, t->format, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, &t->sparse, true, t->format, 0.1, 3);
     const int32_t other = t->format == XSM_LAYOUT_CLASS_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     const uint64_t before = test_hash(m);
     xsm_status status = xsm_model_set_layout(m, other, err);
@@ -665,7 +639,6 @@ static xsm_status change_layout(void *state, xsm_context *ctx, xsm_error *err)
         assert_ok(xsm_model_set_layout(m, t->format, &none), none);
         assert_true(test_hash(m) == before);
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -787,8 +760,8 @@ static xsm_status transform(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_transform *transform = NULL;
-    xsm_dataset *d = NULL;
+    HELD(xsm_transform, transform) = NULL;
+    HELD(xsm_dataset, d) = NULL;
     const uint64_t all = t->sparse.rows;
     uint64_t rows[ROWS];
     for (uint64_t i = 0; i < all; i++) {
@@ -805,8 +778,6 @@ static xsm_status transform(void *state, xsm_context *ctx, xsm_error *err)
     }
     assert_ok(xsm_dataset_get_row(d, 3, &after, &none), none);
     assert_true((after.values[0] == first) == (status != XSM_OK));
-    xsm_transform_free(transform);
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -826,20 +797,20 @@ static xsm_status bind_sampler(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_sampler *s = sampler_of(ctx, t->name);
+    HELD(xsm_sampler, s) = sampler_of(ctx, t->name);
     xsm_status status = xsm_sampler_bind(s, problem(t)->data, err);
     assert_int_equal(test_sampler_info(s).classes, status == XSM_OK ? CLASSES : 0);
     if (status != XSM_OK) {
         assert_ok(xsm_sampler_bind(s, t->small.data, &none), none);
     }
-    xsm_sampler_free(s);
     return status;
 }
 
 static xsm_status save_sampler(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_sampler *s = sampler_of(ctx, "tree"), *loaded = NULL;
+    HELD(xsm_sampler, s) = sampler_of(ctx, "tree");
+    HELD(xsm_sampler, loaded) = NULL;
     xsm_status status = xsm_sampler_bind(s, t->dense.data, err);
     if (status == XSM_OK) {
         status = xsm_sampler_save(s, t->path, NULL, err);
@@ -848,8 +819,6 @@ static xsm_status save_sampler(void *state, xsm_context *ctx, xsm_error *err)
         status = xsm_sampler_load(ctx, t->path, NULL, NULL, &loaded, err);
         assert_true((loaded != NULL) == (status == XSM_OK));
     }
-    xsm_sampler_free(loaded);
-    xsm_sampler_free(s);
     return status;
 }
 
@@ -884,10 +853,10 @@ static xsm_status train(void *state, xsm_context *ctx, xsm_error *err)
     things *t = state;
     xsm_error none = XSM_ERROR_INIT;
     const test_problem *p = &t->small;
-    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_estimator *e = test_estimator(ctx, t->name, "");
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_trainer *trainer = NULL;
+    HELD(xsm_model, m) = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, t->name, "");
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    HELD(xsm_trainer, trainer) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = 2;
     options.eta = 0.001;
@@ -904,10 +873,6 @@ static xsm_status train(void *state, xsm_context *ctx, xsm_error *err)
         t->hash = t->hash == 0 ? hash : t->hash;
         assert_true(t->hash == hash);
     }
-    xsm_trainer_free(trainer);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -933,8 +898,8 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->small, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
-    xsm_estimator *e = test_estimator(ctx, "softmax", "ridge=1");
+    HELD(xsm_model, m) = test_model(ctx, &t->small, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, "softmax", "ridge=1");
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
     xsm_fit_result result = XSM_FIT_RESULT_INIT, after = XSM_FIT_RESULT_INIT;
     options.iterations = 5;
@@ -945,8 +910,6 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
         assert_ok(xsm_fit_full_batch(ctx, m, t->small.data, e, &options, &after, &none), none);
         assert_true(after.objective <= result.objective);
     }
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 #endif
@@ -954,29 +917,24 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
 static xsm_status tune(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_model *m = test_model(ctx, &t->small, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
-    xsm_estimator *e = test_estimator(ctx, "implicit", "");
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_tuning *tuning = NULL;
+    HELD(xsm_model, m) = test_model(ctx, &t->small, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, "implicit", "");
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    HELD(xsm_tuning, tuning) = NULL;
     xsm_status status = xsm_tune_eta(ctx, m, t->small.data, e, o, NULL, &tuning, err);
     assert_true((tuning != NULL) == (status == XSM_OK));
     for (size_t i = 0; i < m->w.weight_count; i++) {
         assert_true(m->w.weight[i] == 0);
     }
-    xsm_tuning_free(tuning);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
 static xsm_status choose(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_choice *choice = NULL;
+    HELD(xsm_choice, choice) = NULL;
     xsm_status status = xsm_choose(ctx, t->small.data, NULL, &choice, err);
     assert_true((choice != NULL) == (status == XSM_OK));
-    xsm_choice_free(choice);
     return status;
 }
 
@@ -995,10 +953,11 @@ static xsm_status skipgram(void *state, xsm_context *ctx, xsm_error *err)
 {
     things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_corpus *c = test_corpus(NULL, t->path, 1);
-    xsm_model *in = test_vectors(NULL, c, 8, 0.1, 1), *out = test_vectors(NULL, c, 8, 0, 2);
+    HELD(xsm_corpus, c) = test_corpus(NULL, t->path, 1);
+    HELD(xsm_model, in) = test_vectors(NULL, c, 8, 0.1, 1);
+    HELD(xsm_model, out) = test_vectors(NULL, c, 8, 0, 2);
     xsm_skipgram_options options = test_word_run(1);
-    xsm_skipgram *trainer = NULL;
+    HELD(xsm_skipgram, trainer) = NULL;
     xsm_status status = xsm_skipgram_new(ctx, c, in, out, NULL, &options, &trainer, err);
     if (status == XSM_OK) {
         status = xsm_skipgram_run(trainer, err);
@@ -1009,18 +968,15 @@ static xsm_status skipgram(void *state, xsm_context *ctx, xsm_error *err)
         t->hash = t->hash == 0 ? hash : t->hash;
         assert_true(t->hash == hash);
     }
-    xsm_skipgram_free(trainer);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
     return status;
 }
 
 static xsm_status word_file(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_corpus *c = test_corpus(NULL, t->labels, 1);
-    xsm_model *m = NULL, *again = NULL;
+    HELD(xsm_corpus, c) = test_corpus(NULL, t->labels, 1);
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, again) = NULL;
     unlink(t->path);
     xsm_status status = xsm_word_model_new(ctx, c, 40, 0.1, 1, &m, err);
     assert_true((m != NULL) == (status == XSM_OK));
@@ -1032,9 +988,6 @@ static xsm_status word_file(void *state, xsm_context *ctx, xsm_error *err)
         status = xsm_word_model_read(ctx, t->path, &again, err);
         assert_true((again != NULL) == (status == XSM_OK));
     }
-    xsm_model_free(again);
-    xsm_model_free(m);
-    xsm_corpus_free(c);
     return status;
 }
 
@@ -1076,10 +1029,10 @@ static xsm_status gradient(void *state, xsm_context *ctx, xsm_error *err)
     const test_problem *p = problem(t);
     static float rows[ROWS * FEATURES];
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
-    xsm_estimator *e = test_estimator(ctx, t->name, t->set);
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_gradient *g = test_gradient(ctx);
+    HELD(xsm_model, m) = test_model(ctx, p, true, t->format, 0.1, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, t->name, t->set);
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    HELD(xsm_gradient, g) = test_gradient(ctx);
     const xsm_batch batch = xsm_batch_range(p->data, 0, t->batch);
     const uint64_t before = test_hash(m);
     assert_ok(xsm_optimizer_bind(o, m, &none), none);
@@ -1103,10 +1056,6 @@ static xsm_status gradient(void *state, xsm_context *ctx, xsm_error *err)
         t->hash = t->hash == 0 ? hash : t->hash;
         assert_true(hash == t->hash && hash != before);
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -1138,10 +1087,8 @@ static xsm_status score_range(void *state, xsm_context *ctx, xsm_error *err)
     const test_problem *p = problem(t);
     static float scores[ROWS * CLASSES];
     const xsm_batch all = xsm_batch_range(p->data, 0, ROWS);
-    xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
-    xsm_status status = xsm_model_score_range(m, &all, 0, CLASSES, scores, CLASSES, err);
-    xsm_model_free(m);
-    return status;
+    HELD(xsm_model, m) = test_model(ctx, p, true, t->format, 0.1, 3);
+    return xsm_model_score_range(m, &all, 0, CLASSES, scores, CLASSES, err);
 }
 
 /* 32 rows with more classes than are scored between two polls. */
@@ -1156,12 +1103,11 @@ static xsm_status score_chosen(void *state, xsm_context *ctx, xsm_error *err)
     for (size_t i = 0; i < (size_t)SOME * CHOSEN; i++) {
         classes[i] = (uint32_t)(i * 7 % CLASSES);
     }
-    xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
+    HELD(xsm_model, m) = test_model(ctx, p, true, t->format, 0.1, 3);
     xsm_status status = xsm_model_scores(m, &some, classes, CHOSEN, scores, err);
     for (size_t i = 0; status == XSM_OK && i < (size_t)SOME * CHOSEN; i++) {
         assert_true(scores[i] == scores[i / CHOSEN * CHOSEN + i % CHOSEN % CLASSES]); /* pieces join */
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -1184,9 +1130,9 @@ static xsm_status draw(void *state, xsm_context *ctx, xsm_error *err)
     static uint32_t classes[ROWS * DRAWS];
     static float logs[ROWS * CLASSES];
     uint64_t first[BOUND];
-    xsm_dataset *few = NULL;
+    HELD(xsm_dataset, few) = NULL;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_sampler *s = sampler_of(ctx, t->name);
+    HELD(xsm_sampler, s) = sampler_of(ctx, t->name);
     xsm_draw draw = XSM_DRAW_INIT;
     const xsm_batch all = xsm_batch_range(t->dense.data, 0, ROWS);
     for (uint64_t i = 0; i < BOUND; i++) {
@@ -1204,8 +1150,6 @@ static xsm_status draw(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_OK) {
         status = xsm_sampler_log_probabilities(s, &all, 0, CLASSES, logs, err);
     }
-    xsm_sampler_free(s);
-    xsm_dataset_free(few);
     return status;
 }
 
@@ -1230,10 +1174,10 @@ static xsm_status large_step(void *state, xsm_context *ctx, xsm_error *err)
     things *t = state;
     xsm_error none = XSM_ERROR_INIT;
     const xsm_batch all = xsm_batch_range(t->dense.data, 0, ROWS);
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_estimator *e = test_estimator(ctx, "softmax", "");
-    xsm_gradient *g = test_gradient(ctx);
-    xsm_optimizer *o = NULL;
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, "softmax", "");
+    HELD(xsm_gradient, g) = test_gradient(ctx);
+    HELD(xsm_optimizer, o) = NULL;
     assert_ok(xsm_optimizer_new(ctx, t->name, &o, &none), none);
     assert_ok(xsm_optimizer_bind(o, m, &none), none);
     assert_ok(xsm_estimator_bind(e, m, t->dense.data, &none), none);
@@ -1252,10 +1196,6 @@ static xsm_status large_step(void *state, xsm_context *ctx, xsm_error *err)
     t->hash = t->hash == 0 ? hash : t->hash;
     assert_true(hash == t->hash && hash != before);
     xsmi_set_pace(m->context, 0);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -1347,9 +1287,9 @@ static xsm_status joint(void *state, xsm_context *ctx, xsm_error *err)
     enum { TOGETHER = 150 };
     things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_estimator *e = test_estimator(ctx, "implicit", "negatives=200");
-    xsm_gradient *g = test_gradient(ctx);
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, "implicit", "negatives=200");
+    HELD(xsm_gradient, g) = test_gradient(ctx);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     const xsm_batch batch = xsm_batch_range(t->dense.data, 0, TOGETHER);
     xsmi_set_pace(m->context, NEVER);
@@ -1372,9 +1312,6 @@ static xsm_status joint(void *state, xsm_context *ctx, xsm_error *err)
     t->hash = t->hash == 0 ? hash : t->hash;
     assert_true(hash == t->hash && hash != 0);
     xsmi_set_pace(m->context, 0);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -1393,10 +1330,10 @@ static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
 {
     things *t = state;
     xsm_error none = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
-    xsm_estimator *e = test_estimator(ctx, t->name, "");
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_trainer *trainer = NULL;
+    HELD(xsm_model, m) = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, t->name, "");
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    HELD(xsm_trainer, trainer) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_progress progress = XSM_PROGRESS_INIT;
     const uint64_t before = test_hash(m);
@@ -1420,10 +1357,6 @@ static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
             assert_true(test_hash(m) == t->hash);
         }
     }
-    xsm_trainer_free(trainer);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -1449,7 +1382,8 @@ enum { MANY = 4096 }; /* MANY by CLASSES numbers are several times what is done 
 static xsm_status large_model(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_model *m = NULL, *mapped = NULL;
+    xsm_model *m = NULL;
+    HELD(xsm_model, mapped) = NULL;
     xsm_optimizer *o = NULL;
     xsm_error none = XSM_ERROR_INIT;
     xsm_status status = xsm_model_new_linear(ctx, MANY, CLASSES, NULL, &m, err);
@@ -1468,17 +1402,15 @@ static xsm_status large_model(void *state, xsm_context *ctx, xsm_error *err)
         status = status == XSM_OK ? xsm_model_get_parameters(mapped, &p, err) : status;
         assert_true((p.weight != NULL) == (status == XSM_OK));
     }
-    xsm_model_free(mapped);
     return status;
 }
 
 static xsm_status large_embedding(void *state, xsm_context *ctx, xsm_error *err)
 {
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     const xsm_status status = xsm_model_new_embedding(ctx, 3 * CLASSES, MANY, CLASSES, NULL, &m, err);
     (void)state;
     assert_true((m != NULL) == (status == XSM_OK));
-    xsm_model_free(m);
     return status;
 }
 
@@ -1497,13 +1429,12 @@ static xsm_status large_rows(void *state, xsm_context *ctx, xsm_error *err)
     const xsm_dense_rows dense = {.size = sizeof dense, .values = values, .rows = CLASSES, .features = MANY};
     const xsm_csr_rows sparse = {
         .size = sizeof sparse, .values = values, .index = index, .offsets = offsets, .rows = CLASSES, .features = MANY};
-    xsm_dataset *d = NULL, *some = NULL;
+    HELD(xsm_dataset, d) = NULL;
+    HELD(xsm_dataset, some) = NULL;
     xsm_status status =
         t->use_sparse ? xsm_dataset_from_csr(ctx, &sparse, &d, err) : xsm_dataset_from_dense(ctx, &dense, &d, err);
     status = status == XSM_OK ? xsm_dataset_select(d, chosen, CLASSES, &some, err) : status;
     assert_true((some != NULL) == (status == XSM_OK));
-    xsm_dataset_free(some);
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -1511,9 +1442,8 @@ static void large_objects(void **state)
 {
     things *t = *state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
     t->path = test_path("large");
-    assert_ok(xsm_model_new_linear(NULL, MANY, CLASSES, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, MANY, CLASSES, NULL, &m, &err));
     assert_ok(xsm_model_save(m, t->path, NULL, &err), err);
     xsm_model_free(m);
     test_every_poll(large_model, t, 1, 3, "making a model, preparing an optimizer, preparing weights");
@@ -1530,7 +1460,7 @@ static void many_classes(void **state)
 {
     enum { LOTS = 1 << 17, ASKED = LOTS / 4096 };
     static const char *const names[][2] = {{"hierarchical", ""}, {"ove", "tight=5"}};
-    test_problem p = test_problem_new(4, 3, LOTS, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(4, 3, LOTS, false, 5);
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -1547,14 +1477,13 @@ static void many_classes(void **state)
         xsm_model_free(m);
         test_hook_end(&h);
     }
-    test_problem_free(&p);
 }
 
 /* The hook is that of the call's context, wherever the rows are from. */
 static void rows_of_others(void **state)
 {
     enum { ROWS_READ = 9000 };
-    test_problem p = test_problem_new(ROWS_READ, 6, 12, true, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS_READ, 6, 12, true, 5);
     xsm_error err = XSM_ERROR_INIT;
     size_t calls[2][2];
     (void)state;
@@ -1563,11 +1492,10 @@ static void rows_of_others(void **state)
     assert_ok(xsm_dataset_write(p.data, test_path("rows.cache"), &cache, &err), err);
     for (size_t own = 0; own < 2; own++) {
         test_hook h;
-        xsm_dataset *d = NULL;
         xsm_model *tree = NULL;
         test_hook_start(&h, 1);
         xsm_model *m = test_model(h.context, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
-        assert_ok(xsm_dataset_read(own ? h.context : NULL, test_path("rows.cache"), NULL, NULL, &d, &err), err);
+        NEW(xsm_dataset, d, xsm_dataset_read(own ? h.context : NULL, test_path("rows.cache"), NULL, NULL, &d, &err));
         test_hook_cancel(&h, 0);
         assert_ok(xsm_fit_class_means(h.context, m, d, NULL, &err), err);
         calls[own][0] = h.calls;
@@ -1580,7 +1508,6 @@ static void rows_of_others(void **state)
         test_hook_end(&h);
     }
     assert_memory_equal(calls[0], calls[1], sizeof calls[0]);
-    test_problem_free(&p);
 }
 
 int main(void)

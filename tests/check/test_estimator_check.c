@@ -64,7 +64,6 @@ static xsm_status check(const xsm_estimator_ops *ops, uint32_t promises, const c
 
 TEST(built_in_estimators_pass)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
         assert_ok(check(xsm_estimator_find(built_in[i].name), built_in[i].promises, built_in[i].set, &err), err);
     }
@@ -82,7 +81,6 @@ TEST(built_in_estimators_pass)
 /* A promise that a table does not keep is found, that of finite numbers among them. */
 TEST(broken_promises_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     assert_fails(check(xsm_estimator_find("vanilla"), FINITE, NULL, &err), XSM_ERROR_DATA, err);
     assert_non_null(strstr(err.message, "at scores up to"));
     assert_fails(check(xsm_estimator_find("one-vs-all"), ZERO, NULL, &err), XSM_ERROR_DATA, err);
@@ -262,7 +260,6 @@ static void faulty_gradient(void *state, const xsm_score_block *b)
 
 TEST(faults_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (fault = RIGHT; fault < FAULTS; fault++) {
         xsm_option option = {sizeof(xsm_option), "others", XSM_OPTION_INT, offsetof(faulty, others), "4", 0, 100, NULL,
                              "classes"};
@@ -298,7 +295,6 @@ TEST(faults_are_found)
 
 TEST(what_cannot_be_tried_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_estimator_check_options o = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
     const xsm_estimator_ops *ops = xsm_estimator_find("ove");
     static const char *const unknown[] = {"nagatives=1", NULL}, *const many[] = {"negatives=20", NULL};

@@ -109,7 +109,6 @@ static void momentum_rule(const void *state, float *weights, float *const *accum
 
 TEST(tables_that_keep_the_contract_pass)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_optimizer_at(i); i++) {
         assert_ok(xsm_optimizer_check(NULL, xsm_optimizer_at(i), NULL, &err), err);
     }
@@ -232,7 +231,6 @@ TEST(faults_are_found)
         {rms_rule, NULL, 1, 2, XSM_ERROR_ARGUMENT, "signed_accumulators"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_optimizer_ops table = rms_table;
         table.rule = faults[i].rule;
         table.scaled = faults[i].scaled;
@@ -243,7 +241,6 @@ TEST(faults_are_found)
             fail_msg("fault %zu: '%s' does not say '%s'", i, err.message, faults[i].says);
         }
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer_ops table = rms_table;
     table.row_rate = idle_rate;
     assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), XSM_ERROR_ARGUMENT, err); /* beside rule() */
@@ -257,7 +254,6 @@ TEST(faults_are_found)
 
 TEST(bad_tables_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer *o = NULL;
     assert_fails(xsm_optimizer_check(NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_optimizer_new_from(NULL, NULL, &o, &err), XSM_ERROR_ARGUMENT, err);

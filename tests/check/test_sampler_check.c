@@ -26,7 +26,6 @@ TEST(tails_are_golden)
 
 TEST(built_in_samplers_pass)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const sets[][4] = {
         {NULL},
         {"power=0.75", "smoothing=0", NULL},
@@ -46,9 +45,7 @@ TEST(built_in_samplers_pass)
             if (of[set] && strcmp(of[set], ops->name) != 0) {
                 continue;
             }
-            xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
-            o.set = sets[set];
-            assert_ok(xsm_sampler_check(NULL, ops, &o, &err), err);
+            assert_ok(xsm_sampler_check(NULL, ops, STRUCT(xsm_sampler_check_options, .set = sets[set]), &err), err);
         }
     }
     xsm_sampler_check_options more = XSM_SAMPLER_CHECK_OPTIONS_INIT;
@@ -329,7 +326,6 @@ static xsm_sampler_ops faulty_table(void)
 
 TEST(faults_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (fault = RIGHT; fault < FAULTS; fault++) {
         xsm_sampler_ops ops = faulty_table();
         if (fault == MANY_DIFFER) {
@@ -360,7 +356,6 @@ static void half_encode(const void *state, const xsm_row *row, float *code)
 /* The table of the built-in tree is one of a host's like any other, and what it says of its tree must hold. */
 TEST(a_tree_is_what_is_saved)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_ops ops = *xsm_sampler_find("tree");
     ops.name = "half-tree";
     assert_ok(xsm_sampler_check(NULL, &ops, NULL, &err), err);
@@ -381,7 +376,6 @@ TEST(a_tree_is_what_is_saved)
 /* Draws that are wrong by so little that a looser false alarm passes them: the rate is what is asked for. */
 TEST(the_false_alarm_decides)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_ops ops = faulty_table();
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     fault = DRAW_BIASED;
@@ -395,7 +389,6 @@ TEST(the_false_alarm_decides)
 
 TEST(what_cannot_be_tried_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_ops ops = faulty_table();
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     static const char *const unknown[] = {"off=1", NULL}, *const wrong[] = {"of", NULL},

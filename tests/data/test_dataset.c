@@ -27,34 +27,22 @@ static const xsm_labels row_labels = {sizeof(xsm_labels), 5, 0, label_offsets, l
 
 static xsm_status make(xsm_context *ctx, bool sparse, int32_t ownership, xsm_dataset **out, xsm_error *err)
 {
-    return sparse ? xsm_dataset_from_csr(ctx,
-                                         &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                         .offsets = offsets,
-                                                         .index = indexes,
-                                                         .values = values,
-                                                         .rows = 4,
-                                                         .features = 5,
-                                                         .labels = &row_labels,
-                                                         .ownership = ownership,
-                                                         .weights = row_weights},
-                                         out, err)
-                  : xsm_dataset_from_dense(ctx,
-                                           &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                             .values = dense,
-                                                             .stride = 6,
-                                                             .rows = 4,
-                                                             .features = 5,
-                                                             .labels = &row_labels,
-                                                             .ownership = ownership,
-                                                             .weights = row_weights},
-                                           out, err);
+    return sparse
+               ? xsm_dataset_from_csr(ctx,
+                                      STRUCT(xsm_csr_rows, .offsets = offsets, .index = indexes, .values = values,
+                                             .rows = 4, .features = 5, .labels = &row_labels, .ownership = ownership,
+                                             .weights = row_weights),
+                                      out, err)
+               : xsm_dataset_from_dense(ctx,
+                                        STRUCT(xsm_dense_rows, .values = dense, .stride = 6, .rows = 4, .features = 5,
+                                               .labels = &row_labels, .ownership = ownership, .weights = row_weights),
+                                        out, err);
 }
 
 static xsm_dataset *made(bool sparse, int32_t ownership)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(make(NULL, sparse, ownership, &d, &err), err);
+    NEW(xsm_dataset, d, make(NULL, sparse, ownership, &d, &err));
     return d;
 }
 
@@ -98,7 +86,7 @@ TEST(views)
 {
     EACH_KIND(sparse, ownership)
     {
-        xsm_dataset *d = made(sparse, ownership);
+        HELD(xsm_dataset, d) = made(sparse, ownership);
         xsm_dataset_info info = info_of(d);
         assert_int_equal(info.rows, 4);
         assert_int_equal(info.features, 5);
@@ -119,7 +107,6 @@ TEST(views)
         const uint64_t *counts = test_class_counts(d);
         const uint64_t expected[] = {2, 0, 1, 1, 0};
         assert_memory_equal(counts, expected, sizeof expected);
-        xsm_error err = XSM_ERROR_INIT;
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
         assert_int_equal(map.classes, 5);
@@ -134,15 +121,13 @@ TEST(views)
         } else {
             assert_ptr_not_equal(row.values, sparse ? values + 2 : dense + 12);
         }
-        xsm_dataset_free(d);
     }
     xsm_dataset_free(NULL);
 }
 
 TEST(view_errors)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = made(true, XSM_COPY);
+    HELD(xsm_dataset, d) = made(true, XSM_COPY);
     xsm_row row = XSM_ROW_INIT;
     assert_fails(xsm_dataset_get_row(d, 4, &row, &err), XSM_ERROR_RANGE, err);
     assert_null(row.values);
@@ -166,24 +151,16 @@ TEST(view_errors)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_fails(xsm_dataset_get_class_map(NULL, &map, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_get_class_map(d, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_dataset_free(d);
 }
 
 TEST(without_labels)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int32_t ownership = XSM_COPY; ownership <= XSM_BORROW; ownership++) {
-        xsm_dataset *d = NULL;
-        assert_ok(xsm_dataset_from_dense(NULL,
-                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                           .values = dense,
-                                                           .stride = 6,
-                                                           .rows = 4,
-                                                           .features = 5,
-                                                           .ownership = ownership,
-                                                           .weights = row_weights},
-                                         &d, &err),
-                  err);
+        NEW(xsm_dataset, d,
+            xsm_dataset_from_dense(NULL,
+                                   STRUCT(xsm_dense_rows, .values = dense, .stride = 6, .rows = 4, .features = 5,
+                                          .ownership = ownership, .weights = row_weights),
+                                   &d, &err));
         assert_int_equal(info_of(d).unlabelled, 4);
         assert_int_equal(info_of(d).classes, 0);
         assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
@@ -195,14 +172,8 @@ TEST(without_labels)
         const uint32_t one[] = {1, 0, 1, XSM_CLASS_UNSEEN};
         xsm_labels single = {sizeof single, 2, 0, NULL, one, NULL};
         assert_ok(xsm_dataset_from_dense(NULL,
-                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                           .values = dense,
-                                                           .stride = 6,
-                                                           .rows = 4,
-                                                           .features = 5,
-                                                           .labels = &single,
-                                                           .ownership = ownership,
-                                                           .weights = row_weights},
+                                         STRUCT(xsm_dense_rows, .values = dense, .stride = 6, .rows = 4, .features = 5,
+                                                .labels = &single, .ownership = ownership, .weights = row_weights),
                                          &d, &err),
                   err);
         check_row(d, 2, "1:3 4:4", "1");
@@ -210,12 +181,8 @@ TEST(without_labels)
         xsm_dataset_free(d);
         /* No features: rows that have labels alone. */
         assert_ok(xsm_dataset_from_dense(NULL,
-                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                           .values = dense,
-                                                           .rows = 4,
-                                                           .features = 0,
-                                                           .ownership = ownership,
-                                                           .weights = row_weights},
+                                         STRUCT(xsm_dense_rows, .values = dense, .rows = 4, .features = 0,
+                                                .ownership = ownership, .weights = row_weights),
                                          &d, &err),
                   err);
         assert_int_equal(info_of(d).features, 0);
@@ -225,13 +192,8 @@ TEST(without_labels)
         const uint64_t none[] = {0, 0, 0};
         xsm_labels empty = {sizeof empty, 3, 0, none, NULL, NULL};
         assert_ok(xsm_dataset_from_csr(NULL,
-                                       &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                       .offsets = none,
-                                                       .rows = 2,
-                                                       .features = 7,
-                                                       .labels = &empty,
-                                                       .ownership = ownership,
-                                                       .weights = row_weights},
+                                       STRUCT(xsm_csr_rows, .offsets = none, .rows = 2, .features = 7, .labels = &empty,
+                                              .ownership = ownership, .weights = row_weights),
                                        &d, &err),
                   err);
         assert_int_equal(info_of(d).empty, 2);
@@ -269,19 +231,15 @@ static xsm_status convert_all(void *state, xsm_context *ctx, xsm_error *err)
 {
     (void)state;
     xsm_csr_rows csr = csr_of(23);
-    xsm_dataset *d = NULL;
-    xsm_status status = xsm_dataset_from_csr(ctx, &csr, &d, err);
-    xsm_dataset_free(d);
-    return status;
+    HELD(xsm_dataset, d) = NULL;
+    return xsm_dataset_from_csr(ctx, &csr, &d, err);
 }
 
 TEST(types_are_converted)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 32; kind++) {
-        xsm_dataset *d = NULL;
         xsm_csr_rows csr = csr_of(kind);
-        assert_ok(xsm_dataset_from_csr(NULL, &csr, &d, &err), err);
+        NEW(xsm_dataset, d, xsm_dataset_from_csr(NULL, &csr, &d, &err));
         assert_int_equal(info_of(d).values, 6);
         check_row(d, 0, "0:1 2:2", "2,0");
         check_row(d, 1, "", "");
@@ -299,13 +257,12 @@ TEST(types_are_converted)
     }
     assert_true(test_every_allocation(convert_all, NULL) > 6);
     xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
-    xsm_dataset *d = NULL;
     rows.values = wide_dense;
     rows.dtype = XSM_DTYPE_FLOAT64;
     rows.rows = 4;
     rows.features = 5; /* and no stride: they follow each other */
     rows.labels = &row_labels;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_from_dense(NULL, &rows, &d, &err));
     check_row(d, 0, "0:1 2:2", "2,0");
     check_row(d, 3, "0:5 3:6", "0,?");
     xsm_dataset_free(d);
@@ -359,7 +316,6 @@ TEST(types_are_converted)
 
 TEST(constructor_errors)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *const untouched = (xsm_dataset *)(uintptr_t)64;
     xsm_dataset *d = untouched;
 #define DENSE(v, n, f, s, l, o)                                                                                        \
@@ -379,12 +335,9 @@ TEST(constructor_errors)
     assert_fails(DENSE(dense, 4, XSM_FEATURES_MAX + 1, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
     assert_fails(DENSE(dense, SIZE_MAX, 5, 6, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
     assert_fails(DENSE(dense, 4, 5, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
-    assert_fails(
-        xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = dense, .stride = 6, .rows = 4, .features = 5},
-            NULL, &err),
-        XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_from_dense(
+                     NULL, STRUCT(xsm_dense_rows, .values = dense, .stride = 6, .rows = 4, .features = 5), NULL, &err),
+                 XSM_ERROR_ARGUMENT, err);
     float bad[24];
     memcpy(bad, dense, sizeof bad);
     bad[2 * 6 + 3] = NAN;
@@ -449,8 +402,7 @@ TEST(drop)
 {
     EACH_KIND(sparse, ownership)
     {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = made(sparse, ownership);
+        HELD(xsm_dataset, d) = made(sparse, ownership);
         uint64_t dropped = 99;
         assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY | XSM_DROP_UNLABELLED, &dropped, &err), err);
         assert_int_equal(dropped, 1);
@@ -464,7 +416,6 @@ TEST(drop)
         assert_int_equal(dropped, 0);
         assert_fails(xsm_dataset_drop(d, 16, &dropped, &err), XSM_ERROR_ARGUMENT, err);
         assert_fails(xsm_dataset_drop(NULL, 1, &dropped, &err), XSM_ERROR_ARGUMENT, err);
-        xsm_dataset_free(d);
     }
     assert_int_equal(dense[5], 9); /* the caller's arrays are as they were */
     assert_int_equal(indexes[2], 1);
@@ -474,7 +425,6 @@ TEST(keep_labels)
 {
     EACH_KIND(sparse, ownership)
     {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = made(sparse, ownership);
         assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_ALL, &err), err);
         assert_int_equal(info_of(d).labels, 5);
@@ -503,8 +453,7 @@ TEST(compact)
 {
     EACH_KIND(sparse, ownership)
     {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = made(sparse, ownership);
+        HELD(xsm_dataset, d) = made(sparse, ownership);
         const char *path = test_file("names", TEXT("zero\none\ntwo\nthree\nfour\n"));
         assert_ok(xsm_dataset_read_names(d, path, &err), err);
         assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
@@ -526,10 +475,8 @@ TEST(compact)
         assert_ok(xsm_dataset_read_names(d, path, &err), err);
         assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
         assert_string_equal(map.names[2], "d");
-        xsm_dataset_free(d);
     }
     /* Rows first: the class of a row that goes, goes too. */
-    xsm_error err = XSM_ERROR_INIT;
     const float some[] = {1, 0, 2};
     const uint32_t each[] = {0, 1, 2};
     xsm_labels of = XSM_LABELS_INIT;
@@ -540,9 +487,8 @@ TEST(compact)
     rows.rows = 3;
     rows.features = 1;
     rows.labels = &of;
-    xsm_dataset *d = NULL;
     uint64_t dropped = 0;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_from_dense(NULL, &rows, &d, &err));
     assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY | XSM_DROP_CLASSES, &dropped, &err), err);
     assert_int_equal(dropped, 1);
     assert_int_equal(info_of(d).classes, 2);
@@ -566,8 +512,7 @@ TEST(names_errors)
         {TEXT("a\nb\nc\nd\n\0e"), XSM_ERROR_FORMAT, 5, 1}, {TEXT("a\nb\nc\nd\ne\xC3"), XSM_ERROR_FORMAT, 5, 2},
         {TEXT("\xED\xA0\x80"), XSM_ERROR_FORMAT, 1, 1},    {TEXT("\xC0\x80"), XSM_ERROR_FORMAT, 1, 1},
     };
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = made(true, XSM_COPY);
+    HELD(xsm_dataset, d) = made(true, XSM_COPY);
     const char *good = test_file("good", TEXT("\xC3\xA9\nb\n\xE4\xB8\xAD\r\n\xF0\x9F\x98\x80\ne\nmore\n"));
     assert_ok(xsm_dataset_read_names(d, good, &err), err);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -583,19 +528,17 @@ TEST(names_errors)
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     assert_string_equal(map.names[0], "\xC3\xA9"); /* still the good ones */
     assert_string_equal(map.names[2], "\xE4\xB8\xAD");
-    xsm_dataset_free(d);
 }
 
 TEST(shuffle)
 {
     EACH_KIND(sparse, ownership)
     {
-        xsm_error err = XSM_ERROR_INIT;
         /* Every order turns up, and a seed gives the same one each time. */
         unsigned seen = 0;
         for (uint64_t seed = 0; seed < 300; seed++) {
-            xsm_dataset *d = made(sparse, ownership);
-            xsm_dataset *again = made(!sparse, ownership);
+            HELD(xsm_dataset, d) = made(sparse, ownership);
+            HELD(xsm_dataset, again) = made(!sparse, ownership);
             assert_ok(xsm_dataset_shuffle(d, seed, &err), err);
             assert_ok(xsm_dataset_shuffle(again, seed, &err), err);
             unsigned where[4] = {9, 9, 9, 9};
@@ -624,8 +567,6 @@ TEST(shuffle)
             }
             seen |= 1u << rank;
             assert_int_equal(info_of(d).labels, 5);
-            xsm_dataset_free(d);
-            xsm_dataset_free(again);
         }
         assert_int_equal(seen, (1u << 24) - 1);
         assert_fails(xsm_dataset_shuffle(NULL, 1, &err), XSM_ERROR_ARGUMENT, err);
@@ -636,12 +577,10 @@ TEST(select_rows)
 {
     EACH_KIND(sparse, ownership)
     {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = made(sparse, ownership);
         assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
         const uint64_t rows[] = {3, 0, 3};
-        xsm_dataset *s = NULL;
-        assert_ok(xsm_dataset_select(d, rows, 3, &s, &err), err);
+        NEW(xsm_dataset, s, xsm_dataset_select(d, rows, 3, &s, &err));
         assert_int_equal(info_of(s).rows, 3);
         assert_int_equal(info_of(s).classes, 3);
         check_row(s, 0, "0:5 3:6", "0,?");
@@ -668,26 +607,19 @@ TEST(select_rows)
 TEST(split)
 {
     enum { ROWS = 1000 };
-    float *numbers = malloc(ROWS * sizeof *numbers);
+    HELD_MEMORY(float, numbers) = malloc(ROWS * sizeof *numbers);
     assert_non_null(numbers);
     for (int i = 0; i < ROWS; i++) {
         numbers[i] = (float)i;
     }
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL,
-                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                       .values = numbers,
-                                                       .rows = ROWS,
-                                                       .features = 1,
-                                                       .ownership = XSM_BORROW},
-                                     &d, &err),
-              err);
+    MADE(xsm_dataset, d,
+         xsm_dataset_from_dense(
+             NULL, STRUCT(xsm_dense_rows, .values = numbers, .rows = ROWS, .features = 1, .ownership = XSM_BORROW), &d,
+             &err));
     int taken[ROWS] = {0};
     for (uint64_t seed = 0; seed < 200; seed++) {
-        xsm_dataset *part = NULL;
-        xsm_dataset *rest = NULL;
-        assert_ok(xsm_dataset_split(d, 0.2505, seed, &part, &rest, &err), err);
+        HELD(xsm_dataset, part) = NULL;
+        MADE(xsm_dataset, rest, xsm_dataset_split(d, 0.2505, seed, &part, &rest, &err));
         assert_int_equal(part->rows, 251);
         assert_int_equal(rest->rows, 749);
         float last = -1;
@@ -706,8 +638,6 @@ TEST(split)
             assert_true(at == part->rows || xsmi_dataset_features(part, at).values[0] != x);
             assert_true(i == 0 || x > xsmi_dataset_features(rest, i - 1).values[0]);
         }
-        xsm_dataset_free(part);
-        xsm_dataset_free(rest);
     }
     /* Every row is taken a quarter of the time: 200 draws have a mean of 50.2 and a deviation of 6.1. */
     for (int i = 0; i < ROWS; i++) {
@@ -725,8 +655,6 @@ TEST(split)
     assert_fails(xsm_dataset_split(NULL, 0.5, 1, &part, &rest, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(part);
     assert_null(rest);
-    xsm_dataset_free(d);
-    free(numbers);
 }
 
 /* Rows of more features than a cache line holds are padded with zeros, off multiples of 4 KiB. */
@@ -735,18 +663,14 @@ TEST(padding)
     static const uint32_t sizes[] = {1, 63, 64, 65, 1000, 1024, 2048};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t n = sizes[s];
-        float *numbers = malloc(3 * n * sizeof *numbers);
+        HELD_MEMORY(float, numbers) = malloc(3 * n * sizeof *numbers);
         assert_non_null(numbers);
         for (uint32_t i = 0; i < 3 * n; i++) {
             numbers[i] = (float)(i + 1);
         }
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = NULL;
-        assert_ok(xsm_dataset_from_dense(
-                      NULL,
-                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = numbers, .rows = 3, .features = n},
-                      &d, &err),
-                  err);
+        MADE(xsm_dataset, d,
+             xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = numbers, .rows = 3, .features = n), &d,
+                                    &err));
         assert_true(d->stride >= n && (n < 64 || d->stride % 16 == 0) && d->stride % 1024 != 0);
         for (uint64_t i = 0; i < 3; i++) {
             assert_memory_equal(d->values + i * d->stride, numbers + i * n, n * sizeof *numbers);
@@ -754,8 +678,6 @@ TEST(padding)
                 assert_true(d->values[i * d->stride + j] == 0);
             }
         }
-        xsm_dataset_free(d);
-        free(numbers);
     }
 }
 
@@ -769,10 +691,9 @@ typedef struct kind {
 static xsm_status run_constructor(void *state, xsm_context *ctx, xsm_error *err)
 {
     const kind *k = state;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_status status = make(ctx, k->sparse, k->ownership, &d, err);
     assert_true((d != NULL) == (status == XSM_OK));
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -794,21 +715,18 @@ static xsm_status edit_names(xsm_dataset *d, xsm_error *err)
 }
 static xsm_status edit_split(xsm_dataset *d, xsm_error *err)
 {
-    xsm_dataset *part = NULL;
-    xsm_dataset *rest = NULL;
+    HELD(xsm_dataset, part) = NULL;
+    HELD(xsm_dataset, rest) = NULL;
     xsm_status status = xsm_dataset_split(d, 0.5, 3, &part, &rest, err);
     assert_true((part != NULL) == (status == XSM_OK) && (rest != NULL) == (status == XSM_OK));
-    xsm_dataset_free(part);
-    xsm_dataset_free(rest);
     return status;
 }
 static xsm_status edit_select(xsm_dataset *d, xsm_error *err)
 {
     const uint64_t rows[] = {1, 2};
-    xsm_dataset *s = NULL;
+    HELD(xsm_dataset, s) = NULL;
     xsm_status status = xsm_dataset_select(d, rows, 2, &s, err);
     assert_true((s != NULL) == (status == XSM_OK));
-    xsm_dataset_free(s);
     return status;
 }
 
@@ -821,7 +739,7 @@ typedef struct edit {
 static xsm_status run_edit(void *state, xsm_context *ctx, xsm_error *err)
 {
     const edit *e = state;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_status status = make(ctx, e->kind.sparse, e->kind.ownership, &d, err);
     if (status != XSM_OK) {
         return status;
@@ -838,7 +756,6 @@ static xsm_status run_edit(void *state, xsm_context *ctx, xsm_error *err)
         check_row(d, 2, "1:3 4:4", "3");
         check_row(d, 3, "0:5 3:6", "0,?");
     }
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -865,20 +782,17 @@ static int32_t stop(void *user, const xsm_activity *activity)
 /* A hash is found once, until the dataset changes; one of a call that was cancelled is not kept. */
 TEST(hashes)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 200 };
-    float *rows = calloc(MANY, sizeof *rows);
+    HELD_MEMORY(float, rows) = calloc(MANY, sizeof *rows);
     assert_non_null(rows);
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.progress = stop;
-    xsm_context *ctx = NULL;
-    xsm_dataset *d = NULL, *same = NULL;
     const xsm_dense_rows given = {
         .size = sizeof given, .values = rows, .rows = MANY, .features = 1, .ownership = XSM_BORROW};
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
-    assert_ok(xsm_dataset_from_dense(NULL, &given, &same, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(&options, &ctx, &err));
+    MADE(xsm_dataset, same, xsm_dataset_from_dense(NULL, &given, &same, &err));
     xsmi_set_pace(ctx, 1e9);
-    assert_ok(xsm_dataset_from_dense(ctx, &given, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_from_dense(ctx, &given, &d, &err));
     xsmi_set_pace(ctx, 0);
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "comparing rows", "rows", 0);
@@ -894,19 +808,16 @@ TEST(hashes)
     rows[1] = 0;
     assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
     assert_int_equal(xsmi_dataset_fingerprint(d), before);
-    xsm_dataset_free(d);
-    xsm_dataset_free(same);
-    xsm_context_free(ctx);
-    free(rows);
 }
 
 /* Weights stay with their rows, whatever is done to these, and are part of what two datasets are compared by. */
 TEST(weights)
 {
-    xsm_error err = XSM_ERROR_INIT;
     EACH_KIND(sparse, ownership)
     {
-        xsm_dataset *d = made(sparse, ownership), *other = made(sparse, ownership), *part = NULL, *rest = NULL;
+        HELD(xsm_dataset, d) = made(sparse, ownership);
+        HELD(xsm_dataset, other) = made(sparse, ownership);
+        xsm_dataset *part = NULL, *rest = NULL;
         const float *given = row_weights, wrong[] = {1, 1, -1, 1};
         const uint64_t rows[] = {2, 0, 2};
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
@@ -966,8 +877,6 @@ TEST(weights)
         check_row(d, 1, "0:5 3:6", "0,?"); /* class 3 went with its row */
         assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
         assert_true(info_of(d).total_weight == 2 && info_of(d).weighted == 0);
-        xsm_dataset_free(d);
-        xsm_dataset_free(other);
     }
 }
 

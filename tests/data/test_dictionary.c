@@ -36,9 +36,8 @@ static int64_t consecutive(uint64_t i)
 static double take(int64_t (*number)(uint64_t i))
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
     xsmi_dictionary d;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    NEW(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     xsmi_dictionary_start(&d, ctx, false);
     const double start = seconds();
     for (uint64_t i = 0; i < NUMBERS; i++) {

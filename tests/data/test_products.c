@@ -38,16 +38,11 @@ static xsm_dataset *make_rows(xsm_context *ctx, uint64_t seed)
     }
     offsets[ROWS] = count;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_from_csr(ctx,
-                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                   .offsets = offsets,
-                                                   .index = index,
-                                                   .values = values,
-                                                   .rows = ROWS,
-                                                   .features = FEATURES},
-                                   &d, &err),
-              err);
+    NEW(xsm_dataset, d,
+        xsm_dataset_from_csr(ctx,
+                             STRUCT(xsm_csr_rows, .offsets = offsets, .index = index, .values = values, .rows = ROWS,
+                                    .features = FEATURES),
+                             &d, &err));
     return d;
 }
 
@@ -78,10 +73,9 @@ TEST(pairs_are_those_that_are_counted)
 {
     static const uint32_t least[] = {1, 2, 3, 20, 100, ROWS + 1, XSM_FEATURES_MAX}, cuts[] = {FEATURES, 31, 1, 0};
     static uint32_t counts[FEATURES][FEATURES];
-    xsm_error err = XSM_ERROR_INIT;
     uint32_t most = 0;
     for (uint64_t seed = 1; seed < 4; seed++) {
-        xsm_dataset *d = make_rows(NULL, seed);
+        HELD(xsm_dataset, d) = make_rows(NULL, seed);
         count_plainly(d, counts);
         for (size_t i = 0; i < sizeof least / sizeof *least * 4; i++) {
             const uint32_t n = least[i / 4], features = cuts[i % 4];
@@ -104,15 +98,14 @@ TEST(pairs_are_those_that_are_counted)
             most = XSMI_MAX(most, n > 1 && n <= ROWS ? k : 0);
             xsmi_products_free(d->context, &p);
         }
-        xsm_dataset_free(d);
     }
     assert_true(most > 200); /* the rows are no trivial ones */
 }
 
 TEST(products_are_those_of_the_pairs)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = make_rows(NULL, 5), *other = make_rows(NULL, 6);
+    HELD(xsm_dataset, d) = make_rows(NULL, 5);
+    HELD(xsm_dataset, other) = make_rows(NULL, 6);
     for (uint32_t least = 1; least < 60; least += 7) {
         xsmi_products p = {0};
         assert_ok(xsmi_products_learn(d->context, d, FEATURES, least, &p, &err), err);
@@ -141,8 +134,6 @@ TEST(products_are_those_of_the_pairs)
         }
         xsmi_products_free(d->context, &p);
     }
-    xsm_dataset_free(d);
-    xsm_dataset_free(other);
 }
 
 TEST(most_products_of_a_row)
@@ -177,7 +168,6 @@ TEST(stored_pairs_are_checked)
         {{{0, 1}}, UINT32_MAX, "at most 2147483637"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         const xsm_status status = xsmi_products_check(cases[i].pairs, cases[i].count, 10, &err);
         assert_int_equal(status, cases[i].says ? XSM_ERROR_RANGE : XSM_OK);
         assert_true(!cases[i].says || strstr(err.message, cases[i].says));

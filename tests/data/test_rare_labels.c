@@ -50,14 +50,11 @@ static xsm_dataset *dataset_of(const sample *s, int32_t ownership)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_labels labels = {sizeof labels, CLASSES, 0, s->offsets, s->labels, s->weights};
-    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
-    xsm_dataset *d = NULL;
-    rows.values = s->values;
-    rows.rows = ROWS;
-    rows.features = 1;
-    rows.labels = &labels;
-    rows.ownership = ownership;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    NEW(xsm_dataset, d,
+        xsm_dataset_from_dense(NULL,
+                               STRUCT(xsm_dense_rows, .values = s->values, .rows = ROWS, .features = 1,
+                                      .labels = &labels, .ownership = ownership),
+                               &d, &err));
     return d;
 }
 
@@ -65,11 +62,9 @@ static xsm_dataset *dataset_of(const sample *s, int32_t ownership)
 static xsm_dataset *cached(xsm_dataset *d)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-    xsm_dataset *mapped = NULL;
-    write.format = XSM_FORMAT_CACHE;
-    assert_ok(xsm_dataset_write(d, test_path("cache"), &write, &err), err);
-    assert_ok(xsm_dataset_read(NULL, test_path("cache"), NULL, NULL, &mapped, &err), err);
+    assert_ok(xsm_dataset_write(d, test_path("cache"), STRUCT(xsm_write_options, .format = XSM_FORMAT_CACHE), &err),
+              err);
+    NEW(xsm_dataset, mapped, xsm_dataset_read(NULL, test_path("cache"), NULL, NULL, &mapped, &err));
     xsm_dataset_free(d);
     return mapped;
 }
@@ -113,7 +108,6 @@ TEST(rare_labels_go)
     static const int64_t known_labels[] = {0, 3, 5, 77};
     sample s, before;
     for (int round = 0; round < 3 * 5 * 2; round++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_class_map known = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
         const uint64_t least = (uint64_t)(round / 3 % 5) * 2 + 1;
         const bool by_map = round >= 15;
@@ -121,7 +115,7 @@ TEST(rare_labels_go)
         known.labels = known_labels;
         fill(&s, (unsigned)round + 1);
         before = s;
-        xsm_dataset *d = dataset_of(&s, round % 3 == 0 ? XSM_COPY : XSM_BORROW);
+        HELD(xsm_dataset, d) = dataset_of(&s, round % 3 == 0 ? XSM_COPY : XSM_BORROW);
         d = round % 3 == 2 ? cached(d) : d;
         bool stays[CLASSES];
         uint64_t rare = 0, dropped = 99;
@@ -144,13 +138,11 @@ TEST(rare_labels_go)
             assert_int_equal(map.counts[k], s.counts[label_of(&map, k)]);
         }
         assert_memory_equal(&s, &before, sizeof s); /* what was borrowed */
-        xsm_dataset_free(d);
     }
 }
 
 TEST(none_would_be_left)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_class_map known = XSM_CLASS_MAP_INIT;
     static const int64_t falling[] = {4, 2};
     sample s;
@@ -177,11 +169,9 @@ TEST(none_would_be_left)
     (void)check_rows(d, &s, stays);
     xsm_dataset_free(d);
     /* Rows without labels. */
-    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
-    rows.values = s.values;
-    rows.rows = ROWS;
-    rows.features = 1;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    assert_ok(
+        xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = s.values, .rows = ROWS, .features = 1), &d, &err),
+        err);
     known.labels = NULL;
     assert_fails(xsm_dataset_drop_rare_labels(d, 1, NULL, NULL, &err), XSM_ERROR_DATA, err);
     assert_fails(xsm_dataset_drop_rare_labels(d, 1, &known, NULL, &err), XSM_ERROR_DATA, err);
@@ -191,15 +181,13 @@ TEST(none_would_be_left)
 /* Names are matched by name, whatever their numbers. */
 TEST(names_stay)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const names[] = {"zoo", "bear"};
     xsm_class_map known = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
     uint64_t dropped = 0, rows = 0;
-    xsm_dataset *d = NULL;
     const char *path = test_file("animals", TEXT("__label__ant __label__bear x\n__label__ant y\n__label__cat z\n"));
     known.classes = 2;
     known.names = names;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, NULL, &d, &err));
     assert_ok(xsm_dataset_drop_rare_labels(d, 2, &known, &dropped, &err), err);
     assert_int_equal(dropped, 1);
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
@@ -208,5 +196,4 @@ TEST(names_stay)
     assert_string_equal(map.names[1], "bear");
     assert_ok(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, &rows, &err), err);
     assert_int_equal(rows, 1);
-    xsm_dataset_free(d);
 }

@@ -14,8 +14,7 @@ enum { MOST = 8 };
 static xsmi_schema *make(const char *text)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    NEW(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     xsmi_schema *s = NULL;
     char words[64];
     snprintf(words, sizeof words, "%s", text + 1);
@@ -97,7 +96,6 @@ TEST(matches)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const match_case *c = &cases[i];
-        xsm_error err = XSM_ERROR_INIT;
         xsmi_schema *a = make(c->rows), *b = make(c->wanted);
         const xsmi_feature_side rows = {a, 0, "rows"}, wanted = {b, 0, "m"};
         xsmi_feature_map map;
@@ -183,11 +181,10 @@ TEST(maps_rows)
     };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         for (int sparse = 0; sparse < 2; sparse++) {
-            xsm_error err = XSM_ERROR_INIT;
             if (maps[i].from[strlen(maps[i].from) - 1] == '-' && maps[i].unknown == 0) {
                 continue; /* the same rows: more features are the caller's */
             }
-            xsm_dataset *d = rows_of(sparse, make(maps[i].rows));
+            HELD(xsm_dataset, d) = rows_of(sparse, make(maps[i].rows));
             xsmi_schema *wanted = make(maps[i].wanted);
             assert_ok(xsmi_dataset_match_features(d, &(xsmi_feature_side){wanted, 0, "the model"}, &err), err);
             check_rows(d, maps[i].from);
@@ -197,7 +194,6 @@ TEST(maps_rows)
             assert_int_equal(info.unknown_features, maps[i].unknown);
             assert_int_equal(info.dropped_features, maps[i].dropped);
             xsmi_schema_release(wanted);
-            xsm_dataset_free(d);
         }
     }
 }
@@ -212,16 +208,14 @@ TEST(refuses_rows)
     };
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
         for (int sparse = 0; sparse < 2; sparse++) {
-            xsm_error err = XSM_ERROR_INIT;
             xsmi_schema *rows = make(sides[i][0]), *wanted = make(sides[i][1]);
-            xsm_dataset *d = rows_of(sparse, rows);
+            HELD(xsm_dataset, d) = rows_of(sparse, rows);
             assert_fails(xsmi_dataset_match_features(d, &(xsmi_feature_side){wanted, 0, "the model"}, &err),
                          XSM_ERROR_DATA, err);
             assert_non_null(strstr(err.message, sides[i][2]));
             assert_ptr_equal(d->schema, rows);
             check_rows(d, "012");
             xsmi_schema_release(wanted);
-            xsm_dataset_free(d);
         }
     }
 }

@@ -16,8 +16,7 @@
 static xsm_dataset *read_golden(void)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, TEST_GOLDEN "/dataset_rows.txt", NULL, NULL, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(NULL, TEST_GOLDEN "/dataset_rows.txt", NULL, NULL, &d, &err));
     return d;
 }
 
@@ -53,9 +52,7 @@ TEST(descriptions)
         {"products=2147483647,truncate=2147483647,unit", "products=2147483647,truncate=2147483647,unit"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_transform *t = NULL;
-        assert_ok(xsm_transform_new(NULL, good[i][0], &t, &err), err);
+        NEW(xsm_transform, t, xsm_transform_new(NULL, good[i][0], &t, &err));
         assert_string_equal(xsmi_transform_description(t), good[i][1]);
         xsm_transform *again = NULL; /* the normal form is one */
         assert_ok(xsm_transform_new(NULL, xsmi_transform_description(t), &again, &err), err);
@@ -101,7 +98,6 @@ TEST(descriptions)
         {"a name that is far longer than any step has and that goes on and on without an end in sight", XSM_ERROR_NAME},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_transform *t = NULL;
         assert_fails(xsm_transform_new(NULL, bad[i].text, &t, &err), bad[i].status, err);
         assert_null(t);
@@ -109,7 +105,6 @@ TEST(descriptions)
             assert_non_null(strstr(err.message, "truncate=N, log, tfidf, standard, unit and products=N"));
         }
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
     assert_fails(xsm_transform_new(NULL, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_transform_new(NULL, "", NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -129,31 +124,23 @@ TEST(golden)
         line[strcspn(line, "\n")] = '\0';
         char *description = strdup(line + at + 1);
         const bool fit_dense = strcmp(form, "dense") == 0;
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_transform *t = NULL;
-        assert_ok(xsm_transform_new(NULL, description, &t, &err), err);
+        NEW(xsm_transform, t, xsm_transform_new(NULL, description, &t, &err));
         /* Sparse and dense, copied and borrowed, and with what a model would store. */
         xsm_dataset *sparse = read_golden();
-        xsm_dataset *borrowed = NULL;
         xsm_dataset *dense = NULL;
         xsm_dataset *stored = read_golden();
         const bool grows = strstr(description, "products") != NULL; /* which dense rows cannot */
         float *values = dense_of(sparse);
         float *values_before = dense_of(sparse);
-        assert_ok(xsm_dataset_from_dense(NULL,
-                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                           .values = values,
-                                                           .rows = sparse->rows,
-                                                           .features = sparse->features,
-                                                           .ownership = XSM_BORROW},
-                                         &borrowed, &err),
-                  err);
-        assert_ok(xsm_dataset_from_dense(NULL,
-                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                           .values = values,
-                                                           .rows = sparse->rows,
-                                                           .features = sparse->features},
-                                         &dense, &err),
+        NEW(xsm_dataset, borrowed,
+            xsm_dataset_from_dense(NULL,
+                                   STRUCT(xsm_dense_rows, .values = values, .rows = sparse->rows,
+                                          .features = sparse->features, .ownership = XSM_BORROW),
+                                   &borrowed, &err));
+        assert_ok(xsm_dataset_from_dense(
+                      NULL,
+                      STRUCT(xsm_dense_rows, .values = values, .rows = sparse->rows, .features = sparse->features),
+                      &dense, &err),
                   err);
         if (grows) {
             assert_fails(xsm_transform_fit(t, dense, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -163,11 +150,9 @@ TEST(golden)
         assert_int_equal(xsmi_transform_features(t), sparse->features);
         assert_int_equal(xsmi_transform_output_features(t), features);
         const xsmi_transform_parts parts = xsmi_transform_get_parts(t);
-        xsm_transform *restored = NULL;
-        assert_ok(xsmi_transform_restore(NULL, &parts, &restored, &err), err);
+        NEW(xsm_transform, restored, xsmi_transform_restore(NULL, &parts, &restored, &err));
         assert_true(xsmi_transform_equal(t, restored));
-        xsm_transform *refitted = NULL;
-        assert_ok(xsm_transform_new(NULL, description, &refitted, &err), err);
+        NEW(xsm_transform, refitted, xsm_transform_new(NULL, description, &refitted, &err));
         assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
         assert_ok(xsm_transform_fit(refitted, fit_dense ? dense : sparse, &err), err);
         assert_ok(xsm_transform_apply(refitted, sparse, &err), err);
@@ -259,10 +244,8 @@ TEST(golden_numbers)
 
 TEST(errors)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_transform *t = NULL;
     xsm_dataset *d = read_golden();
-    assert_ok(xsm_transform_new(NULL, "truncate=10,tfidf", &t, &err), err);
+    NEW(xsm_transform, t, xsm_transform_new(NULL, "truncate=10,tfidf", &t, &err));
     assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_STATE, err);
     assert_fails(xsm_transform_fit(NULL, d, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_transform_fit(t, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -282,7 +265,6 @@ TEST(errors)
     /* A second transform, the same or another; one without steps does nothing. */
     static const char *const twice[] = {"unit", "tfidf", ""};
     xsm_transform *each[3] = {NULL, NULL, NULL};
-    xsm_dataset *chosen = NULL;
     const uint64_t row = 1;
     assert_ok(xsm_dataset_from_dense(NULL, &short_rows, &d, &err), err);
     for (int i = 0; i < 3; i++) {
@@ -291,7 +273,7 @@ TEST(errors)
     }
     assert_ok(xsm_transform_apply(each[2], d, &err), err);
     assert_ok(xsm_transform_apply(each[0], d, &err), err);
-    assert_ok(xsm_dataset_select(d, &row, 1, &chosen, &err), err);
+    NEW(xsm_dataset, chosen, xsm_dataset_select(d, &row, 1, &chosen, &err));
     for (int i = 0; i < 2; i++) {
         assert_fails(xsm_transform_apply(each[i], d, &err), XSM_ERROR_STATE, err);
         assert_non_null(strstr(err.message, "were transformed before"));
@@ -307,9 +289,7 @@ TEST(errors)
 
     /* A product beyond float32 is found before anything changes. */
     const float large[] = {1, 0, 0, 0.9f * FLT_MAX};
-    assert_ok(xsm_dataset_from_dense(
-                  NULL, &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = large, .rows = 2, .features = 2},
-                  &d, &err),
+    assert_ok(xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = large, .rows = 2, .features = 2), &d, &err),
               err);
     t = NULL;
     assert_ok(xsm_transform_new(NULL, "tfidf", &t, &err), err);
@@ -328,9 +308,7 @@ TEST(errors)
 
     /* So does log, but not behind tfidf. */
     static const char *const damped[] = {"tfidf,log", "log,tfidf"};
-    assert_ok(xsm_dataset_from_dense(
-                  NULL, &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = large, .rows = 2, .features = 2},
-                  &d, &err),
+    assert_ok(xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = large, .rows = 2, .features = 2), &d, &err),
               err);
     for (int i = 0; i < 2; i++) {
         t = NULL;
@@ -379,10 +357,7 @@ TEST(errors)
     const float ends[] = {FLT_MAX, FLT_MAX, 1e-45f, 0};
     assert_ok(
         xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){
-                .size = sizeof(xsm_dense_rows), .values = ends, .rows = 2, .features = 2, .ownership = XSM_BORROW},
-            &d, &err),
+            NULL, STRUCT(xsm_dense_rows, .values = ends, .rows = 2, .features = 2, .ownership = XSM_BORROW), &d, &err),
         err);
     t = NULL;
     assert_ok(xsm_transform_new(NULL, "unit", &t, &err), err);
@@ -421,15 +396,12 @@ TEST(standard)
         }
         rows[i * COLUMNS + 4] = 0.1f;
     }
-    xsm_error err = XSM_ERROR_INIT;
     const xsm_dense_rows given = {
         .size = sizeof(xsm_dense_rows), .values = rows, .rows = ROWS, .features = COLUMNS, .ownership = XSM_BORROW};
     static const char *const steps[] = {"standard", "log,standard", "unit,standard"};
     for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-        xsm_dataset *d = NULL;
-        xsm_transform *t = NULL;
-        assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
-        assert_ok(xsm_transform_new(NULL, steps[k], &t, &err), err);
+        MADE(xsm_dataset, d, xsm_dataset_from_dense(NULL, &given, &d, &err));
+        MADE(xsm_transform, t, xsm_transform_new(NULL, steps[k], &t, &err));
         assert_ok(xsm_transform_fit(t, d, &err), err);
         assert_ok(xsm_transform_apply(t, d, &err), err);
         for (size_t j = 0; j < COLUMNS; j++) {
@@ -439,15 +411,11 @@ TEST(standard)
             assert_true(fabs(mean) < 1e-6 && (constant || fabs(variance - 1) < 1e-5));
             assert_true(constant == (k < 2 ? j == 4 : variance == 0));
         }
-        xsm_transform_free(t);
-        xsm_dataset_free(d);
     }
 
     /* What was constant is not divided; what is too large is refused with its place, and the rows stay. */
-    xsm_transform *t = NULL;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
-    assert_ok(xsm_transform_new(NULL, "standard", &t, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_from_dense(NULL, &given, &d, &err));
+    MADE(xsm_transform, t, xsm_transform_new(NULL, "standard", &t, &err));
     assert_ok(xsm_transform_fit(t, d, &err), err);
     xsm_dataset_free(d);
     rows[4] = 1e30f;
@@ -463,9 +431,8 @@ TEST(standard)
     xsm_dataset_free(d);
 
     /* More features: the means and scales that there are stay, new ones get none and the median. */
-    xsm_transform *wider = NULL;
     assert_true(xsmi_transform_may_grow(t));
-    assert_ok(xsmi_transform_grown(t, COLUMNS + 2, &wider, &err), err);
+    MADE(xsm_transform, wider, xsmi_transform_grown(t, COLUMNS + 2, &wider, &err));
     const double *before = xsmi_transform_get_parts(t).standard, *after = xsmi_transform_get_parts(wider).standard;
     assert_memory_equal(after, before, COLUMNS * sizeof *before);
     assert_memory_equal(after + COLUMNS + 2, before + COLUMNS, COLUMNS * sizeof *before);
@@ -478,8 +445,6 @@ TEST(standard)
         }
         assert_true(below <= COLUMNS / 2 && above <= COLUMNS / 2);
     }
-    xsm_transform_free(wider);
-    xsm_transform_free(t);
 }
 
 TEST(restore_errors)
@@ -488,7 +453,6 @@ TEST(restore_errors)
     const float bad[] = {1, 2, NAN, 4};
     const float zero[] = {1, 0, 3, 4};
     const double standard[] = {0, 1, 2, 1, 0, (double)INFINITY};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
     const xsmi_feature_pair pairs[] = {{0, 1}, {1, 3}}, fallen[] = {{1, 3}, {0, 1}};
     const struct {
@@ -553,10 +517,9 @@ static xsm_status fit_and_apply(xsm_context *ctx, xsm_transform *t, xsm_dataset 
         return status;
     }
     const xsmi_transform_parts parts = xsmi_transform_get_parts(t);
-    xsm_transform *restored = NULL;
+    HELD(xsm_transform, restored) = NULL;
     status = xsmi_transform_restore(ctx, &parts, &restored, err);
     assert_true((restored != NULL) == (status == XSM_OK));
-    xsm_transform_free(restored);
     return status;
 }
 
@@ -564,35 +527,27 @@ static xsm_status run_transform(void *state, xsm_context *ctx, xsm_error *err)
 {
     const run *r = state;
     const xsm_dataset *from = r->rows;
-    xsm_transform *t = NULL;
+    HELD(xsm_transform, t) = NULL;
     xsm_status status = xsm_transform_new(ctx, r->steps, &t, err);
     if (status != XSM_OK) {
         assert_null(t);
         return status;
     }
-    xsm_dataset *d = NULL;
-    status = r->dense ? xsm_dataset_from_dense(ctx,
-                                               &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                                 .values = from->values,
-                                                                 .stride = from->stride,
-                                                                 .rows = from->rows,
-                                                                 .features = from->features,
-                                                                 .ownership = r->ownership},
-                                               &d, err)
-                      : xsm_dataset_from_csr(ctx,
-                                             &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                             .offsets = from->offsets,
-                                                             .index = from->index,
-                                                             .values = from->values,
-                                                             .rows = from->rows,
-                                                             .features = from->features,
-                                                             .ownership = r->ownership},
-                                             &d, err);
+    HELD(xsm_dataset, d) = NULL;
+    status =
+        r->dense
+            ? xsm_dataset_from_dense(ctx,
+                                     STRUCT(xsm_dense_rows, .values = from->values, .stride = from->stride,
+                                            .rows = from->rows, .features = from->features, .ownership = r->ownership),
+                                     &d, err)
+            : xsm_dataset_from_csr(ctx,
+                                   STRUCT(xsm_csr_rows, .offsets = from->offsets, .index = from->index,
+                                          .values = from->values, .rows = from->rows, .features = from->features,
+                                          .ownership = r->ownership),
+                                   &d, err);
     if (status == XSM_OK) {
         status = fit_and_apply(ctx, t, d, err);
     }
-    xsm_dataset_free(d);
-    xsm_transform_free(t);
     return status;
 }
 
@@ -612,13 +567,10 @@ TEST(many_features_are_claimed)
                                .ownership = XSM_COPY};
     static const char *const names[] = {"tfidf", "standard"};
     for (int i = 0; i < 2; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         test_hook h;
-        xsm_dataset *d = NULL;
-        xsm_transform *t = NULL;
         test_hook_start(&h, 1);
-        assert_ok(xsm_dataset_from_csr(h.context, &rows, &d, &err), err);
-        assert_ok(xsm_transform_new(h.context, names[i], &t, &err), err);
+        NEW(xsm_dataset, d, xsm_dataset_from_csr(h.context, &rows, &d, &err));
+        NEW(xsm_transform, t, xsm_transform_new(h.context, names[i], &t, &err));
         test_hook_cancel(&h, 0);
         assert_ok(xsm_transform_fit(t, d, &err), err);
         assert_true(h.calls > CLAIMED / 8192);
@@ -632,18 +584,13 @@ TEST(many_features_are_claimed)
 
 TEST(memory_runs_out)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *sparse = read_golden();
-    xsm_dataset *dense = NULL;
-    float *values = dense_of(sparse);
-    assert_ok(xsm_dataset_from_dense(NULL,
-                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                       .values = values,
-                                                       .rows = sparse->rows,
-                                                       .features = sparse->features,
-                                                       .ownership = XSM_BORROW},
-                                     &dense, &err),
-              err);
+    HELD(xsm_dataset, sparse) = read_golden();
+    HELD_MEMORY(float, values) = dense_of(sparse);
+    MADE(xsm_dataset, dense,
+         xsm_dataset_from_dense(NULL,
+                                STRUCT(xsm_dense_rows, .values = values, .rows = sparse->rows,
+                                       .features = sparse->features, .ownership = XSM_BORROW),
+                                &dense, &err));
     for (int kind = 0; kind < 8; kind++) {
         const bool is_dense = kind & 1 && kind != 5;
         run r = {is_dense ? dense : sparse, is_dense, kind & 2 || kind == 5 ? XSM_BORROW : XSM_COPY,
@@ -652,7 +599,4 @@ TEST(memory_runs_out)
                             : "log, standard, unit"};
         assert_true(test_every_allocation(run_transform, &r) > 10);
     }
-    xsm_dataset_free(dense);
-    xsm_dataset_free(sparse);
-    free(values);
 }

@@ -43,7 +43,6 @@ TEST(options_have_defaults)
     assert_int_equal(xsm_estimator_get(e, NULL, text, sizeof text), SIZE_MAX);
     xsm_estimator_free(e);
     xsm_estimator_free(NULL);
-    xsm_error err = XSM_ERROR_INIT;
     xsm_estimator_info info = XSM_ESTIMATOR_INFO_INIT;
     assert_fails(xsm_estimator_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
 }
@@ -52,14 +51,13 @@ TEST(options_have_defaults)
 TEST(all_negatives_are_all_others)
 {
     static const char *const names[] = {"vanilla", "raman", "umax", "implicit", "ove", "one-vs-all-sampled"};
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         static const char *const options[] = {"negatives=all", "negatives=7"};
         xsm_gradient *g[2];
         for (int j = 0; j < 2; j++) {
-            xsm_estimator *e = test_estimator(NULL, names[i], options[j]);
+            HELD(xsm_estimator, e) = test_estimator(NULL, names[i], options[j]);
             xsm_batch batch = xsm_batch_range(p.data, 0, 1);
             g[j] = test_gradient(NULL);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
@@ -67,7 +65,6 @@ TEST(all_negatives_are_all_others)
             if (j == 0) {
                 check_option(e, "negatives", "all");
             }
-            xsm_estimator_free(e);
         }
         xsm_gradient_view all = test_view(g[0]), seven = test_view(g[1]);
         assert_int_equal(all.width, CLASSES);
@@ -76,33 +73,25 @@ TEST(all_negatives_are_all_others)
         xsm_gradient_free(g[0]);
         xsm_gradient_free(g[1]);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* An estimator may outlive what it is bound to, as long as it is only released: for the address sanitizer. */
 TEST(released_after_its_data)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
-        xsm_estimator *e = test_estimator(NULL, xsm_estimator_at(i)->name, "");
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+        HELD(xsm_estimator, e) = test_estimator(NULL, xsm_estimator_at(i)->name, "");
         xsm_batch batch = xsm_batch_range(p.data, 0, test_estimator_info(e).batch_limit == 1 ? 1 : 4);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.01, g, &err), err);
-        xsm_model_free(m);
-        test_problem_free(&p);
-        xsm_estimator_free(e);
-        xsm_gradient_free(g);
     }
 }
 
 TEST(options_are_set)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, "umax", "");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "");
     assert_ok(xsm_estimator_set(e, "delta", "2.5e-1", &err), err);
     check_option(e, "delta", "0.25");
     assert_ok(xsm_estimator_set_number(e, "ridge", 0.1, &err), err);
@@ -144,23 +133,18 @@ TEST(options_are_set)
     check_option(e, "ridge", "3");
     check_option(e, "negatives", "7");
     check_option(e, "start", "log-classes");
-    xsm_estimator_free(e);
 }
 
 TEST(options_are_fixed_once_bound)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "umax", "");
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "");
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_fails(xsm_estimator_set(e, "delta", "2", &err), XSM_ERROR_STATE, err);
     assert_fails(xsm_estimator_set_number(e, "delta", 2, &err), XSM_ERROR_STATE, err);
     assert_fails(xsm_estimator_set_number(e, "delta", 2, &err), XSM_ERROR_STATE, err);
     check_option(e, "delta", "1");
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(estimators_are_listed)
@@ -208,17 +192,13 @@ TEST(estimators_are_listed)
         assert_true(!hierarchy || strcmp(xsm_estimator_ops_option(ops, 2)->name, "tree") == 0);
         assert_int_equal(count, 2 + 2 * sampler + index + hierarchy + ops->option_count);
         /* one of the library's own tables through the host's door */
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_estimator *e = NULL;
-        assert_ok(xsm_estimator_new_from(NULL, ops, &e, &err), err);
+        MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, ops, &e, &err));
         assert_string_equal(test_estimator_info(e).name, names[i]);
-        xsm_estimator_free(e);
     }
     assert_null(xsm_estimator_at(known));
     assert_null(xsm_estimator_find("nonesuch"));
     assert_null(xsm_estimator_find(NULL));
     assert_null(xsm_estimator_ops_option(NULL, 0));
-    xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = (xsm_estimator *)&err;
     assert_fails(xsm_estimator_new(NULL, "implict", &e, &err), XSM_ERROR_NAME, err);
     assert_non_null(strstr(err.message, "did you mean 'implicit'?"));
@@ -232,16 +212,15 @@ TEST(estimators_are_listed)
 
 TEST(bind_checks_what_it_is_given)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
-    test_problem wide = test_problem_new(3, FEATURES + 1, CLASSES, false, 2);
-    test_problem more = test_problem_new(3, FEATURES, CLASSES + 1, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(3, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, wide) = test_problem_new(3, FEATURES + 1, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, more) = test_problem_new(3, FEATURES, CLASSES + 1, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     static const uint64_t gap[] = {0, 1, 1, 2}, pair[] = {0, 1, 3, 4};
     static const uint32_t labels[] = {1, 2, 3, 4}, unseen[] = {1, XSM_CLASS_UNSEEN, 2};
-    xsm_dataset *unlabelled = test_relabel(&p, false, CLASSES, gap, labels);
-    xsm_dataset *pairs = test_relabel(&p, false, CLASSES, pair, labels);
-    xsm_dataset *strange = test_relabel(&p, false, CLASSES, NULL, unseen);
+    HELD(xsm_dataset, unlabelled) = test_relabel(&p, false, CLASSES, gap, labels);
+    HELD(xsm_dataset, pairs) = test_relabel(&p, false, CLASSES, pair, labels);
+    HELD(xsm_dataset, strange) = test_relabel(&p, false, CLASSES, NULL, unseen);
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const char *name = xsm_estimator_at(i)->name;
         xsm_estimator *e = test_estimator(NULL, name, "");
@@ -284,25 +263,17 @@ TEST(bind_checks_what_it_is_given)
         }
         xsm_estimator_free(e);
     }
-    xsm_dataset_free(unlabelled);
-    xsm_dataset_free(pairs);
-    xsm_dataset_free(strange);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    test_problem_free(&wide);
-    test_problem_free(&more);
 }
 
 /* -- batches ------------------------------------------------------------------------------------------------------ */
 
 TEST(batches_are_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    test_problem other = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "implicit", "");
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, other) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "");
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, 1);
     assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_STATE, err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
@@ -322,8 +293,7 @@ TEST(batches_are_checked)
     assert_non_null(strstr(err.message, "twice"));
     xsm_estimator_ops singly = *xsm_estimator_find("ove");
     singly.batch_limit = 1;
-    xsm_estimator *one = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &singly, &one, &err), err);
+    NEW(xsm_estimator, one, xsm_estimator_new_from(NULL, &singly, &one, &err));
     assert_int_equal(test_estimator_info(one).batch_limit, 1);
     assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
     batch = xsm_batch_range(p.data, 0, 2);
@@ -347,22 +317,16 @@ TEST(batches_are_checked)
     assert_fails(xsm_gradient_get_view(g, &view, &err), XSM_ERROR_STRUCT_OLD, err);
     assert_fails(xsm_gradient_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_gradient_free(NULL);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    test_problem_free(&other);
 }
 
 /* The stream goes on with each example, failed calls do not use it up, and binding again starts it anew. */
 TEST(stream_goes_on)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, 1000, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "ove", "negatives=3 seed=5");
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, 1000, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "ove", "negatives=3 seed=5");
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     uint32_t first[12], again[12];
     for (int round = 0; round < 2; round++) {
         xsm_batch batch = xsm_batch_range(p.data, 0, 2);
@@ -377,23 +341,18 @@ TEST(stream_goes_on)
     }
     assert_memory_equal(first, again, sizeof first);
     assert_true(first[9] != first[5] || first[10] != first[6]); /* the same row, drawn for anew */
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- divergence --------------------------------------------------------------------------------------------------- */
 
 TEST(scores_out_of_range_are_divergence)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     static const float wrong[] = {NAN, INFINITY, -INFINITY, 3e38f};
     for (size_t n = 0; xsm_estimator_at(n); n++) {
         const char *name = xsm_estimator_at(n)->name;
         for (int i = 0; i < 4; i++) {
-            xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
+            HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
             assert_ok(xsm_model_get_parameters(m, &w, &err), err);
             /* a row that the example scores: its class's, or the root's */
@@ -401,9 +360,9 @@ TEST(scores_out_of_range_are_divergence)
             for (uint32_t j = 0; j < FEATURES; j++) {
                 w.weight[row * w.class_step + j] = wrong[i];
             }
-            xsm_estimator *e = test_estimator(NULL, name, "");
+            HELD(xsm_estimator, e) = test_estimator(NULL, name, "");
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-            xsm_gradient *g = test_gradient(NULL);
+            HELD(xsm_gradient, g) = test_gradient(NULL);
             xsm_batch batch = xsm_batch_range(p.data, 9, 1);
             /* These sum up in an order that does not overflow on the way. */
             bool finite = i == 3 && (n == 0 || strcmp(name, "mips") == 0 || strcmp(name, "ove-searched") == 0);
@@ -413,21 +372,16 @@ TEST(scores_out_of_range_are_divergence)
                 assert_non_null(strstr(err.message, "smaller learning rate"));
                 assert_int_equal(test_view(g).examples, 0);
             }
-            xsm_gradient_free(g);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
         }
     }
-    test_problem_free(&p);
 }
 
 /* -- rows that a batch names twice -------------------------------------------------------------------------------- */
 
 TEST(repeated_rows_are_taken_in_order)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 1000, WIDTH = 4 };
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     uint64_t rows[MANY], seed = 8;
     for (int i = 0; i < MANY; i++) {
         rows[i] = test_next(&seed) % 5;
@@ -435,12 +389,13 @@ TEST(repeated_rows_are_taken_in_order)
     float coefficients[MANY * WIDTH];
     double u[5];
     for (int way = 0; way < 6; way++) {
-        xsm_context *ctx = way == 5 ? test_context(3, TEST_PTHREADS, 0)
-                                    : test_context((uint32_t)way + 1, way == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
-        xsm_model *m = test_model(ctx, &p, false, XSM_LAYOUT_CLASS_MAJOR, 2, 1);
-        xsm_estimator *e = test_estimator(ctx, "umax", "negatives=3");
+        HELD(xsm_context, ctx) = way == 5
+                                     ? test_context(3, TEST_PTHREADS, 0)
+                                     : test_context((uint32_t)way + 1, way == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
+        HELD(xsm_model, m) = test_model(ctx, &p, false, XSM_LAYOUT_CLASS_MAJOR, 2, 1);
+        HELD(xsm_estimator, e) = test_estimator(ctx, "umax", "negatives=3");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(ctx);
+        HELD(xsm_gradient, g) = test_gradient(ctx);
         xsm_batch batch = xsm_batch_rows(p.data, rows, MANY);
         assert_ok(xsm_estimator_gradient(e, &batch, 30, g, &err), err);
         const double *now = ((xsmi_double_sum *)e->state)->u;
@@ -451,10 +406,5 @@ TEST(repeated_rows_are_taken_in_order)
             assert_memory_equal(coefficients, test_view(g).coefficients, sizeof coefficients);
             assert_memory_equal(u, now, sizeof u);
         }
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        xsm_context_free(ctx);
     }
-    test_problem_free(&p);
 }

@@ -66,11 +66,11 @@ static void check_golden(size_t c, bool sparse)
     xsm_error err = XSM_ERROR_INIT;
     uint32_t n = golden[c].n;
     bool bias = golden[c].bias > 0;
-    test_problem p = golden_problem(n, sparse);
-    xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD_STRUCT(test_problem, p) = golden_problem(n, sparse);
+    HELD(xsm_model, m) = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     char options[80];
     snprintf(options, sizeof options, "ridge=%g tolerance=1e-12", golden[c].ridge);
-    xsm_estimator *e = test_estimator(NULL, "implicit", options);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     double *u = ((xsmi_double_sum *)e->state)->u;
     xsm_example examples[12];
@@ -157,9 +157,6 @@ static void check_golden(size_t c, bool sparse)
         fail_msg("case %zu sparse %d: weights off by %g of a change of %g, u by %g", c, sparse, worst, change, worst_u);
     }
     xsmi_spans_free(spans);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(steps_are_golden)
@@ -173,7 +170,6 @@ TEST(steps_are_golden)
 /* With all other classes the one-example step is the exact proximal step: the same solutions, through the library. */
 TEST(exact_steps_are_golden)
 {
-    xsm_error err = XSM_ERROR_INIT;
     int found = 0;
     for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
         if (golden[c].n > 1 || golden[c].drawn[CLASSES - 2] == 0) {
@@ -181,8 +177,8 @@ TEST(exact_steps_are_golden)
         }
         found++;
         bool bias = golden[c].bias > 0;
-        test_problem p = golden_problem(1, false);
-        xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD_STRUCT(test_problem, p) = golden_problem(1, false);
+        HELD(xsm_model, m) = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         xsm_parameters w = XSM_PARAMETERS_INIT;
         assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
@@ -195,10 +191,10 @@ TEST(exact_steps_are_golden)
         }
         char options[80];
         snprintf(options, sizeof options, "negatives=%d ridge=%g tolerance=1e-12", CLASSES - 1, golden[c].ridge);
-        xsm_estimator *e = test_estimator(NULL, "implicit", options);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", options);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, 1);
         test_take_step(e, o, g, &batch, golden[c].eta);
         for (uint32_t k = 0; k < CLASSES; k++) {
@@ -208,11 +204,6 @@ TEST(exact_steps_are_golden)
             assert_true(!bias || fabs(test_bias(m, k) - golden[c].b[k]) <= 2e-6);
         }
         assert_true(fabs(((xsmi_double_sum *)e->state)->u[0] - golden[c].u[0]) <= 2e-6);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
     assert_int_equal(found, 2);
 }
@@ -282,7 +273,8 @@ static double residual(const instance *t, double eta, double shrink, bool bias)
         most = fmax(most, fabs(t->pull[i]));
     }
     for (size_t i = 0; i < t->n; i++) {
-        double *z = calloc(t->classes, sizeof *z), sum = 0;
+        HELD_MEMORY(double, z) = calloc(t->classes, sizeof *z);
+        double sum = 0;
         assert_non_null(z);
         for (size_t j = 0; j < t->classes; j++) {
             z[j] = t->level[i * t->classes + j];
@@ -306,7 +298,6 @@ static double residual(const instance *t, double eta, double shrink, bool bias)
         worst = fmax(worst, fabs(sum + t->pull[i * t->classes + t->own[i]]) / most);
         double du = share * (1 - total) + t->u[i] - t->u_old[i];
         worst = fmax(worst, fabs(du) / (share * (1 + total) + t->u[i] + t->u_old[i]));
-        free(z);
     }
     return worst;
 }
@@ -365,17 +356,16 @@ TEST(extremes_are_solved)
 
 TEST(one_example_is_the_one_dimensional_step)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(20, 9, 40, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(20, 9, 40, false, 5);
     for (int kind = 0; kind < 24; kind++) {
         bool bias = kind & 1;
         double eta = pow(10, kind % 6 - 3);
-        xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, kind & 2 ? 1 : 4, 17);
+        HELD(xsm_model, m) = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, kind & 2 ? 1 : 4, 17);
         char options[80];
         snprintf(options, sizeof options, "negatives=%d tolerance=1e-12", kind % 3 == 0 ? 39 : kind % 3 * 3);
-        xsm_estimator *e = test_estimator(NULL, "implicit", options);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", options);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         double *u = ((xsmi_double_sum *)e->state)->u;
         for (uint64_t row = 0; row < p.rows; row++) {
             u[row] = 2;
@@ -408,11 +398,7 @@ TEST(one_example_is_the_one_dimensional_step)
                 assert_true(fabs((double)coefficients[j] - want) <= 2e-6 * fabs((double)view.coefficients[0]));
             }
         }
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* -- what is drawn ------------------------------------------------------------------------------------------------ */
@@ -420,14 +406,13 @@ TEST(one_example_is_the_one_dimensional_step)
 /* Labels first, rising, then others, each as often as any: the batch's estimate is unbiased. */
 TEST(classes_are_drawn_alike)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(30, 5, 12, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(30, 5, 12, false, 5);
     uint32_t seen[12] = {0}, draws = 0;
     for (uint64_t n = 2; n <= 30; n += 4) {
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=2 seed=3");
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "negatives=2 seed=3");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         bool label[12] = {false};
         uint32_t labels = 0;
         for (uint64_t i = 0; i < n; i++) {
@@ -463,22 +448,17 @@ TEST(classes_are_drawn_alike)
             assert_int_equal(12 - labels, 11);
             assert_true(chi < 35.6); /* 10 degrees of freedom, one in ten thousand */
         }
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* The mean over draws of a tiny step's coefficients is the gradient of the double sum with all classes. */
 TEST(steps_are_unbiased)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { K = 9, N = 3 };
-    test_problem p = test_problem_new(N, 5, K, false, 6);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
+    HELD_STRUCT(test_problem, p) = test_problem_new(N, 5, K, false, 6);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
     double mean[N][K] = {{0}};
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     bool label[K] = {false};
     for (int i = 0; i < N; i++) {
         label[p.labels[i]] = true;
@@ -487,7 +467,7 @@ TEST(steps_are_unbiased)
     for (uint32_t k = 0; k < K; k++) {
         count += !label[k];
     }
-    xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=1 seed=3");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "negatives=1 seed=3");
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     double *u = ((xsmi_double_sum *)e->state)->u;
     /* With one class drawn there are `count` draws: asked for until each has come. */
@@ -525,36 +505,22 @@ TEST(steps_are_unbiased)
         }
         assert_true(fabs(mean[i][p.labels[i]] + sum) <= 1e-5 * (1 + sum));
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- fixed minibatches -------------------------------------------------------------------------------------------- */
 
 TEST(trainers_keep_their_minibatches)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(53, 9, 12, sparse, 5);
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=3");
-        xsm_optimizer *o = NULL;
-        assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        options.epochs = 5;
-        options.batch = 6;
-        options.seed = 9;
-        xsm_trainer *t = NULL;
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        HELD_STRUCT(test_problem, p) = test_problem_new(53, 9, 12, sparse, 5);
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "negatives=3");
+        MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+        MADE(xsm_trainer, t,
+             xsm_trainer_new(NULL, m, p.data, e, o, STRUCT(xsm_trainer_options, .epochs = 5, .batch = 6, .seed = 9), &t,
+                             &err));
         assert_ok(xsm_trainer_run(t, &err), err);
         assert_int_equal(xsmi_spans_kept(e->spans), 9); /* eight of six, one of five: the same in every epoch */
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -569,10 +535,9 @@ static xsm_status make_spans(void *state, xsm_context *ctx, xsm_error *err)
 /* Products of coordinates are those of the rows; kept ones are found by all of their rows. */
 TEST(spans_are_the_rows)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 4; kind++) {
-        test_problem p = test_problem_new(40, 9, 4, kind & 1, 5);
-        xsm_context *ctx = test_context(kind & 2 ? 3 : 1, TEST_BUILT_IN, 0);
+        HELD_STRUCT(test_problem, p) = test_problem_new(40, 9, 4, kind & 1, 5);
+        HELD(xsm_context, ctx) = test_context(kind & 2 ? 3 : 1, TEST_BUILT_IN, 0);
         xsmi_spans *s = NULL;
         test_every_allocation(make_spans, p.data);
         assert_ok(xsmi_spans_new(ctx, p.data, xsmi_context_kernels(ctx), true, &s, &err), err);
@@ -604,33 +569,25 @@ TEST(spans_are_the_rows)
         }
         assert_true(xsmi_spans_kept(s) > 50 && xsmi_spans_kept(s) <= 200);
         xsmi_spans_free(s);
-        xsm_context_free(ctx);
-        test_problem_free(&p);
     }
 }
 
 /* One class; two; labels that are all there is. */
 TEST(few_classes)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (uint32_t k = 1; k <= 3; k++) {
-        test_problem p = test_problem_new(12, 5, k, false, 5);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(12, 5, k, false, 5);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
         double old = test_weight(m, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, "implicit", "ridge=3");
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "ridge=3");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, 12);
         assert_ok(xsm_estimator_gradient(e, &batch, 2, g, &err), err);
         assert_int_equal(test_view(g).lengths[0], k);
         assert_true(fabs(test_view(g).decay - 1 / (1 + 2 * 3 / 12.0)) < 1e-15);
         assert_ok(xsm_optimizer_apply(o, &batch, g, 2, &err), err);
         assert_true(k > 1 || fabs(test_weight(m, 0, 0) - old / 1.5) < 1e-7);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }

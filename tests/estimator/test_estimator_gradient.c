@@ -39,7 +39,7 @@ static const uint32_t several[13] = {3, 0, 5, 1, 5, 4, 2, 0, 2, 1, 3, 4, 0};
 static void check_differences(const char *name, const char *options, bool multi, bool sparse, uint64_t n)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 2);
     xsm_dataset *data = multi ? test_relabel(&p, sparse, CLASSES, several_offsets, several) : p.data;
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     xsm_estimator *e = test_estimator(NULL, name, options);
@@ -88,7 +88,6 @@ static void check_differences(const char *name, const char *options, bool multi,
     if (multi) {
         xsm_dataset_free(data);
     }
-    test_problem_free(&p);
 }
 
 TEST(softmax_is_the_gradient_of_its_loss)
@@ -118,18 +117,17 @@ TEST(double_sums_are_the_gradients_of_their_losses)
 {
     static const char *const kinds[][2] = {
         {"vanilla", "negatives=5"}, {"raman", "negatives=5"}, {"umax", "negatives=5 delta=100"}};
-    xsm_error err = XSM_ERROR_INIT;
     const double eta = 1e-3, h = 1e-4;
     for (int k = 0; k < 3; k++) {
         for (int kind = 0; kind < 4; kind++) {
             held_u = 0.75 + kind;
             check_differences(kinds[k][0], kinds[k][1], false, kind & 1, kind & 2 ? 6 : 1);
         }
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-        xsm_estimator *e = test_estimator(NULL, kinds[k][0], kinds[k][1]);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+        HELD(xsm_estimator, e) = test_estimator(NULL, kinds[k][0], kinds[k][1]);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         for (uint64_t i = 0; i < ROWS; i++) {
             xsm_batch batch = xsm_batch_range(p.data, i, 1), whole = xsm_batch_range(p.data, 0, ROWS);
             double u = 0.5 + 0.25 * (double)i;
@@ -145,10 +143,6 @@ TEST(double_sums_are_the_gradients_of_their_losses)
             assert_true(fabs((u - u_of(e)[i]) / eta * ROWS - slope) <= 1e-5 * (1 + fabs(slope)));
         }
         held_u = NAN;
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -156,13 +150,12 @@ TEST(double_sums_are_the_gradients_of_their_losses)
 
 TEST(softmax_values)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_dataset *data = test_relabel(&p, false, CLASSES, several_offsets, several);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 4);
-    xsm_estimator *e = test_estimator(NULL, "softmax", "");
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, CLASSES, several_offsets, several);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 4);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "");
     assert_ok(xsm_estimator_bind(e, m, data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(data, 0, ROWS);
     double loss = loss_of(e, g, &batch), sum_loss = 0;
     xsm_gradient_view view = test_view(g);
@@ -186,11 +179,6 @@ TEST(softmax_values)
     }
     assert_true(fabs(loss - sum_loss / ROWS) < 1e-6);
     assert_true(view.decay == 1);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* -- sampled gradients: their mean over every set of m classes ----------------------------------------------------- */
@@ -226,11 +214,11 @@ static uint32_t bits(uint32_t set)
 static void mean_over_sets(const char *name, uint32_t negatives, double u, const float *z, double *mean, double *loss)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     char options[64];
     snprintf(options, sizeof options, "negatives=%u", negatives);
-    xsm_estimator *e = test_estimator(NULL, name, options);
+    HELD(xsm_estimator, e) = test_estimator(NULL, name, options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     uint32_t sets = 0;
     memset(mean, 0, CLASSES * sizeof *mean);
@@ -251,9 +239,6 @@ static void mean_over_sets(const char *name, uint32_t negatives, double u, const
         mean[k] /= sets;
     }
     *loss /= sets;
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static const float some_scores[CLASSES] = {0.5f, -1.25f, 0.75f, 2, -3, 0.125f};
@@ -332,14 +317,13 @@ TEST(least_over_u_is_the_log_loss)
 /* What is drawn is each set equally often, and never the label. */
 TEST(sets_are_drawn_alike)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     static const char *const names[] = {"ove", "umax", "implicit", "vanilla", "raman"};
     for (int n = 0; n < 5; n++) {
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, names[n], "negatives=2 seed=12");
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, names[n], "negatives=2 seed=12");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         uint32_t seen[1 << CLASSES] = {0};
         enum { DRAWS = 20000 };
         for (int i = 0; i < DRAWS; i++) {
@@ -357,21 +341,16 @@ TEST(sets_are_drawn_alike)
             chi += possible ? off * off / (DRAWS / 10.0) : 0;
         }
         assert_true(chi < 33.7); /* 9 degrees of freedom, one in ten thousand */
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* -- u-max -------------------------------------------------------------------------------------------------------- */
 
 TEST(umax_raises_u_when_it_must)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "umax", "negatives=2 delta=0.5");
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "negatives=2 delta=0.5");
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     double *u = ((xsmi_double_sum *)e->state)->u;
     const double eta = 1e-3; /* of coefficients_of_set() */
@@ -397,20 +376,16 @@ TEST(umax_raises_u_when_it_must)
         double next = fmax(0, used - eta * (1 - exp(-used) - sum));
         assert_true(fabs(u[0] - next) <= 1e-12 * (1 + next));
     }
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Through the whole library, from weights that want large steps. */
 TEST(umax_coefficients_are_bounded)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(200, FEATURES, 50, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 20, 8);
-    xsm_estimator *e = test_estimator(NULL, "umax", "negatives=7");
+    HELD_STRUCT(test_problem, p) = test_problem_new(200, FEATURES, 50, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 20, 8);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "negatives=7");
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     for (uint64_t i = 0; i < 200; i++) {
         xsm_batch batch = xsm_batch_range(p.data, i, 1);
         loss_of(e, g, &batch);
@@ -419,10 +394,6 @@ TEST(umax_coefficients_are_bounded)
             assert_true(view.coefficients[j] >= 0 && (double)view.coefficients[j] <= 7 * exp(1) * (1 + 1e-6));
         }
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- scale -------------------------------------------------------------------------------------------------------- */
@@ -431,16 +402,16 @@ TEST(umax_coefficients_are_bounded)
 TEST(batches_are_means)
 {
     static const char *const names[] = {"softmax", "ove", "umax", "vanilla", "raman"};
-    xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 150 }; /* more than one chunk */
-    test_problem p = test_problem_new(MANY, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(MANY, FEATURES, CLASSES, false, 2);
     for (int n = 0; n < 5; n++) {
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-        xsm_estimator *batched = test_estimator(NULL, names[n], n ? "negatives=3" : "");
-        xsm_estimator *single = test_estimator(NULL, names[n], n ? "negatives=3" : "");
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+        HELD(xsm_estimator, batched) = test_estimator(NULL, names[n], n ? "negatives=3" : "");
+        HELD(xsm_estimator, single) = test_estimator(NULL, names[n], n ? "negatives=3" : "");
         assert_ok(xsm_estimator_bind(batched, m, p.data, &err), err);
         assert_ok(xsm_estimator_bind(single, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(NULL), *one = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
+        HELD(xsm_gradient, one) = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, MANY);
         double loss = loss_of(batched, g, &batch), sum = 0;
         xsm_gradient_view view = test_view(g);
@@ -463,11 +434,5 @@ TEST(batches_are_means)
                 assert_true(u[i] >= 0 && fabs(u[i] - base) <= 0.1 * (1 + 5 * exp(1)));
             }
         }
-        xsm_gradient_free(g);
-        xsm_gradient_free(one);
-        xsm_estimator_free(batched);
-        xsm_estimator_free(single);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }

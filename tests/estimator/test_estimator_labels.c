@@ -39,7 +39,8 @@ static double want_row(const test_rig *r, const char *name, double mu, uint64_t 
 {
     uint32_t classes = r->m->classes;
     size_t own = 0, others = 0;
-    double *z = calloc(classes, sizeof *z), *positive = calloc(4 * (size_t)classes, sizeof *positive);
+    HELD_MEMORY(double, z) = calloc(classes, sizeof *z);
+    HELD_MEMORY(double, positive) = calloc(4 * (size_t)classes, sizeof *positive);
     double *negative = positive + classes, *g_positive = negative + classes, *g_negative = g_positive + classes;
     assert_true(z && positive);
     double loss = 0;
@@ -66,8 +67,6 @@ static double want_row(const test_rig *r, const char *name, double mu, uint64_t 
             g[k] = 1 / (1 + exp(-z[k])) - label;
         }
     }
-    free(z);
-    free(positive);
     return loss;
 }
 
@@ -76,12 +75,13 @@ static void check_exact(const char *name, const char *options, double mu, uint32
                         double size)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_rig r = build(name, options, classes, most, sparse, size);
+    HELD_STRUCT(test_rig, r) = build(name, options, classes, most, sparse, size);
     xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
     assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
     xsm_gradient_view view = test_view(r.g);
     assert_null(view.classes);
-    double *want = calloc(classes, sizeof *want), loss = 0;
+    HELD_MEMORY(double, want) = calloc(classes, sizeof *want);
+    double loss = 0;
     assert_non_null(want);
     for (uint64_t i = 0; i < ROWS; i++) {
         loss += want_row(&r, name, mu, i, want);
@@ -94,8 +94,6 @@ static void check_exact(const char *name, const char *options, double mu, uint32
         }
     }
     assert_true(fabs(view.loss - loss / ROWS) <= 1e-5 * (1 + loss / ROWS));
-    free(want);
-    test_rig_free(&r);
 }
 
 TEST(exact_estimators_are_as_defined)
@@ -134,12 +132,10 @@ TEST(margin_of_many_classes)
 TEST(margin_of_batch_after_batch)
 {
     static const uint64_t counts[] = {1, 9, 3, 20, 2, 17, 33, 5};
-    xsm_error err = XSM_ERROR_INIT;
-    test_rig r = build("margin", "mu=2", 1300, 4, false, 1);
+    HELD_STRUCT(test_rig, r) = build("margin", "mu=2", 1300, 4, false, 1);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         xsm_batch batch = xsm_batch_range(r.data, i, counts[i]);
-        xsm_gradient *fresh;
-        assert_ok(xsm_gradient_new(NULL, &fresh, &err), err);
+        MADE(xsm_gradient, fresh, xsm_gradient_new(NULL, &fresh, &err));
         assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
         assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, fresh, &err), err);
         xsm_gradient_view have = test_view(r.g), want = test_view(fresh);
@@ -149,25 +145,20 @@ TEST(margin_of_batch_after_batch)
             sum += fabs((double)have.coefficients[j]);
         }
         assert_true(sum > 0);
-        xsm_gradient_free(fresh);
     }
-    test_rig_free(&r);
 }
 
 /* A host's copy of the table is called with all scores, and comes to the same. */
 TEST(copied_margin_takes_all_scores)
 {
     static const uint32_t sizes[][2] = {{1, 1}, {2, 2}, {65, 5}, {1300, 4}, {50000, 3}};
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        test_rig r = build("margin", "", sizes[i][0], sizes[i][1], i % 2, 2);
+        HELD_STRUCT(test_rig, r) = build("margin", "", sizes[i][0], sizes[i][1], i % 2, 2);
         xsm_estimator_ops ops = *xsm_estimator_find("margin");
-        xsm_estimator *copy;
-        xsm_gradient *g;
         xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
-        assert_ok(xsm_estimator_new_from(NULL, &ops, &copy, &err), err);
+        MADE(xsm_estimator, copy, xsm_estimator_new_from(NULL, &ops, &copy, &err));
         assert_ok(xsm_estimator_bind(copy, r.m, r.data, &err), err);
-        assert_ok(xsm_gradient_new(NULL, &g, &err), err);
+        MADE(xsm_gradient, g, xsm_gradient_new(NULL, &g, &err));
         assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
         assert_ok(xsm_estimator_gradient(copy, &batch, 0.1, g, &err), err);
         xsm_gradient_view have = test_view(r.g), want = test_view(g);
@@ -175,26 +166,21 @@ TEST(copied_margin_takes_all_scores)
             assert_true(fabs((double)have.coefficients[j] - (double)want.coefficients[j]) <= 1e-7);
         }
         assert_true(fabs(have.loss - want.loss) <= 1e-12 * (1 + want.loss));
-        xsm_gradient_free(g);
-        xsm_estimator_free(copy);
-        test_rig_free(&r);
     }
 }
 
 TEST(scores_that_are_not_finite_are_told_of)
 {
     static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
-    xsm_error err = XSM_ERROR_INIT;
     for (int n = 0; n < 3; n++) {
         for (int kind = 0; kind < 3; kind++) {
-            test_rig r = build(names[n], "", 5, 2, false, 1);
+            HELD_STRUCT(test_rig, r) = build(names[n], "", 5, 2, false, 1);
             uint32_t k = kind ? r.labels[0] : (r.labels[0] + 1) % 5;
             for (uint32_t other = 0; other < 5; other++) {
                 r.m->w.bias[other] = other == k || n == 2 ? (kind == 2 ? NAN : INFINITY) : 0;
             }
             xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
             assert_fails(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), XSM_ERROR_DIVERGED, err);
-            test_rig_free(&r);
         }
     }
 }
@@ -212,7 +198,6 @@ TEST(sampled_one_vs_all_is_unbiased)
     enum { K = 7 };
     static const float all[K] = {0.5f, -1.25f, 0.75f, 2, -3, 0.125f, 1};
     static const uint32_t label_sets[] = {1u << 2, 1u << 0 | 1u << 6, 1u << 1 | 1u << 3 | 1u << 4, (1u << K) - 1};
-    xsm_error err = XSM_ERROR_INIT;
     for (int s = 0; s < 4; s++) {
         uint32_t labels[K], own = 0;
         for (uint32_t k = 0; k < K; k++) {
@@ -221,7 +206,7 @@ TEST(sampled_one_vs_all_is_unbiased)
             }
         }
         for (uint32_t m = 1; m <= (own < K ? K - own : 1); m++) {
-            test_rig r = build("one-vs-all-sampled", "negatives=3", K, 3, false, 1);
+            HELD_STRUCT(test_rig, r) = build("one-vs-all-sampled", "negatives=3", K, 3, false, 1);
             double mean[K] = {0}, loss = 0;
             uint32_t sets = 0;
             for (uint32_t set = 0; set < 1u << K; set++) {
@@ -251,7 +236,6 @@ TEST(sampled_one_vs_all_is_unbiased)
                 assert_true(fabs(mean[k] / sets - (1 / (1 + exp(-z)) - label)) < 1e-6);
             }
             assert_true(fabs(loss / sets - want) < 1e-6);
-            test_rig_free(&r);
         }
     }
     (void)err;
@@ -293,9 +277,9 @@ TEST(negatives_are_drawn_alike)
 TEST(batches_are_means)
 {
     static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
-    xsm_error err = XSM_ERROR_INIT;
     for (int n = 0; n < 3; n++) {
-        test_rig whole = build(names[n], "", 50, 4, true, 1), single = build(names[n], "", 50, 4, true, 1);
+        HELD_STRUCT(test_rig, whole) = build(names[n], "", 50, 4, true, 1);
+        HELD_STRUCT(test_rig, single) = build(names[n], "", 50, 4, true, 1);
         xsm_batch batch = xsm_batch_range(whole.data, 0, ROWS);
         assert_ok(xsm_estimator_gradient(whole.e, &batch, 0.1, whole.g, &err), err);
         xsm_gradient_view view = test_view(whole.g);
@@ -313,7 +297,5 @@ TEST(batches_are_means)
             }
         }
         assert_true(fabs(view.loss - loss / ROWS) < 1e-12 * fabs(view.loss));
-        test_rig_free(&whole);
-        test_rig_free(&single);
     }
 }

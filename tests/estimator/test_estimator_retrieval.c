@@ -135,7 +135,7 @@ TEST(errors_of_z_are_bounded)
         char options[200];
         snprintf(options, sizeof options, "startup=0 loss=%s error=%g index=%s", losses[nca], error,
                  kind == 2 ? "spherical index.probe=90" : "exact");
-        test_rig r = build("mips", options, most_labels, kind == 1, 3);
+        HELD_STRUCT(test_rig, r) = build("mips", options, most_labels, kind == 1, 3);
         for (uint64_t row = 0; row < ROWS; row++) {
             double z[1][CLASSES], have[CLASSES], want[CLASSES], log_sum, distance = 0;
             uint32_t length;
@@ -163,7 +163,6 @@ TEST(errors_of_z_are_bounded)
             total++;
             largest = fmax(largest, below / (w * log1p(error)) * (error > 1e-4));
         }
-        test_rig_free(&r);
     }
     print_message("%u of %u lists were short; the bound was used up to %.3f\n", few, total, largest);
     assert_true(few > total / 4 && few < total && largest > 0.01);
@@ -179,7 +178,8 @@ TEST(lists_have_a_limit)
                  more);
         snprintf(options[1], sizeof options[1], "startup=0 loss=%s index=exact missing=drop candidates=7%s",
                  losses[c % 2], more);
-        test_rig limited = build(name, options[0], 3, false, 1), fixed = build(name, options[1], 3, false, 1);
+        HELD_STRUCT(test_rig, limited) = build(name, options[0], 3, false, 1);
+        HELD_STRUCT(test_rig, fixed) = build(name, options[1], 3, false, 1);
         for (uint64_t row = 0; row < ROWS; row++) {
             double have[CLASSES], want[CLASSES];
             uint32_t lengths[2];
@@ -191,8 +191,6 @@ TEST(lists_have_a_limit)
                 assert_true(fabs(have[k] - want[k]) <= 1e-6);
             }
         }
-        test_rig_free(&limited);
-        test_rig_free(&fixed);
     }
 }
 
@@ -319,7 +317,7 @@ TEST(blocks_have_the_lists_that_they_need)
         snprintf(options, sizeof options,
                  "startup=0 loss=%s error=%g index=exact blocks=%d rounds=%u threshold=%g completion=%s", losses[w.nca],
                  w.error, BLOCKS, w.rounds, w.threshold, w.found_only ? "found" : "exact");
-        test_rig r = build("decomp-mips", options, 3, false, 2);
+        HELD_STRUCT(test_rig, r) = build("decomp-mips", options, 3, false, 2);
         for (uint64_t row = 0; row < ROWS; row++) {
             double have[CLASSES], want[CLASSES], z[1][CLASSES], g[CLASSES], log_sum;
             uint32_t length;
@@ -341,7 +339,6 @@ TEST(blocks_have_the_lists_that_they_need)
             const double exact = loss_of(&r, row, w.nca, z[0], NULL, g, &log_sum);
             assert_true(w.found_only || loss >= exact - factor * log1p(w.error) - 1e-5 * (1 + fabs(exact)));
         }
-        test_rig_free(&r);
     }
     print_message("lists became longer after messages %u times; the bound was used up to %.3f\n", again, worst);
     assert_true(again > 0 && worst <= 1 && worst > 0.01);
@@ -357,7 +354,7 @@ TEST(what_spherical_leaves_out_falls_with_the_error)
         char options[160];
         snprintf(options, sizeof options,
                  "startup=0 loss=cross-entropy error=%g index=spherical index.clusters=30 index.probe=8", errors[c]);
-        test_rig r = build("mips", options, 2, false, 3);
+        HELD_STRUCT(test_rig, r) = build("mips", options, 2, false, 3);
         double worst = 0;
         for (uint64_t row = 0; row < ROWS; row++) {
             double z[1][CLASSES], have[CLASSES], want[CLASSES], log_sum;
@@ -371,7 +368,6 @@ TEST(what_spherical_leaves_out_falls_with_the_error)
         print_message("error %g: log Z is too small by %g at most\n", errors[c], worst);
         assert_true(worst <= before + 1e-6);
         before = worst;
-        test_rig_free(&r);
     }
     assert_true(before <= 1e-5);
 }
@@ -386,13 +382,12 @@ TEST(threads_change_nothing)
         {"decomp-mips", "blocks=3 loss=cross-entropy error=0.01 index.clusters=9 rounds=2"},
         {"decomp-mips", "blocks=5 loss=nca error=0.2 most=40 index=exact"},
     };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     for (size_t c = 0; c < sizeof runs / sizeof runs[0]; c++) {
         uint64_t lengths = 0;
         double loss = 0;
-        float *want = NULL;
-        uint32_t *classes = NULL;
+        HELD_MEMORY(float, want) = NULL;
+        HELD_MEMORY(uint32_t, classes) = NULL;
         for (uint32_t turn = 0; turn < 5; turn++) {
             xsm_context *ctx =
                 test_context(turn < 4 ? turn + 1 : 2, turn == 2 ? TEST_REVERSED : TEST_BUILT_IN, turn == 4 ? 7 : 0);
@@ -425,10 +420,7 @@ TEST(threads_change_nothing)
             xsm_context_free(ctx);
         }
         assert_true(lengths > 4 * ROWS && lengths < (uint64_t)ROWS * CLASSES);
-        free(want);
-        free(classes);
     }
-    test_problem_free(&p);
 }
 
 static int calls_before_failure;
@@ -440,18 +432,16 @@ static xsm_status failing_next(const void *state, const xsm_index_block *block, 
 
 TEST(indexes_of_the_host)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, 5);
     xsm_index_ops ops = xsmi_exact_index_ops;
     ops.name = "host";
     for (int c = 0; c < 2; c++) {
-        xsm_index *like = NULL;
         ops.next = c ? failing_next : NULL;
         ops.cursor = c ? xsmi_exact_index_ops.cursor : NULL;
-        assert_ok(xsm_index_new_from(NULL, &ops, &like, &err), err);
+        MADE(xsm_index, like, xsm_index_new_from(NULL, &ops, &like, &err));
         xsm_estimator *e = test_estimator(NULL, "decomp-mips", "startup=0 blocks=2 loss=nca error=0.1"),
                       *plain = test_estimator(NULL, "decomp-mips", "startup=0 blocks=2 loss=nca");
         assert_ok(xsm_estimator_set_index(e, like, &err), err);
@@ -470,11 +460,7 @@ TEST(indexes_of_the_host)
         }
         xsm_estimator_free(e);
         xsm_estimator_free(plain);
-        xsm_index_free(like);
     }
-    xsm_gradient_free(g);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
@@ -489,23 +475,20 @@ static int32_t stop_in_searches(void *user, const xsm_activity *activity)
 /* A search stops where it is told to, and the next one is as if nothing had been. */
 TEST(searches_are_cancelled)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const options[] = {"startup=0 blocks=2 loss=nca error=1e-6 index=exact",
                                           "startup=0 blocks=2 loss=nca error=1e-6 index=spherical"};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     int left = 0;
-    xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
-    o.threads = 2;
-    o.progress = stop_in_searches;
-    o.progress_user = &left;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(&o, &ctx, &err), err);
+    MADE(
+        xsm_context, ctx,
+        xsm_context_new(STRUCT(xsm_context_options, .threads = 2, .progress = stop_in_searches, .progress_user = &left),
+                        &ctx, &err));
     xsmi_set_pace(ctx, 0);
-    xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     for (int c = 0; c < 2; c++) {
-        xsm_estimator *e = test_estimator(ctx, "decomp-mips", options[c]);
+        HELD(xsm_estimator, e) = test_estimator(ctx, "decomp-mips", options[c]);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(ctx);
+        HELD(xsm_gradient, g) = test_gradient(ctx);
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
         const double loss = g->loss;
@@ -523,12 +506,7 @@ TEST(searches_are_cancelled)
             assert_true(g->loss == loss);
         }
         assert_true(cancelled > 10);
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
     }
-    xsm_model_free(m);
-    xsm_context_free(ctx);
-    test_problem_free(&p);
 }
 
 static void (*own_plan)(const void *state, xsm_search_plan *plan);
@@ -548,28 +526,22 @@ static void plan_of_too_many(const void *state, xsm_search_plan *plan)
 /* Plans of a host's table. */
 TEST(bad_plans_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     xsm_estimator_ops ops = *xsm_estimator_find("mips");
     own_plan = ops.search_plan;
     for (int c = 0; c < 2; c++) {
-        xsm_estimator *e = NULL;
         ops.search_plan = c ? plan_of_too_many : plan_of_later;
-        assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+        MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
         assert_fails(xsm_estimator_bind(e, m, p.data, &err), c ? XSM_ERROR_RANGE : XSM_ERROR_STRUCT_NEW, err);
         assert_non_null(strstr(err.message, c ? "for 91 classes each" : "xsm_search_plan.reserved"));
-        xsm_estimator_free(e);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(bad_options_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     static const struct {
         const char *options, *says;
         xsm_status status;
@@ -581,29 +553,24 @@ TEST(bad_options_are_refused)
         {"error=0.1 loss=nca most=91", "there are 90 classes", XSM_ERROR_RANGE},
     };
     for (size_t i = 0; i < 2 * sizeof wrong / sizeof wrong[0]; i++) {
-        xsm_estimator *e = test_estimator(NULL, i % 2 ? "mips" : "decomp-mips", wrong[i / 2].options);
+        HELD(xsm_estimator, e) = test_estimator(NULL, i % 2 ? "mips" : "decomp-mips", wrong[i / 2].options);
         assert_fails(xsm_estimator_bind(e, m, p.data, &err), wrong[i / 2].status, err);
         assert_non_null(strstr(err.message, wrong[i / 2].says));
         assert_non_null(strstr(err.message, i % 2 ? "'mips'" : "'decomp-mips'"));
-        xsm_estimator_free(e);
     }
-    xsm_estimator *e = test_estimator(NULL, "mips", "");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "mips", "");
     assert_fails(xsm_estimator_set(e, "error", "1.5", &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_estimator_set(e, "error", "-1", &err), XSM_ERROR_RANGE, err);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Far scores and such as are not finite. */
 TEST(extremes)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t c = 0; c < 4; c++) {
         char options[100];
         snprintf(options, sizeof options, "startup=0 loss=%s error=0.01 blocks=3 index=%s", losses[c % 2],
                  c / 2 ? "exact" : "spherical");
-        test_rig r = build("decomp-mips", options, 2, false, 1e4);
+        HELD_STRUCT(test_rig, r) = build("decomp-mips", options, 2, false, 1e4);
         for (uint64_t row = 0; row < ROWS; row++) {
             double g[CLASSES];
             uint32_t length;
@@ -617,15 +584,13 @@ TEST(extremes)
         assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
         xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
         assert_fails(xsm_estimator_gradient(r.e, &batch, 1, r.g, &err), XSM_ERROR_DIVERGED, err);
-        test_rig_free(&r);
     }
 }
 
 TEST(every_allocation_may_fail)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, 20, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, 20, false, 3);
     test_steps s = {.p = &p, .estimator = "decomp-mips", .optimizer = "sgd", .steps = 4, .rows = 3, .eta = 0.5};
     s.options = "startup=3 blocks=2 loss=nca error=0.1 most=12";
     assert_true(test_every_allocation(test_run_steps, &s) > 40);
-    test_problem_free(&p);
 }

@@ -166,7 +166,6 @@ TEST(coefficients_are_slopes)
     for (int i = 0; i < METHODS; i++) {
         for (int c = 0; c < 4; c++) {
             char options[64];
-            xsm_error err = XSM_ERROR_INIT;
             snprintf(options, sizeof options, "negatives=4 %s", methods[i].options);
             stage t = stage_new(methods[i].name, options, methods[i].several, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
@@ -302,7 +301,6 @@ TEST(adversarial_noise_has_the_best_signal)
     }
     xsm_dataset_free(t.data);
     t.data = test_relabel(&t.p, false, CLASSES, NULL, t.p.labels);
-    xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsm_estimator_bind(t.e, t.m, t.data, &err), err);
     double best = signal_to_noise(&t, p, p);
     assert_true(fabs(best - 1.0 / (CLASSES - 1)) < 1e-5); /* eq. 15 at p_n = p_D, where the sum of alpha is 1/2 */
@@ -339,30 +337,22 @@ static double penalised_score(double p, double q, double lambda)
 TEST(penalised_training_predicts_by_the_correction)
 {
     enum { CONTEXTS = 3, MANY = 1500, WIDE = 6 };
-    xsm_error err = XSM_ERROR_INIT;
     double share[CONTEXTS][WIDE];
     const double lambda = 0.02;
-    test_problem p = test_context_problem(MANY, CONTEXTS, WIDE, share[0]);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(NULL, "tree", &s, &err), err);
+    HELD_STRUCT(test_problem, p) = test_context_problem(MANY, CONTEXTS, WIDE, share[0]);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    MADE(xsm_sampler, s, xsm_sampler_new(NULL, "tree", &s, &err));
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
-    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=8 lambda=0.02");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "negative-sampling", "negatives=8 lambda=0.02");
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 600;
-    options.batch = 50;
-    options.eta = 4;
-    options.schedule = XSM_SCHEDULE_STEP;
-    options.factor = 0.99;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    MADE(xsm_trainer, t,
+         xsm_trainer_new(NULL, m, p.data, e, o,
+                         STRUCT(xsm_trainer_options, .epochs = 600, .batch = 50, .eta = 4,
+                                .schedule = XSM_SCHEDULE_STEP, .factor = 0.99),
+                         &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
-    xsm_predictor_options order = XSM_PREDICTOR_OPTIONS_INIT;
-    order.top = WIDE;
-    xsm_predictor *predictor = NULL;
-    assert_ok(xsm_predictor_new(m, &order, &predictor, &err), err);
+    MADE(xsm_predictor, predictor, xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = WIDE), &predictor, &err));
     for (uint32_t c = 0; c < CONTEXTS; c++) {
         uint64_t row = 0;
         while (p.x[row * CONTEXTS + c] == 0) {
@@ -383,13 +373,6 @@ TEST(penalised_training_predicts_by_the_correction)
             assert_float_equal(probabilities[j], exp(want[classes[j]]) / sum, 0.02);
         }
     }
-    xsm_predictor_free(predictor);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_sampler_free(s);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(ove_sampled_is_unbiased)
@@ -473,12 +456,12 @@ TEST(sampled_softmax_values)
 /* With all other classes drawn, uniform sampled softmax is the exact one. */
 TEST(all_negatives_make_it_exact)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "negatives=99");
-    xsm_estimator *exact = test_estimator(NULL, "softmax", "");
-    xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "sampled-softmax", "negatives=99");
+    HELD(xsm_estimator, exact) = test_estimator(NULL, "softmax", "");
+    HELD(xsm_gradient, g) = test_gradient(NULL);
+    HELD(xsm_gradient, h) = test_gradient(NULL);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_ok(xsm_estimator_bind(exact, m, p.data, &err), err);
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -493,12 +476,6 @@ TEST(all_negatives_make_it_exact)
             assert_true(fabs((double)a.coefficients[i * a.width + j] - (double)b.coefficients[i * b.width + k]) < 1e-7);
         }
     }
-    xsm_gradient_free(g);
-    xsm_gradient_free(h);
-    xsm_estimator_free(e);
-    xsm_estimator_free(exact);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Scores of 10^4 are no reason for anything but finite numbers. */
@@ -507,7 +484,6 @@ TEST(large_scores_are_finite)
     for (int i = 0; i < METHODS; i++) {
         for (int sign = -1; sign <= 1; sign += 2) {
             char options[64];
-            xsm_error err = XSM_ERROR_INIT;
             snprintf(options, sizeof options, "negatives=4 %s", methods[i].options);
             stage t = stage_new(methods[i].name, options, methods[i].several, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
@@ -531,14 +507,13 @@ TEST(large_scores_are_finite)
 /* One class: there is nothing to learn, and nothing goes wrong. */
 TEST(one_class)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const samplers[] = {"sampler=uniform", "sampler=frequency"};
     for (int i = 0; i < METHODS; i++) {
         for (int s = 0; s < 2; s++) {
-            test_problem p = test_problem_new(ROWS, FEATURES, 1, false, 2);
-            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-            xsm_estimator *e = test_estimator(NULL, methods[i].name, samplers[s]);
-            xsm_gradient *g = test_gradient(NULL);
+            HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, 1, false, 2);
+            HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+            HELD(xsm_estimator, e) = test_estimator(NULL, methods[i].name, samplers[s]);
+            HELD(xsm_gradient, g) = test_gradient(NULL);
             xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
@@ -547,10 +522,6 @@ TEST(one_class)
                 assert_int_equal(view.lengths[r], 1);
                 assert_int_equal(view.classes[r * view.width], 0);
             }
-            xsm_gradient_free(g);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
-            test_problem_free(&p);
         }
     }
 }
@@ -558,19 +529,18 @@ TEST(one_class)
 /* A label's score would only rise, whichever estimator draws, and whoever made the sampler. */
 TEST(labels_that_are_never_drawn_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const double wrong[] = {0, (double)NAN, (double)INFINITY}; /* q of class 3 */
     const double right = script_q[3];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     static const uint32_t labels[ROWS] = {0, 1, 2, 3, 0, 1, 2, 3}, fewer[ROWS] = {0, 1, 2, 2, 0, 1, 2, 2};
-    xsm_dataset *all = test_relabel(&p, false, CLASSES, NULL, labels),
-                *some = test_relabel(&p, false, CLASSES, NULL, fewer);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD(xsm_dataset, all) = test_relabel(&p, false, CLASSES, NULL, labels);
+    HELD(xsm_dataset, some) = test_relabel(&p, false, CLASSES, NULL, fewer);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     for (int i = 0; i < METHODS; i++) {
-        xsm_estimator *e = test_estimator(NULL, methods[i].name, "");
+        HELD(xsm_estimator, e) = test_estimator(NULL, methods[i].name, "");
         for (size_t w = 0; w <= sizeof wrong / sizeof *wrong; w++) {
             const bool own = w == sizeof wrong / sizeof *wrong; /* the library's, bound to rows without class 3 */
-            xsm_sampler *s = NULL;
+            HELD(xsm_sampler, s) = NULL;
             assert_ok(own ? xsm_sampler_new(NULL, "frequency", &s, &err)
                           : xsm_sampler_new_from(NULL, &script_ops, &s, &err),
                       err);
@@ -584,18 +554,11 @@ TEST(labels_that_are_never_drawn_are_refused)
             assert_non_null(strstr(err.message, own ? "sampler 'frequency' never draws class 3"
                                                     : "sampler 'script' never draws class 3"));
             script_q[3] = right;
-            xsm_sampler_free(s);
         }
-        xsm_estimator_free(e);
     }
     /* A class without rows need not be drawn where its probability is not asked for. */
-    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "sampler=frequency sampler.smoothing=0");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "sampled-softmax", "sampler=frequency sampler.smoothing=0");
     assert_ok(xsm_estimator_bind(e, m, some, &err), err);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_dataset_free(some);
-    xsm_dataset_free(all);
-    test_problem_free(&p);
 }
 
 /* -- a sampler whose draws depend on the row, and are wrong -------------------------------------------------------- */
@@ -654,17 +617,14 @@ static xsm_status run_coded(xsm_context *ctx, xsm_estimator *e, const xsm_datase
                             xsm_error *err)
 {
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_trainer, t) = NULL;
     options.epochs = 30;
     options.batch = batch;
     options.eta = 0.01;
     assert_ok(xsm_optimizer_new(ctx, "sgd", &o, err), *err);
     assert_ok(xsm_trainer_new(ctx, m, data, e, o, &options, &t, err), *err);
-    const xsm_status status = xsm_trainer_run(t, err);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    return status;
+    return xsm_trainer_run(t, err);
 }
 
 /* At bind it would take every row with every class to find them; they are found when they are drawn. */
@@ -683,14 +643,10 @@ TEST(wrong_draws_are_refused_by_class)
                  {UINT32_MAX, 0.25, 0.25, "draws class 4294967295; classes are below 4"},
                  {3, 0.25, 0, "gives class 2, which it drew or which is a label, log q = -inf"},
                  {3, 0.25, (double)NAN, "gives class 2, which it drew or which is a label, log q = "}};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context_options two = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_context *ctx = NULL;
-    two.threads = 2;
-    assert_ok(xsm_context_new(&two, &ctx, &err), err);
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .threads = 2), &ctx, &err));
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     static const uint32_t labels[ROWS] = {LABEL, LABEL, LABEL, LABEL, LABEL, LABEL, LABEL, LABEL};
-    xsm_dataset *data = test_relabel(&p, false, CLASSES, NULL, labels);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, CLASSES, NULL, labels);
     const xsm_batch one = xsm_batch_range(data, 5, 1), all = xsm_batch_range(data, 0, ROWS);
     uint32_t drawn[ROWS * 3];
     uint64_t tried = 0, asked = 0; /* estimators; those that ask for the labels' probabilities */
@@ -700,11 +656,10 @@ TEST(wrong_draws_are_refused_by_class)
             wrong.class = cases[c].class;
             wrong.log_q = log(cases[c].q);
             wrong.label_log_q = log(cases[c].label_q);
-            xsm_sampler *s = NULL;
-            xsm_estimator *e = test_estimator(ctx, methods[i].name, methods[i].options);
-            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-            xsm_gradient *g = test_gradient(ctx);
-            assert_ok(xsm_sampler_new_from(ctx, &coded_ops, &s, &err), err);
+            HELD(xsm_estimator, e) = test_estimator(ctx, methods[i].name, methods[i].options);
+            HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+            HELD(xsm_gradient, g) = test_gradient(ctx);
+            MADE(xsm_sampler, s, xsm_sampler_new_from(ctx, &coded_ops, &s, &err));
             assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
             const xsm_status bound = xsm_estimator_bind(e, m, data, &err);
             if (bound == XSM_OK) {
@@ -737,14 +692,7 @@ TEST(wrong_draws_are_refused_by_class)
             } else {
                 assert_fails(bound, XSM_ERROR_UNSUPPORTED, err); /* a correction by a table that cannot be saved */
             }
-            xsm_gradient_free(g);
-            xsm_model_free(m);
-            xsm_estimator_free(e);
-            xsm_sampler_free(s);
         }
     }
     assert_true(tried >= 6 && asked >= 4);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
-    xsm_context_free(ctx);
 }

@@ -157,7 +157,7 @@ static void compare(const char *options, const way *w, uint32_t most, bool spars
     char all[256];
     snprintf(all, sizeof all, "startup=0 loss=%s mu=%.17g candidates=%u %s", w->loss->name, w->mu, w->candidates,
              options);
-    test_rig r = build(decomposed ? "decomp-mips" : "mips", all, most, sparse, bias, size);
+    HELD_STRUCT(test_rig, r) = build(decomposed ? "decomp-mips" : "mips", all, most, sparse, bias, size);
     double worst = 0, magnitude = 0;
     for (uint64_t row = 0; row < ROWS; row++) {
         double have[CLASSES], want[CLASSES];
@@ -173,7 +173,6 @@ static void compare(const char *options, const way *w, uint32_t most, bool spars
     if (!(worst <= 2e-5 * magnitude)) {
         fail_msg("'%s': a coefficient is off by %g of %g", all, worst, magnitude);
     }
-    test_rig_free(&r);
 }
 
 TEST(gradients_are_the_algorithms)
@@ -215,9 +214,8 @@ TEST(one_block_is_the_exact_gradient)
             char options[128];
             snprintf(options, sizeof options, "%s startup=0 candidates=%d index=%s%s", pairs[c].options, CLASSES,
                      turn % 2 ? "spherical" : "exact", turn < 2 ? " blocks=1" : "");
-            test_rig r = build(turn < 2 ? "decomp-mips" : "mips", options, 3, turn == 1, true, 1);
-            xsm_estimator *exact = test_estimator(NULL, pairs[c].exact, "");
-            xsm_error err = XSM_ERROR_INIT;
+            HELD_STRUCT(test_rig, r) = build(turn < 2 ? "decomp-mips" : "mips", options, 3, turn == 1, true, 1);
+            HELD(xsm_estimator, exact) = test_estimator(NULL, pairs[c].exact, "");
             assert_ok(xsm_estimator_bind(exact, r.m, r.data, &err), err);
             for (uint64_t row = 0; row < ROWS; row++) {
                 double have[CLASSES], want[CLASSES];
@@ -230,8 +228,6 @@ TEST(one_block_is_the_exact_gradient)
                     }
                 }
             }
-            xsm_estimator_free(exact);
-            test_rig_free(&r);
         }
     }
 }
@@ -277,9 +273,8 @@ TEST(searches_tighten_one_vs_each)
         const uint32_t some = candidates[c % 6];
         char options[128];
         snprintf(options, sizeof options, "startup=0 index=exact negatives=all candidates=%u", some);
-        test_rig r = build("ove-searched", options, 1, c / 6 == 1, c / 6 != 2, 2);
-        xsm_estimator *exact = test_estimator(NULL, "softmax", "");
-        xsm_error err = XSM_ERROR_INIT;
+        HELD_STRUCT(test_rig, r) = build("ove-searched", options, 1, c / 6 == 1, c / 6 != 2, 2);
+        HELD(xsm_estimator, exact) = test_estimator(NULL, "softmax", "");
         assert_ok(xsm_estimator_bind(exact, r.m, r.data, &err), err);
         for (uint64_t row = 0; row < ROWS; row++) {
             double have[CLASSES], want[CLASSES], softmax[CLASSES];
@@ -294,8 +289,6 @@ TEST(searches_tighten_one_vs_each)
             assert_true(some == candidates[0] || loss <= before[row] + 1e-5 * (1 + before[row]));
             before[row] = loss;
         }
-        xsm_estimator_free(exact);
-        test_rig_free(&r);
     }
 }
 
@@ -303,9 +296,10 @@ TEST(searches_tighten_one_vs_each)
 TEST(drawn_classes_stand_for_those_not_found)
 {
     enum { DRAWS = 20000, SOME = 4 };
-    test_rig all = build("ove-searched", "startup=0 index=exact candidates=60 negatives=all", 1, false, true, 1);
-    test_rig few = build("ove-searched", "startup=0 index=exact candidates=60 negatives=6", 1, false, true, 1);
-    xsm_error err = XSM_ERROR_INIT;
+    HELD_STRUCT(test_rig, all) =
+        build("ove-searched", "startup=0 index=exact candidates=60 negatives=all", 1, false, true, 1);
+    HELD_STRUCT(test_rig, few) =
+        build("ove-searched", "startup=0 index=exact candidates=60 negatives=6", 1, false, true, 1);
     uint32_t found = 0;
     for (uint64_t row = 0; row < SOME; row++) {
         double want[CLASSES], mean[CLASSES] = {0}, square[CLASSES] = {0}, sum = 0, squares = 0;
@@ -337,8 +331,6 @@ TEST(drawn_classes_stand_for_those_not_found)
         }
     }
     assert_true(found > 0 && found < SOME * DRAWS);
-    test_rig_free(&all);
-    test_rig_free(&few);
 }
 
 /* -- Theorems 1 and 2 ---------------------------------------------------------------------------------------------- */
@@ -362,7 +354,7 @@ TEST(bounds_hold_at_each_round)
             snprintf(options, sizeof options,
                      "startup=0 index=exact loss=%s mu=1.5 candidates=%d blocks=%u rounds=%u threshold=%g",
                      w.loss->name, CLASSES, n, t - 1, tau);
-            test_rig r = build("decomp-mips", options, 3, false, true, 1.5);
+            HELD_STRUCT(test_rig, r) = build("decomp-mips", options, 3, false, true, 1.5);
             for (uint64_t row = 0; row < ROWS; row += 4) {
                 double g[CLASSES], z[CLASSES] = {0}, square = 0, sum = 0;
                 bool there[CLASSES];
@@ -391,7 +383,6 @@ TEST(bounds_hold_at_each_round)
                 gaps += gap > 1e-3;
                 tightest = gap > 1e-3 ? fmin(tightest, bound / gap) : tightest;
             }
-            test_rig_free(&r);
         }
     }
     print_message("the bound is %.2f times the gap where it is tightest; %d of %d gaps are above 0.001\n", tightest,
@@ -418,21 +409,16 @@ static xsm_model *train(xsm_context *ctx, const run *r, const test_problem *p, d
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(ctx, r->name, r->options);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = r->epochs;
-    options.batch = r->batch;
-    options.eta = 0.5;
-    options.progress = take_loss;
-    options.progress_user = loss;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(ctx, r->name, r->options);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, "sgd", &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, p->data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = r->epochs, .batch = r->batch, .eta = 0.5,
+                               .progress = take_loss, .progress_user = loss),
+                        &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 
@@ -440,7 +426,7 @@ static xsm_model *train(xsm_context *ctx, const run *r, const test_problem *p, d
  * model's scales are multiplied in, end where exact gradients end. */
 TEST(indexes_follow_the_model)
 {
-    test_problem p = test_problem_new(300, FEATURES, 40, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(300, FEATURES, 40, false, 5);
     static const char *const searches[] = {
         "startup=0 candidates=40 blocks=1 index=exact", "startup=0 candidates=40 blocks=1",
         "startup=0 candidates=40 blocks=1 index.clusters=4 index.probe=40 index.drift=0.02"};
@@ -450,11 +436,11 @@ TEST(indexes_follow_the_model)
             double loss[2];
             snprintf(options, sizeof options, "ridge=%g", ridge == 2 ? 40.0 : ridge);
             run exact = {"margin", options, batch, 3, false};
-            xsm_model *want = train(NULL, &exact, &p, &loss[0]);
+            HELD(xsm_model, want) = train(NULL, &exact, &p, &loss[0]);
             for (size_t s = 0; s < 3; s++) {
                 snprintf(options, sizeof options, "%s ridge=%g", searches[s], ridge == 2 ? 40.0 : ridge);
                 run searched = {"decomp-mips", options, batch, 3, false};
-                xsm_model *have = train(NULL, &searched, &p, &loss[1]);
+                HELD(xsm_model, have) = train(NULL, &searched, &p, &loss[1]);
                 if (!(fabs(loss[0] - loss[1]) <= 1e-4 * loss[0])) {
                     fail_msg("'%s', batches of %d: a loss of %g, not %g", options, (int)batch, loss[1], loss[0]);
                 }
@@ -466,12 +452,9 @@ TEST(indexes_follow_the_model)
                         }
                     }
                 }
-                xsm_model_free(have);
             }
-            xsm_model_free(want);
         }
     }
-    test_problem_free(&p);
 }
 
 TEST(threads_and_instructions_change_nothing)
@@ -485,18 +468,18 @@ TEST(threads_and_instructions_change_nothing)
         {"mips", "candidates=30 startup=0 index=exact", 70, 3, false},
     };
     for (size_t c = 0; c < sizeof runs / sizeof runs[0]; c++) {
-        test_problem p = test_problem_new(200, FEATURES, 150, runs[c].sparse, 5);
+        HELD_STRUCT(test_problem, p) = test_problem_new(200, FEATURES, 150, runs[c].sparse, 5);
         uint64_t hash = 0;
         double loss = 0;
         for (int turn = 0; turn < 6; turn++) {
             uint32_t off = turn == 4 ? XSM_CPU_DISABLE_AVX512 : turn == 5 ? 7 : 0;
-            xsm_context *ctx = test_context(turn < 4 ? (uint32_t)(turn < 3 ? turn + 1 : 3) : 2,
-                                            turn == 2   ? TEST_REVERSED
-                                            : turn == 3 ? TEST_PTHREADS
-                                                        : TEST_BUILT_IN,
-                                            off);
+            HELD(xsm_context, ctx) = test_context(turn < 4 ? (uint32_t)(turn < 3 ? turn + 1 : 3) : 2,
+                                                  turn == 2   ? TEST_REVERSED
+                                                  : turn == 3 ? TEST_PTHREADS
+                                                              : TEST_BUILT_IN,
+                                                  off);
             double own;
-            xsm_model *m = train(ctx, &runs[c], &p, &own);
+            HELD(xsm_model, m) = train(ctx, &runs[c], &p, &own);
             uint64_t got = test_hash(m);
             if (turn > 0 && (got != hash || own != loss)) {
                 fail_msg("'%s %s': turn %d gives other bits, losses %.9g and %.9g", runs[c].name, runs[c].options, turn,
@@ -504,16 +487,12 @@ TEST(threads_and_instructions_change_nothing)
             }
             hash = got;
             loss = own;
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
-        test_problem_free(&p);
     }
 }
 
 TEST(searching_begins_when_it_should)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const struct {
         const char *options;
         double size;
@@ -523,7 +502,7 @@ TEST(searching_begins_when_it_should)
                  {"candidates=5", 1, 0},
                  {"candidates=5", 0, ROWS}};
     for (size_t c = 0; c < 4; c++) {
-        test_rig r = build("decomp-mips", cases[c].options, 2, false, true, cases[c].size);
+        HELD_STRUCT(test_rig, r) = build("decomp-mips", cases[c].options, 2, false, true, cases[c].size);
         xsm_index_info info = XSM_INDEX_INFO_INIT;
         for (uint64_t i = 0; i < ROWS + 3; i++) {
             double g[CLASSES];
@@ -538,16 +517,15 @@ TEST(searching_begins_when_it_should)
         }
         assert_int_equal(info.width, FEATURES - FEATURES * 7 / 8);
         assert_fails(xsm_estimator_get_index_info(r.e, 8, &info, &err), XSM_ERROR_RANGE, err);
-        test_rig_free(&r);
     }
 }
 
 /* Scores far out, and those that are not finite. */
 TEST(extremes)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int c = 0; c < 2; c++) {
-        test_rig r = build("decomp-mips", c ? "startup=0 loss=cross-entropy" : "startup=0", 2, false, true, 1e4);
+        HELD_STRUCT(test_rig, r) =
+            build("decomp-mips", c ? "startup=0 loss=cross-entropy" : "startup=0", 2, false, true, 1e4);
         for (uint64_t row = 0; row < ROWS; row++) {
             double g[CLASSES];
             assert_true(isfinite(gradient_of(r.e, r.g, r.data, row, g)));
@@ -563,7 +541,6 @@ TEST(extremes)
         w.weight[5] = NAN;
         assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
         assert_fails(xsm_estimator_gradient(r.e, &batch, 1, r.g, &err), XSM_ERROR_DIVERGED, err);
-        test_rig_free(&r);
     }
 }
 
@@ -579,17 +556,15 @@ static xsm_status host_query(const void *state, const xsm_index_block *block, xs
 
 TEST(a_hosts_index_is_used)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index_ops ops = xsmi_exact_index_ops;
     ops.name = "host";
     ops.query = host_query;
     ops.update = NULL; /* is built anew each time */
-    xsm_index *like = NULL;
-    assert_ok(xsm_index_new_from(NULL, &ops, &like, &err), err);
+    NEW(xsm_index, like, xsm_index_new_from(NULL, &ops, &like, &err));
     assert_ok(xsm_index_set(like, "seed", "77", &err), err);
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
-    xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     xsm_estimator *e = test_estimator(ctx, "decomp-mips", "blocks=2 candidates=8"),
                   *plain = test_estimator(ctx, "decomp-mips", "blocks=2 candidates=8 index=exact"),
                   *softmax = test_estimator(ctx, "softmax", "");
@@ -636,32 +611,27 @@ TEST(a_hosts_index_is_used)
     xsm_estimator_free(e);
     xsm_estimator_free(plain);
     xsm_estimator_free(softmax);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    xsm_context_free(ctx);
 }
 
 /* Queries of a block are cut where there are more threads than blocks; a host's table gets lists without gaps. */
 TEST(a_hosts_index_is_used_on_threads)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index_ops ops = xsmi_exact_index_ops;
     ops.name = "host";
-    xsm_index *like = NULL;
-    assert_ok(xsm_index_new_from(NULL, &ops, &like, &err), err);
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    MADE(xsm_index, like, xsm_index_new_from(NULL, &ops, &like, &err));
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     static const char *const options[] = {"blocks=1 candidates=8", "blocks=2 candidates=8"};
     for (int c = 0; c < 2; c++) {
         double loss = 0;
-        float *want = NULL;
-        uint32_t *classes = NULL;
+        HELD_MEMORY(float, want) = NULL;
+        HELD_MEMORY(uint32_t, classes) = NULL;
         for (uint32_t threads = 1; threads <= 8; threads++) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-            xsm_estimator *e = test_estimator(ctx, "decomp-mips", options[c]);
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+            HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+            HELD(xsm_estimator, e) = test_estimator(ctx, "decomp-mips", options[c]);
             assert_ok(xsm_estimator_set_index(e, like, &err), err);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-            xsm_gradient *g = test_gradient(ctx);
+            HELD(xsm_gradient, g) = test_gradient(ctx);
             xsm_batch batch = xsm_batch_range(p.data, 0, 7);
             assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
             size_t places = 7 * (size_t)g->width;
@@ -680,24 +650,15 @@ TEST(a_hosts_index_is_used_on_threads)
                 assert_memory_equal(g->coefficients + at, want + at, bytes);
                 assert_memory_equal(g->classes + at, classes + at, bytes);
             }
-            xsm_gradient_free(g);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
-        free(want);
-        free(classes);
     }
-    xsm_index_free(like);
-    test_problem_free(&p);
 }
 
 TEST(bad_calls_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-    xsm_estimator *e = test_estimator(NULL, "decomp-mips", "");
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "decomp-mips", "");
     assert_fails(xsm_estimator_set(e, "index.proble", "5", &err), XSM_ERROR_NAME, err);
     assert_non_null(strstr(err.message, "did you mean 'probe'"));
     assert_fails(xsm_estimator_set(e, "index", "sherical", &err), XSM_ERROR_FORMAT, err);
@@ -715,7 +676,7 @@ TEST(bad_calls_are_refused)
     assert_ok(xsm_estimator_set(e, "candidates", "90", &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_fails(xsm_estimator_set(e, "index.probe", "5", &err), XSM_ERROR_STATE, err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
     assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
     assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
@@ -728,10 +689,9 @@ TEST(bad_calls_are_refused)
                  {"negatives=71", "71 negatives asked for, but there are only 70"},
                  {"candidates=90 negatives=1", "only 0 other"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        xsm_estimator *bound = test_estimator(NULL, "ove-searched", wrong[i].options);
+        HELD(xsm_estimator, bound) = test_estimator(NULL, "ove-searched", wrong[i].options);
         assert_fails(xsm_estimator_bind(bound, m, p.data, &err), XSM_ERROR_RANGE, err);
         assert_non_null(strstr(err.message, wrong[i].says));
-        xsm_estimator_free(bound);
     }
 
     /* Tables. */
@@ -752,20 +712,15 @@ TEST(bad_calls_are_refused)
     REFUSE(ops.kind = XSM_ESTIMATOR_HIERARCHY);
     REFUSE(ops.flags |= XSM_ESTIMATOR_ROW_STATE);
 #undef REFUSE
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
 TEST(every_allocation_may_fail)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, 20, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, 20, false, 3);
     test_steps s = {.p = &p, .estimator = "decomp-mips", .optimizer = "sgd", .steps = 4, .rows = 3, .eta = 0.5};
     s.options = "startup=3 blocks=2";
     s.bias = 1;
     assert_true(test_every_allocation(test_run_steps, &s) > 40);
-    test_problem_free(&p);
 }

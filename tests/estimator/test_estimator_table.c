@@ -103,11 +103,9 @@ static const xsm_estimator_ops host_ops = {
 
 TEST(host_table_works)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    NEW(xsm_estimator, e, xsm_estimator_new_from(NULL, &host_ops, &e, &err));
     check_option(e, "number", "1.5");
     check_option(e, "whole", "-3");
     check_option(e, "yes", "yes");
@@ -124,7 +122,7 @@ TEST(host_table_works)
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_int_equal(((host_state *)e->state)->bound, ROWS * 1000 + CLASSES);
     assert_int_equal(host_unbound, 0);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     uint64_t rows[3] = {7, 0, 7};
     xsm_batch batch = xsm_batch_rows(p.data, rows, 3);
     assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
@@ -151,23 +149,18 @@ TEST(host_table_works)
     assert_ok(xsm_estimator_set(e, "whole", "-5", &err), err); /* width 0 */
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_ARGUMENT, err);
     xsm_estimator_free(e);
-    xsm_gradient_free(g);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Without bind() there is nothing to bind: the options' values are all that the state has. */
 TEST(bind_can_be_left_out)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
     xsm_estimator_ops ops = host_ops;
     ops.bind = NULL;
     ops.unbind = NULL;
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, 3);
     for (int i = 0; i < 2; i++) {
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
@@ -176,10 +169,6 @@ TEST(bind_can_be_left_out)
     }
     assert_int_equal(((host_state *)e->state)->bound, 0);
     check_option(e, "number", "1.5");
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static void refuse(const xsm_estimator_ops *ops, xsm_status wanted)
@@ -297,7 +286,6 @@ TEST(bad_tables_are_refused)
         void *more;
     } longer = {host_ops, NULL};
     longer.known.size = sizeof longer;
-    xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = NULL;
     assert_ok(xsm_estimator_new_from(NULL, &longer.known, &e, &err), err); /* of a later release, nothing new used */
     xsm_estimator_free(e);
@@ -338,31 +326,24 @@ TEST(bad_option_tables_are_refused)
 
 TEST(width_is_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(3, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator_ops ops = host_ops;
     ops.width = huge_width;
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(steps_out_of_range_are_divergence)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     memset(p.x, 0, FEATURES * sizeof *p.x); /* row 0: nothing there to be moved along */
-    xsm_dataset *data = test_relabel(&p, false, CLASSES, NULL, p.labels);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, CLASSES, NULL, p.labels);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &host_ops, &e, &err));
     assert_ok(xsm_estimator_bind(e, m, data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     uint64_t before = test_hash(m);
     for (uint64_t row = 0; row < 2; row++) {
         xsm_batch batch = xsm_batch_range(data, row, 1);
@@ -381,24 +362,16 @@ TEST(steps_out_of_range_are_divergence)
         host_loss = 3;
     }
     assert_true(test_hash(m) == before);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Coefficients so small that weights made of them could be denormal floats are 0, by their mean over the batch. */
 TEST(tiny_coefficients_are_none)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(3, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &host_ops, &e, &err));
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     static const double sizes[][2] = {{0x1p-99, 0x1p-100}, {0x1p-100, 0}, {1e-40, 0}};
     xsm_batch batch = xsm_batch_range(p.data, 0, 2);
     for (int i = 0; i < 3; i++) {
@@ -408,8 +381,4 @@ TEST(tiny_coefficients_are_none)
         assert_true((double)view.coefficients[0] == -sizes[i][1] && (double)view.coefficients[1] == sizes[i][1]);
     }
     host_coefficient = 1;
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

@@ -27,13 +27,9 @@ static xsm_dataset *labels_alone(const uint32_t *labels, uint64_t rows, uint32_t
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_labels given = {sizeof given, classes, 0, NULL, labels, NULL};
-    xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_dense(
-                  NULL,
-                  &(xsm_dense_rows){
-                      .size = sizeof(xsm_dense_rows), .values = NULL, .rows = rows, .features = 0, .labels = &given},
-                  &data, &err),
-              err);
+    NEW(xsm_dataset, data,
+        xsm_dataset_from_dense(
+            NULL, STRUCT(xsm_dense_rows, .values = NULL, .rows = rows, .features = 0, .labels = &given), &data, &err));
     return data;
 }
 
@@ -112,8 +108,8 @@ static double loss_of(const fixture *f, xsm_estimator *e, uint64_t n, xsm_gradie
 
 static void check_differences(fixture *f, const char *name, const char *options, uint64_t n)
 {
-    xsm_estimator *e = test_estimator(NULL, name, options);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_estimator, e) = test_estimator(NULL, name, options);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     float found[BATCH * STRIDE];
     for (size_t i = 0; i < BATCH * STRIDE; i++) {
         found[i] = 77;
@@ -145,8 +141,6 @@ static void check_differences(fixture *f, const char *name, const char *options,
             }
         }
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
 }
 
 TEST(every_estimator_gives_the_gradient_of_its_loss)
@@ -168,7 +162,6 @@ TEST(every_estimator_gives_the_gradient_of_its_loss)
 
 TEST(scales_of_the_weights_count)
 {
-    xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     f.model->w.alpha = 0.75;
     check_differences(&f, "softmax", "", BATCH);
@@ -195,7 +188,7 @@ static uint64_t train(const char *name, const char *options, uint64_t n, bool ow
                       xsm_sampler *sampler)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, ctx);
     xsm_estimator *e = test_estimator(ctx, name, options);
     if (sampler) {
@@ -219,7 +212,6 @@ static uint64_t train(const char *name, const char *options, uint64_t n, bool ow
     xsm_gradient_free(g);
     xsm_estimator_free(e);
     end(&f);
-    xsm_context_free(ctx);
     return hash;
 }
 
@@ -238,7 +230,6 @@ TEST(values_train_as_rows_of_a_dataset_do)
 
 TEST(a_sampler_that_looks_at_rows_looks_at_the_values)
 {
-    xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_sampler *tree = NULL;
     assert_ok(xsm_sampler_new(NULL, "tree", &tree, &err), err);
@@ -260,7 +251,6 @@ TEST(a_sampler_that_looks_at_rows_looks_at_the_values)
 /* Scores and predictions of values need no dataset. */
 TEST(values_are_scored_and_predicted)
 {
-    xsm_error err = XSM_ERROR_INIT;
     fixture f = start(true, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_batch values = xsm_batch_values(f.values, BATCH, FEATURES, STRIDE);
     xsm_batch rows = xsm_batch_range(f.problem.data, 2, BATCH);
@@ -276,10 +266,7 @@ TEST(values_are_scored_and_predicted)
     assert_ok(xsm_model_score_range(f.model, &values, 0, CLASSES, a, CLASSES, &err), err);
     assert_ok(xsm_model_score_range(f.model, &rows, 0, CLASSES, b, CLASSES, &err), err);
     assert_memory_equal(a, b, sizeof a);
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    options.top = 3;
-    xsm_predictor *p = NULL;
-    assert_ok(xsm_predictor_new(f.model, &options, &p, &err), err);
+    NEW(xsm_predictor, p, xsm_predictor_new(f.model, STRUCT(xsm_predictor_options, .top = 3), &p, &err));
     assert_ok(test_predict(p, &values, best[0], NULL, probabilities[0], &err), err);
     assert_ok(test_predict(p, &rows, best[1], NULL, probabilities[1], &err), err);
     assert_memory_equal(best[0], best[1], sizeof best[0]);
@@ -292,7 +279,6 @@ TEST(values_are_scored_and_predicted)
 
 TEST(what_cannot_be_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     fixture f = start(false, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
     xsm_gradient *g = test_gradient(NULL);
@@ -353,7 +339,6 @@ TEST(what_cannot_be_is_refused)
 /* A gradient that is too large to be one is divergence, though loss and coefficients are finite. */
 TEST(an_input_gradient_that_overflows_is_divergence)
 {
-    xsm_error err = XSM_ERROR_INIT;
     fixture f = start(false, XSM_LAYOUT_CLASS_MAJOR, NULL);
     xsm_estimator *e = test_estimator(NULL, "one-vs-all", "");
     xsm_gradient *g = test_gradient(NULL);
@@ -377,9 +362,9 @@ TEST(an_input_gradient_that_overflows_is_divergence)
 static xsm_status take_gradient(void *state, xsm_context *ctx, xsm_error *err)
 {
     fixture *f = state;
-    xsm_estimator *e = NULL;
-    xsm_gradient *g = NULL;
-    xsm_sampler *tree = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_gradient, g) = NULL;
+    HELD(xsm_sampler, tree) = NULL;
     float out[BATCH * STRIDE];
     xsm_batch batch = batch_of(f, BATCH);
     xsm_status status = xsm_estimator_new(ctx, "ove-sampled", &e, err);
@@ -389,9 +374,6 @@ static xsm_status take_gradient(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_estimator_set_sampler(e, tree, err) : status;
     status = status == XSM_OK ? xsm_estimator_bind_labels(e, f->model, f->labels, err) : status;
     status = status == XSM_OK ? xsm_estimator_gradient_input(e, &batch, 0.1, g, out, STRIDE, err) : status;
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_sampler_free(tree);
     return status;
 }
 

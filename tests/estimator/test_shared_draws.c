@@ -37,11 +37,10 @@ static xsm_model *new_model(xsm_context *ctx, const test_problem *p, bool embedd
         return test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 3);
     }
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     uint64_t next = 8;
     o.bias = 1;
     o.activation = XSM_ACTIVATION_TANH;
-    assert_ok(xsm_model_new_embedding(ctx, FEATURES, HIDDEN, CLASSES, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(ctx, FEATURES, HIDDEN, CLASSES, &o, &m, &err));
     for (uint32_t k = 0; k < CLASSES; k++) {
         m->w.bias[k] = (float)(test_uniform(&next) - 0.5);
         for (uint32_t h = 0; h < HIDDEN; h++) {
@@ -132,11 +131,11 @@ static void check_lists(const xsm_gradient *g, const xsm_dataset *data, uint64_t
 static void check_batch(bool embedding, bool sparse, bool several, uint64_t first, uint64_t n)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = new_problem(sparse, several);
-    xsm_model *m = new_model(NULL, &p, embedding);
-    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "sampler=frequency negatives=25 shared=yes");
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = new_problem(sparse, several);
+    HELD(xsm_model, m) = new_model(NULL, &p, embedding);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "sampled-softmax", "sampler=frequency negatives=25 shared=yes");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_batch batch = xsm_batch_range(p.data, first, n);
     assert_ok(xsm_estimator_gradient(e, &batch, 0.3, g, &err), err);
@@ -184,11 +183,6 @@ static void check_batch(bool embedding, bool sparse, bool several, uint64_t firs
         }
         assert_float_equal(test_bias(m, k), want[k][width], 2e-6);
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(batches_are_what_they_are_by_definition)
@@ -204,12 +198,12 @@ TEST(batches_are_what_they_are_by_definition)
  */
 TEST(single_rows_draw_for_themselves)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = new_problem(true, false);
-    xsm_model *m = new_model(NULL, &p, true);
-    xsm_estimator *shared = test_estimator(NULL, "sampled-softmax", "sampler=frequency negatives=25 shared=yes");
-    xsm_estimator *own = test_estimator(NULL, "sampled-softmax", "sampler=frequency negatives=25");
-    xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = new_problem(true, false);
+    HELD(xsm_model, m) = new_model(NULL, &p, true);
+    HELD(xsm_estimator, shared) = test_estimator(NULL, "sampled-softmax", "sampler=frequency negatives=25 shared=yes");
+    HELD(xsm_estimator, own) = test_estimator(NULL, "sampled-softmax", "sampler=frequency negatives=25");
+    HELD(xsm_gradient, g) = test_gradient(NULL);
+    HELD(xsm_gradient, h) = test_gradient(NULL);
     assert_ok(xsm_estimator_bind(shared, m, p.data, &err), err);
     assert_ok(xsm_estimator_bind(own, m, p.data, &err), err);
     xsm_batch many = xsm_batch_range(p.data, 0, 50), one = xsm_batch_range(p.data, 50, 1);
@@ -226,12 +220,6 @@ TEST(single_rows_draw_for_themselves)
     assert_ok(xsm_estimator_gradient(own, &one, 0.3, h, &err), err);
     assert_int_equal(g->lengths[0], h->lengths[0]);
     assert_memory_equal(g->coefficients, h->coefficients, g->lengths[0] * sizeof *g->coefficients);
-    xsm_gradient_free(g);
-    xsm_gradient_free(h);
-    xsm_estimator_free(shared);
-    xsm_estimator_free(own);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* The estimate of the one-vs-each bound has the bound as its mean, whoever shares the draws. With 3,000 independent
@@ -239,16 +227,15 @@ TEST(single_rows_draw_for_themselves)
 TEST(the_mean_over_draws_is_right)
 {
     enum { BATCHES = 3000, N = 6 };
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const samplers[] = {"sampler=frequency negatives=25 shared=yes",
                                            "sampler=uniform negatives=25 shared=yes"};
-    test_problem p = new_problem(true, false);
-    xsm_model *m = new_model(NULL, &p, true);
+    HELD_STRUCT(test_problem, p) = new_problem(true, false);
+    HELD(xsm_model, m) = new_model(NULL, &p, true);
     float x[N * FEATURES];
     (void)rows_of(m, &p, 0, N, x);
     for (size_t s = 0; s < 2; s++) {
-        xsm_estimator *e = test_estimator(NULL, "ove-sampled", samplers[s]);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "ove-sampled", samplers[s]);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         static double sum[N][CLASSES], square[N][CLASSES];
         memset(sum, 0, sizeof sum);
         memset(square, 0, sizeof square);
@@ -277,22 +264,17 @@ TEST(the_mean_over_draws_is_right)
                 }
             }
         }
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static uint64_t train(xsm_context *ctx, const test_problem *p, bool embedding, const char *estimator,
                       const char *optimizer)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(ctx, p, embedding);
-    xsm_estimator *e = test_estimator(ctx, estimator, "sampler=frequency negatives=25 shared=yes");
-    xsm_optimizer *o = NULL;
+    HELD(xsm_model, m) = new_model(ctx, p, embedding);
+    HELD(xsm_estimator, e) = test_estimator(ctx, estimator, "sampler=frequency negatives=25 shared=yes");
     xsm_gradient *g = test_gradient(ctx);
-    assert_ok(xsm_optimizer_new(ctx, optimizer, &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, optimizer, &o, &err));
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     for (uint64_t step = 0; step < 4; step++) {
@@ -302,8 +284,6 @@ static uint64_t train(xsm_context *ctx, const test_problem *p, bool embedding, c
     uint64_t hash = embedding ? test_hash_embedding(m) : test_hash(m);
     xsm_gradient_free(g);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
@@ -311,7 +291,8 @@ TEST(threads_and_instructions_do_not_matter)
 {
     static const char *const estimators[] = {"sampled-softmax", "nce", "negative-sampling", "importance"};
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
-    test_problem sparse = new_problem(true, false), dense = new_problem(false, false);
+    HELD_STRUCT(test_problem, sparse) = new_problem(true, false);
+    HELD_STRUCT(test_problem, dense) = new_problem(false, false);
     for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
         for (int kind = 0; kind < 4; kind++) {
             uint64_t first = 0;
@@ -328,33 +309,26 @@ TEST(threads_and_instructions_do_not_matter)
             }
         }
     }
-    test_problem_free(&sparse);
-    test_problem_free(&dense);
 }
 
 TEST(what_draws_by_the_row_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(200, 6, 8, false, 5);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=tree sampler.components=2 shared=yes");
+    HELD_STRUCT(test_problem, p) = test_problem_new(200, 6, 8, false, 5);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "negative-sampling", "sampler=tree sampler.components=2 shared=yes");
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "'tree'"));
     assert_non_null(strstr(err.message, "'frequency'"));
     assert_ok(xsm_estimator_set(e, "shared", "no", &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(allocations_may_fail)
 {
-    test_problem p = new_problem(true, false);
+    HELD_STRUCT(test_problem, p) = new_problem(true, false);
     test_steps s = {
         .p = &p, .estimator = "sampled-softmax", .optimizer = "adagrad", .steps = 1, .rows = 40, .eta = 0.1};
     s.options = "shared=yes";
     s.hidden = HIDDEN;
     assert_true(test_every_allocation(test_run_steps, &s) > 20);
-    test_problem_free(&p);
 }

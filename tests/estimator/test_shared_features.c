@@ -25,14 +25,14 @@ static uint32_t scalar(void)
 TEST(test_scores)
 {
     static const uint32_t firsts[] = {0, 5, 500}, counts[] = {CLASSES, 1001, 70}, batches[] = {ROWS, 33, 2, 1};
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = problem();
-    float *range = malloc(ROWS * CLASSES * sizeof *range), *single = malloc(ROWS * CLASSES * sizeof *single);
-    uint32_t *classes = malloc(ROWS * CLASSES * sizeof *classes);
+    HELD_STRUCT(test_problem, p) = problem();
+    HELD_MEMORY(float, range) = malloc(ROWS * CLASSES * sizeof *range);
+    HELD_MEMORY(float, single) = malloc(ROWS * CLASSES * sizeof *single);
+    HELD_MEMORY(uint32_t, classes) = malloc(ROWS * CLASSES * sizeof *classes);
     assert_true(range && single && classes);
     for (int way = 0; way < 4; way++) {
-        xsm_context *ctx = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : 0);
-        xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_FEATURE_MAJOR, 1, 3);
+        HELD(xsm_context, ctx) = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : 0);
+        HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_FEATURE_MAJOR, 1, 3);
         m->w.alpha = 0.7;
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
             for (size_t r = 0; r < sizeof firsts / sizeof *firsts; r++) {
@@ -47,13 +47,7 @@ TEST(test_scores)
                 }
             }
         }
-        xsm_model_free(m);
-        xsm_context_free(ctx);
     }
-    free(range);
-    free(single);
-    free(classes);
-    test_problem_free(&p);
 }
 
 /* A few steps on batches of `batch` rows; where weights before the last are wanted, they are kept in `before`, and its
@@ -63,11 +57,10 @@ static xsm_model *steps(const test_problem *p, xsm_context *ctx, const char *opt
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_FEATURE_MAJOR, 0.1, 4);
-    xsm_estimator *e = test_estimator(ctx, "softmax", strcmp(optimizer, "sgd") == 0 ? "ridge=0.5" : "");
-    xsm_optimizer *o = NULL;
+    HELD(xsm_estimator, e) = test_estimator(ctx, "softmax", strcmp(optimizer, "sgd") == 0 ? "ridge=0.5" : "");
     xsm_gradient *gradient = test_gradient(ctx);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
-    assert_ok(xsm_optimizer_new(ctx, optimizer, &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, optimizer, &o, &err));
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     for (uint64_t start = 0; start + batch <= ROWS; start += batch) {
         xsm_batch rows = xsm_batch_range(p->data, start, batch);
@@ -84,19 +77,18 @@ static xsm_model *steps(const test_problem *p, xsm_context *ctx, const char *opt
     }
     xsm_gradient_free(gradient);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 
 /* w+ = (w - eta sum_i g_i x_i)/(1 + eta mu/N) over the last batch. */
 TEST(test_step)
 {
-    test_problem p = problem();
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
-    double *before = malloc(sizeof *before * CLASSES * FEATURES);
-    float *g = malloc(sizeof *g * BATCH * CLASSES);
+    HELD_STRUCT(test_problem, p) = problem();
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
+    HELD_MEMORY(double, before) = malloc(sizeof *before * CLASSES * FEATURES);
+    HELD_MEMORY(float, g) = malloc(sizeof *g * BATCH * CLASSES);
     assert_true(before && g);
-    xsm_model *m = steps(&p, ctx, "sgd", BATCH, before, g);
+    HELD(xsm_model, m) = steps(&p, ctx, "sgd", BATCH, before, g);
     const float *x = p.x + (ROWS / BATCH - 1) * BATCH * FEATURES;
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < FEATURES; j++) {
@@ -107,11 +99,6 @@ TEST(test_step)
             assert_true(fabs(test_weight(m, k, j) - wanted / (1 + 2 * 0.5 / ROWS)) < 2e-6);
         }
     }
-    xsm_model_free(m);
-    xsm_context_free(ctx);
-    free(before);
-    free(g);
-    test_problem_free(&p);
 }
 
 /* Batches by feature, by example (of one row), and mixed sizes of tiles. */
@@ -119,7 +106,7 @@ TEST(test_same_bits)
 {
     static const char *const optimizers[] = {"sgd", "adagrad"};
     static const uint64_t batches[] = {BATCH, 7, 1};
-    test_problem p = problem();
+    HELD_STRUCT(test_problem, p) = problem();
     for (size_t o = 0; o < 2; o++) {
         for (size_t b = 0; b < 3; b++) {
             uint64_t hash[4];
@@ -134,17 +121,15 @@ TEST(test_same_bits)
             assert_true(hash[0] == hash[1] && hash[0] == hash[2] && hash[0] == hash[3]);
         }
     }
-    test_problem_free(&p);
 }
 
 TEST(test_allocations)
 {
-    test_problem p = problem();
+    HELD_STRUCT(test_problem, p) = problem();
     test_steps s = {.p = &p, .estimator = "softmax", .options = "", .steps = 1, .rows = BATCH, .eta = 1};
     s.layout = XSM_LAYOUT_FEATURE_MAJOR;
     for (int adagrad = 0; adagrad < 2; adagrad++) {
         s.optimizer = adagrad ? "adagrad" : "sgd";
         assert_true(test_every_allocation(test_run_steps, &s) > 12);
     }
-    test_problem_free(&p);
 }

@@ -104,7 +104,7 @@ static void check_bits(const char *estimator, const char *options, uint64_t batc
 {
     static carried c;
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
     xsm_stream_options o = options_for(&p);
     rig whole, stream;
     begin(&whole, &p, estimator, options, 1);
@@ -131,7 +131,6 @@ static void check_bits(const char *estimator, const char *options, uint64_t batc
     }
     end(&whole);
     end(&stream);
-    test_problem_free(&p);
 }
 
 TEST(the_same_bits_as_a_dataset)
@@ -171,8 +170,7 @@ static const double *u_of(const rig *r)
 TEST(rows_without_an_id_are_new)
 {
     static carried c;
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     xsm_stream_options o = options_for(&p);
     rig fresh, stream;
     char options[64];
@@ -202,15 +200,13 @@ TEST(rows_without_an_id_are_new)
     }
     end(&fresh);
     end(&stream);
-    test_problem_free(&p);
 }
 
 /* An id that is in a batch several times is handled in order, on any number of threads. */
 TEST(ids_may_repeat)
 {
     static carried c;
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     xsm_stream_options o = options_for(&p);
     o.ids = 5;
     uint64_t first = 0;
@@ -230,15 +226,13 @@ TEST(ids_may_repeat)
         assert_true(hash == first);
         end(&r);
     }
-    test_problem_free(&p);
 }
 
 /* A class that was not there: the model grows, the estimator is bound again, and what belongs to ids is still there. */
 TEST(models_grow_meanwhile)
 {
     static carried c;
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     xsm_stream_options o = options_for(&p);
     o.class_counts = NULL;
     rig r;
@@ -274,7 +268,6 @@ TEST(models_grow_meanwhile)
     r.e = NULL;
     xsm_model_free(small);
     end(&r);
-    test_problem_free(&p);
 }
 
 /* Several labels a row. */
@@ -282,9 +275,8 @@ TEST(rows_with_several_labels)
 {
     static const uint32_t labels[] = {3, 1, 7, 2};
     static const uint64_t label_offsets[] = {0, 3, 4};
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(2, FEATURES, CLASSES, false, 3);
-    xsm_dataset *several = test_relabel(&p, false, CLASSES, label_offsets, labels);
+    HELD_STRUCT(test_problem, p) = test_problem_new(2, FEATURES, CLASSES, false, 3);
+    HELD(xsm_dataset, several) = test_relabel(&p, false, CLASSES, label_offsets, labels);
     static const char *const kinds[] = {"softmax", "one-vs-all", "one-vs-all-sampled", "sampled-softmax"};
     for (int kind = 0; kind < 4; kind++) {
         rig whole, stream;
@@ -304,8 +296,6 @@ TEST(rows_with_several_labels)
         end(&whole);
         end(&stream);
     }
-    xsm_dataset_free(several);
-    test_problem_free(&p);
 }
 
 /* -- refused ------------------------------------------------------------------------------------------------------- */
@@ -313,8 +303,7 @@ TEST(rows_with_several_labels)
 TEST(what_cannot_be_is_refused)
 {
     static carried c;
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     xsm_stream_options o = options_for(&p);
     o.batch = 4;
     rig r;
@@ -378,34 +367,27 @@ TEST(what_cannot_be_is_refused)
     xsm_sampler_free(tree);
     xsm_estimator_ops ops = *xsm_estimator_find("umax");
     ops.state_tensor = NULL;
-    xsm_estimator *host = NULL;
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    assert_ok(xsm_estimator_new_from(NULL, &ops, &host, &err), err);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    MADE(xsm_estimator, host, xsm_estimator_new_from(NULL, &ops, &host, &err));
     assert_fails(xsm_estimator_bind_stream(host, m, &o, &err), XSM_ERROR_UNSUPPORTED, err);
-    xsm_estimator_free(host);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static xsm_status bind_twice(void *state, xsm_context *ctx, xsm_error *err)
 {
     const test_problem *p = state;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
     xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
     o.ids = 10;
     xsm_status status = xsm_model_new_linear(ctx, p->features, p->classes, NULL, &m, err);
     status = status ? status : xsm_estimator_new(ctx, "umax", &e, err);
     status = status ? status : xsm_estimator_bind_stream(e, m, &o, err);
     status = status ? status : xsm_estimator_bind_stream(e, m, &o, err);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(nothing_is_leaked)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     assert_true(test_every_allocation(bind_twice, &p) > 10);
-    test_problem_free(&p);
 }

@@ -87,7 +87,7 @@ TEST(sums_are_right)
         float out[ROWS * STRIDE];
         source s = {0, UINT32_MAX};
         const xsmi_shard_sums sums = sums_of(sizes[c], &s);
-        float *scratch = new_scratch(sizes[c]);
+        HELD_MEMORY(float, scratch) = new_scratch(sizes[c]);
         for (size_t i = 0; i < ROWS * STRIDE; i++) {
             out[i] = 77;
         }
@@ -108,7 +108,6 @@ TEST(sums_are_right)
             sum(&s, 0, sizes[c], one, STRIDE);
             assert_memory_equal(one, out, WIDTH * sizeof *one);
         }
-        free(scratch);
     }
 }
 
@@ -117,10 +116,9 @@ static bool shared_node(const xsmi_shard_sums *s, uint32_t groups, uint32_t shar
 {
     for (uint32_t g = 0; g < groups; g++) {
         if (shard >= (uint64_t)XSMI_SHARDS * g / groups && shard + count <= (uint64_t)XSMI_SHARDS * (g + 1) / groups) {
-            float *scratch = new_scratch(s->classes);
+            HELD_MEMORY(float, scratch) = new_scratch(s->classes);
             ((source *)s->state)->last = UINT32_MAX;
             const bool any = xsmi_shard_node(s, shard, count, out, WIDTH, scratch);
-            free(scratch);
             return any;
         }
     }

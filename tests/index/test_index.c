@@ -18,8 +18,7 @@
 static xsm_index *make(const char *name, const char *options)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_index *x = NULL;
-    assert_ok(xsm_index_new(NULL, name, &x, &err), err);
+    NEW(xsm_index, x, xsm_index_new(NULL, name, &x, &err));
     char copy[256];
     snprintf(copy, sizeof copy, "%s", options);
     for (char *save = NULL, *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
@@ -33,7 +32,6 @@ static xsm_index *make(const char *name, const char *options)
 
 TEST(built_in_indexes_pass_the_suite)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.recall = 1;
     assert_ok(xsm_index_check(NULL, xsm_index_find("exact"), &o, &err), err);
@@ -110,8 +108,8 @@ static xsm_status hand_on(const void *state, const xsm_index_block *b, xsm_error
         size_t more[3];
     } host = {*b, {0}};
     const size_t apart = b->top + (host_header == HEADER_APART ? 5 : 0);
-    uint32_t *classes = malloc(b->count * apart * sizeof *classes);
-    float *scores = malloc(b->count * apart * sizeof *scores);
+    HELD_MEMORY(uint32_t, classes) = malloc(b->count * apart * sizeof *classes);
+    HELD_MEMORY(float, scores) = malloc(b->count * apart * sizeof *scores);
     assert_true(classes && scores);
     host.block.classes = classes;
     host.block.scores = scores;
@@ -135,14 +133,11 @@ static xsm_status hand_on(const void *state, const xsm_index_block *b, xsm_error
             assert_int_equal(classes[i * apart + j], 12345678);
         }
     }
-    free(classes);
-    free(scores);
     return status;
 }
 
 TEST(blocks_of_other_headers_are_read)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_index_at(i); i++) {
         asked = xsm_index_at(i);
         xsm_index_ops ops = *asked;
@@ -181,7 +176,6 @@ static xsm_status ask_in_any_order(const void *state, const xsm_index_block *b, 
 TEST(large_clusters_give_their_best)
 {
     enum { ROWS = 77, WIDTH = 5, QUERIES = 9, ALL_PROBED = 8 };
-    xsm_error err = XSM_ERROR_INIT;
     static float numbers[ROWS * WIDTH], have_scores[QUERIES * ROWS], want_scores[QUERIES * ROWS];
     static uint32_t have[QUERIES * ROWS], want[QUERIES * ROWS], have_lengths[QUERIES], want_lengths[QUERIES];
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
@@ -192,7 +186,8 @@ TEST(large_clusters_give_their_best)
     xsm_index_ops ops = *asked;
     ops.query = ask_in_any_order;
     ops.name = "host";
-    xsm_index *x = NULL, *truth = make("exact", "");
+    xsm_index *x = NULL;
+    HELD(xsm_index, truth) = make("exact", "");
     assert_ok(xsm_index_build(truth, &rows, &err), err);
     static const char *const clusters[] = {"1", "2", "3"};
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
@@ -222,7 +217,6 @@ TEST(large_clusters_give_their_best)
         }
         xsm_index_free(x);
     }
-    xsm_index_free(truth);
 }
 
 /* -- tables at fault, again ---------------------------------------------------------------------------------------- */
@@ -240,7 +234,6 @@ static xsm_status no_update(void *state, const xsm_index_source *source, const u
 
 TEST(faults_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.rows = 300;
     o.recall = 1;
@@ -305,7 +298,6 @@ static xsm_status faulty_next(const void *state, const xsm_index_block *b, xsm_e
 
 TEST(faults_of_next_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
     o.rows = 300;
     o.recall = 1;
@@ -330,7 +322,6 @@ TEST(further_rows_fall)
     enum { ROWS = 700, WIDTH = 6, QUERIES = 40 };
     static float numbers[ROWS * WIDTH];
     static const uint32_t portions[] = {1, 7, 64, ROWS};
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
         numbers[i] = (float)sin(1.7 * (double)(i * i) + 0.3);
     }
@@ -340,7 +331,7 @@ TEST(further_rows_fall)
     }
     const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL, 0, 0};
     for (size_t c = 0; xsm_index_at(c / 4); c++) {
-        xsm_index *x = make(xsm_index_at(c / 4)->name, c / 4 ? "probe=700" : "");
+        HELD(xsm_index, x) = make(xsm_index_at(c / 4)->name, c / 4 ? "probe=700" : "");
         assert_ok(xsm_index_build(x, &rows, &err), err);
         const uint32_t top = portions[c % 4];
         const size_t stride = xsmi_index_query_stride(x), cursor = xsmi_index_cursor(x);
@@ -348,7 +339,7 @@ TEST(further_rows_fall)
         void *cursors = aligned_alloc(64, QUERIES * cursor);
         void *scratch = aligned_alloc(64, (xsmi_index_scratch(x, top) + 63) / 64 * 64);
         uint32_t *classes = malloc(QUERIES * top * sizeof *classes), lengths[QUERIES];
-        float *scores = malloc(QUERIES * top * sizeof *scores);
+        HELD_MEMORY(float, scores) = malloc(QUERIES * top * sizeof *scores);
         uint64_t probed[QUERIES];
         assert_true(queries && cursors && scratch && classes && scores);
         memset(queries, 0, QUERIES * stride * sizeof *queries);
@@ -405,14 +396,11 @@ TEST(further_rows_fall)
         free(cursors);
         free(scratch);
         free(classes);
-        free(scores);
-        xsm_index_free(x);
     }
 }
 
 TEST(tables_that_cannot_be_right)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = (xsm_index *)&err;
 #define REFUSE(change, wanted)                                                                                         \
     do {                                                                                                               \
@@ -451,13 +439,12 @@ TEST(tables_that_cannot_be_right)
 /* An index is of the model's classes, features and geometry when it was built. */
 TEST(changed_models_need_another_index)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const uint32_t one = 1;
     for (size_t i = 0; xsm_index_at(i / 3); i++) {
-        test_problem p = test_problem_new(30, 6, 9, false, 2);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_index *x = make(xsm_index_at(i / 3)->name, "");
-        xsm_predictor *made = NULL;
+        HELD_STRUCT(test_problem, p) = test_problem_new(30, 6, 9, false, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_index, x) = make(xsm_index_at(i / 3)->name, "");
+        HELD(xsm_predictor, made) = NULL;
         xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
         options.index = x;
         options.top = 1;
@@ -479,10 +466,6 @@ TEST(changed_models_need_another_index)
         assert_ok(xsm_index_build_model(x, m, &err), err);
         assert_ok(xsm_index_update(x, &one, 1, &err), err);
         assert_ok(xsm_predictor_new(m, &options, &made, &err), err);
-        xsm_predictor_free(made);
-        xsm_index_free(x);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -490,11 +473,10 @@ TEST(changed_models_need_another_index)
 
 TEST(bad_calls_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, scores[4];
     uint32_t classes[4], lengths[2], one = 1, four = 4;
     for (size_t i = 0; xsm_index_at(i); i++) {
-        xsm_index *x = make(xsm_index_at(i)->name, "");
+        HELD(xsm_index, x) = make(xsm_index_at(i)->name, "");
         xsm_index_rows r = {sizeof r, rows, 3, 4, 3, NULL, 0, 0};
         xsm_index_search s = {sizeof s, rows, 3, 2, 2, 0, 0, 0, classes, scores, lengths, 0};
         assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_STATE, err);
@@ -541,7 +523,6 @@ TEST(bad_calls_are_refused)
         xsm_index_info info = XSM_INDEX_INFO_INIT;
         assert_ok(xsm_index_get_info(x, &info, &err), err);
         assert_true(info.rows == 4 && info.width == 3);
-        xsm_index_free(x);
     }
     xsm_index_free(NULL);
 }
@@ -549,10 +530,9 @@ TEST(bad_calls_are_refused)
 /* A model's classes are found with its scores, whatever its layout, scales and bias. */
 TEST(models_are_searched)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 8; bits++) {
-        test_problem p = test_problem_new(30, 9, 400, false, 5);
-        xsm_model *m = test_model(NULL, &p, bits & 1, bits & 2 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
+        HELD_STRUCT(test_problem, p) = test_problem_new(30, 9, 400, false, 5);
+        HELD(xsm_model, m) = test_model(NULL, &p, bits & 1, bits & 2 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
         m->w.alpha = 0.5;
         if ((bits & 4) && !(bits & 2)) {
             assert_ok(xsmi_model_need_row_scale(m, &err), err);
@@ -561,7 +541,7 @@ TEST(models_are_searched)
             }
         }
         for (size_t i = 0; xsm_index_at(i); i++) {
-            xsm_index *x = make(xsm_index_at(i)->name, i ? "probe=400" : "");
+            HELD(xsm_index, x) = make(xsm_index_at(i)->name, i ? "probe=400" : "");
             assert_ok(xsm_index_build_model(x, m, &err), err);
             uint32_t classes[30 * 3], lengths[30];
             float scores[30 * 3];
@@ -575,10 +555,7 @@ TEST(models_are_searched)
                 assert_true(fabs((double)scores[3 * q] - best) < 1e-5);
                 assert_true(fabs(test_score(m, classes[3 * q], p.x + q * 9) - best) < 1e-5);
             }
-            xsm_index_free(x);
         }
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -587,7 +564,7 @@ TEST(models_are_searched)
 /* Rows of a few directions, so that clusters mean something. */
 static float *clustered(uint32_t rows, uint32_t width, uint32_t directions, uint64_t *seed)
 {
-    float *centres = calloc((size_t)directions * width, sizeof *centres);
+    HELD_MEMORY(float, centres) = calloc((size_t)directions * width, sizeof *centres);
     float *x = calloc((size_t)rows * width, sizeof *x);
     assert_true(centres && x);
     for (size_t i = 0; i < (size_t)directions * width; i++) {
@@ -600,7 +577,6 @@ static float *clustered(uint32_t rows, uint32_t width, uint32_t directions, uint
             x[(size_t)k * width + j] = (float)(size * ((double)centre[j] + 0.3 * (test_uniform(seed) - 0.5)));
         }
     }
-    free(centres);
     return x;
 }
 
@@ -608,7 +584,6 @@ static float *clustered(uint32_t rows, uint32_t width, uint32_t directions, uint
 TEST(queries_are_finite)
 {
     enum { K = 300, D = 4, TOP = 3 };
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 5;
     float *x = clustered(K, D, 8, &seed), scores[2 * TOP];
     uint32_t classes[2 * TOP], lengths[2];
@@ -618,7 +593,7 @@ TEST(queries_are_finite)
     } bad[] = {
         {NAN, "number 2"}, {INFINITY, "number 2"}, {-INFINITY, "number 2"}, {3e38f, "so long"}, {-3e19f, "so long"}};
     for (size_t i = 0; xsm_index_at(i); i++) {
-        xsm_index *index = make(xsm_index_at(i)->name, "");
+        HELD(xsm_index, index) = make(xsm_index_at(i)->name, "");
         xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL, 0, 0};
         assert_ok(xsm_index_build(index, &rows, &err), err);
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
@@ -638,7 +613,6 @@ TEST(queries_are_finite)
             assert_fails(xsmi_index_recall(index, &s, &recall, &err), XSM_ERROR_RANGE, err);
             assert_true(recall == -1);
         }
-        xsm_index_free(index);
     }
     free(x);
 }
@@ -647,7 +621,6 @@ TEST(queries_are_finite)
 TEST(ties_are_found)
 {
     enum { K = 600, D = 7 };
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 5;
     float x[K * D], q[20 * D];
     for (int kind = 0; kind < 4; kind++) {
@@ -666,7 +639,7 @@ TEST(ties_are_found)
             }
         }
         for (size_t i = 0; xsm_index_at(i); i++) {
-            xsm_index *index = make(xsm_index_at(i)->name, "");
+            HELD(xsm_index, index) = make(xsm_index_at(i)->name, "");
             xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL, 0, 0};
             double recall = -1;
             assert_ok(xsm_index_build(index, &rows, &err), err);
@@ -675,7 +648,6 @@ TEST(ties_are_found)
             if (recall != 1) {
                 fail_msg("%s, kind %d: %g", xsm_index_at(i)->name, kind, recall);
             }
-            xsm_index_free(index);
         }
     }
 }
@@ -683,19 +655,16 @@ TEST(ties_are_found)
 TEST(drift_is_bounded)
 {
     enum { K = 2000, D = 12 };
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 3;
-    float *x = clustered(K, D, 40, &seed), *y = clustered(K, D, 40, &seed);
-    xsm_index *index = make("spherical", "drift=0.3 probe=200");
+    HELD_MEMORY(float, x) = clustered(K, D, 40, &seed);
+    HELD_MEMORY(float, y) = clustered(K, D, 40, &seed);
+    HELD(xsm_index, index) = make("spherical", "drift=0.3 probe=200");
     xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL, 0, 0};
     assert_ok(xsm_index_build(index, &rows, &err), err);
     double recall;
-    assert_ok(
-        xsmi_index_recall(
-            index,
-            &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 100, .top = 10},
-            &recall, &err),
-        err);
+    assert_ok(xsmi_index_recall(index, STRUCT(xsm_index_search, .queries = y, .stride = D, .count = 100, .top = 10),
+                                &recall, &err),
+              err);
     assert_true(recall > 0.9);
     xsm_index_info info = XSM_INDEX_INFO_INIT;
     uint64_t most = 0;
@@ -708,12 +677,9 @@ TEST(drift_is_bounded)
         assert_ok(xsm_index_update(index, touched, 50, &err), err);
         assert_ok(xsm_index_get_info(index, &info, &err), err);
         most = info.moved > most ? info.moved : most;
-        assert_ok(
-            xsmi_index_recall(index,
-                              &(xsm_index_search){
-                                  .size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 50, .top = 10},
-                              &recall, &err),
-            err);
+        assert_ok(xsmi_index_recall(index, STRUCT(xsm_index_search, .queries = y, .stride = D, .count = 50, .top = 10),
+                                    &recall, &err),
+                  err);
         assert_true(recall > 0.8);
     }
     assert_true(info.rebuilds > 0 && most <= 0.3 * K);
@@ -725,32 +691,26 @@ TEST(drift_is_bounded)
     assert_ok(xsm_index_update(index, &first, 1, &err), err);
     assert_ok(xsm_index_get_info(index, &info, &err), err);
     assert_true(info.rebuilds == before + 1);
-    xsm_index_free(index);
-    free(x);
-    free(y);
 }
 
 /* All rows alike: clusters are halved, so that none holds everything. */
 TEST(equal_rows_are_spread)
 {
     enum { K = 5000 };
-    xsm_error err = XSM_ERROR_INIT;
-    float *x = calloc(K * 4, sizeof *x);
+    HELD_MEMORY(float, x) = calloc(K * 4, sizeof *x);
     assert_non_null(x);
     for (int kind = 0; kind < 2; kind++) {
         for (uint32_t i = 0; i < K * 4; i++) {
             x[i] = (float)kind;
         }
-        xsm_index *index = make("spherical", "");
+        HELD(xsm_index, index) = make("spherical", "");
         xsm_index_rows rows = {sizeof rows, x, 4, K, 4, NULL, 0, 0};
         assert_ok(xsm_index_build(index, &rows, &err), err);
         xsm_index_info info = XSM_INDEX_INFO_INIT;
         assert_ok(xsm_index_get_info(index, &info, &err), err);
         assert_int_equal(info.clusters, 566);
         assert_true(info.largest <= 2 * K / 566 + 2);
-        xsm_index_free(index);
     }
-    free(x);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -759,7 +719,7 @@ static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *
 {
     static float rows[40 * 3];
     uint64_t seed = 8;
-    xsm_index *x = NULL;
+    HELD(xsm_index, x) = NULL;
     for (int i = 0; i < 40 * 3; i++) {
         rows[i] = (float)test_uniform(&seed) - 0.5f;
     }
@@ -787,12 +747,9 @@ static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *
     }
     if (status == XSM_OK) {
         double recall;
-        status = xsmi_index_recall(
-            x,
-            &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = rows, .stride = 3, .count = 2, .top = 4},
-            &recall, err);
+        status = xsmi_index_recall(x, STRUCT(xsm_index_search, .queries = rows, .stride = 3, .count = 2, .top = 4),
+                                   &recall, err);
     }
-    xsm_index_free(x);
     return status;
 }
 
@@ -823,27 +780,20 @@ TEST(recall_of_recommended_items)
     if (!path) {
         skip();
     }
-    float *items = read_floats(path, (size_t)K * D);
-    float *queries = read_floats(test_data("mips-items/queries_22363x64.f32.gz"), (size_t)QUERIES * D);
-    xsm_error err = XSM_ERROR_INIT;
+    HELD_MEMORY(float, items) = read_floats(path, (size_t)K * D);
+    HELD_MEMORY(float, queries) = read_floats(test_data("mips-items/queries_22363x64.f32.gz"), (size_t)QUERIES * D);
     xsm_index *x = make("spherical", "probe=605"); /* K/20 */
     xsm_index_rows rows = {sizeof rows, items, D, K, D, NULL, 0, 0};
     assert_ok(xsm_index_build(x, &rows, &err), err);
     double recall[3];
     static const uint32_t tops[] = {1, 10, 100};
     for (int i = 0; i < 3; i++) {
-        assert_ok(xsmi_index_recall(x,
-                                    &(xsm_index_search){.size = sizeof(xsm_index_search),
-                                                        .queries = queries,
-                                                        .stride = D,
-                                                        .count = QUERIES,
-                                                        .top = tops[i]},
-                                    &recall[i], &err),
+        assert_ok(xsmi_index_recall(
+                      x, STRUCT(xsm_index_search, .queries = queries, .stride = D, .count = QUERIES, .top = tops[i]),
+                      &recall[i], &err),
                   err);
     }
     print_message("items: recall at 1, 10, 100: %.3f %.3f %.3f\n", recall[0], recall[1], recall[2]);
     assert_true(recall[1] >= 0.9);
     xsm_index_free(x);
-    free(items);
-    free(queries);
 }

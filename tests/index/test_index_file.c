@@ -51,10 +51,8 @@ static xsm_model *new_model(bool embedding, uint64_t seed)
     xsm_model *m = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
-    linear.bias = 1;
     assert_ok(embedding ? xsm_model_new_embedding(NULL, 11, WIDTH, ROWS, &o, &m, &err)
-                        : xsm_model_new_linear(NULL, WIDTH, ROWS, &linear, &m, &err),
+                        : xsm_model_new_linear(NULL, WIDTH, ROWS, STRUCT(xsm_model_options, .bias = 1), &m, &err),
               err);
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     float rows[ROWS * WIDTH];
@@ -117,8 +115,7 @@ static void assert_same(const xsm_index *a, const xsm_index *b)
 static xsm_index *built(int kind, const xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_index *x = NULL;
-    assert_ok(new_kind(NULL, kind, &x, &err), err);
+    NEW(xsm_index, x, new_kind(NULL, kind, &x, &err));
     assert_ok(xsm_index_build_model(x, m, &err), err);
     return x;
 }
@@ -138,7 +135,6 @@ static void change(xsm_model *m, const uint32_t *classes, uint32_t count)
 
 TEST(loaded_indexes_find_the_same)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t some[] = {3, 17, 40, 41, 88};
     for (int embedding = 0; embedding < 2; embedding++) {
         for (int kind = 0; kind < KINDS; kind++) {
@@ -172,19 +168,16 @@ TEST(loaded_indexes_find_the_same)
 /* Models of fewer bits have rows of their own. */
 TEST(indexes_of_narrow_models_are_loaded)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     for (EACH_KIND(kind)) {
         const char *path = test_path("narrow.safetensors");
-        xsm_model *narrow = test_converted(m, kind->dtype);
-        xsm_index *x = built(1, narrow), *loaded = NULL;
+        HELD(xsm_model, narrow) = test_converted(m, kind->dtype);
+        HELD(xsm_index, x) = built(1, narrow);
         assert_ok(xsm_index_save(x, path, NULL, &err), err);
-        assert_ok(xsm_index_load(NULL, path, NULL, NULL, narrow, &loaded, &err), err);
+        NEW(xsm_index, loaded, xsm_index_load(NULL, path, NULL, NULL, narrow, &loaded, &err));
         assert_same(x, loaded);
         xsm_index_free(loaded);
         assert_fails(xsm_index_load(NULL, path, NULL, NULL, m, &loaded, &err), XSM_ERROR_STATE, err);
-        xsm_index_free(x);
-        xsm_model_free(narrow);
     }
     xsm_model_free(m);
     test_files_end();
@@ -192,15 +185,13 @@ TEST(indexes_of_narrow_models_are_loaded)
 
 TEST(files_do_not_depend_on_threads)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     unsigned char *bytes[2];
     size_t size[2];
     for (int i = 0; i < 2; i++) {
         xsm_context *ctx = test_context(1 + 2 * (uint32_t)i, TEST_BUILT_IN, 0);
         const char *path = test_path(i ? "three.safetensors" : "one.safetensors");
-        xsm_index *x = NULL;
-        assert_ok(new_kind(ctx, 1, &x, &err), err);
+        NEW(xsm_index, x, new_kind(ctx, 1, &x, &err));
         assert_ok(xsm_index_build_model(x, m, &err), err);
         assert_ok(xsm_index_save(x, path, NULL, &err), err);
         xsm_index_free(x);
@@ -217,7 +208,6 @@ TEST(files_do_not_depend_on_threads)
 
 TEST(other_rows_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("rows.safetensors");
     float rows[ROWS * WIDTH], bias[ROWS] = {0};
     fill(rows, ROWS, 3);
@@ -271,7 +261,6 @@ TEST(other_rows_are_refused)
 /* The file that the model is mapped from, by all its names, is not the index's to replace. */
 TEST(the_model_is_not_replaced)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char path[512], linked[512], pointed[512];
     snprintf(path, sizeof path, "%s", test_path("own.safetensors"));
     snprintf(linked, sizeof linked, "%s", test_path("linked.safetensors"));
@@ -299,7 +288,6 @@ TEST(the_model_is_not_replaced)
 
 TEST(what_was_there_stays_when_saving_fails)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("kept.safetensors");
     xsm_model *m = new_model(false, 5);
     xsm_index *x = built(1, m), *fresh = NULL, *loaded = NULL;
@@ -345,7 +333,7 @@ static const char *changed_file(const char *path, const char *key, const char *v
                                 uint32_t number)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     xsmi_container *file = NULL;
     assert_ok(xsmi_container_open(ctx, path, true, &file, &err), err);
     xsmi_entry entries[32];
@@ -380,13 +368,11 @@ static const char *changed_file(const char *path, const char *key, const char *v
     assert_ok(xsmi_container_commit(w, &err), err);
     free(numbers);
     xsmi_container_close(file);
-    xsm_context_free(ctx);
     return to;
 }
 
 TEST(other_files_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     searched = m;
     xsm_index *x = built(1, m), *loaded = NULL;
@@ -426,7 +412,6 @@ TEST(other_files_are_refused)
 /* Every byte of a file, one after another: refused, or what was saved. */
 TEST(flipped_bits_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(false, 5);
     xsm_index *x = built(2, m);
     const char *path = test_path("whole.safetensors");
@@ -453,7 +438,6 @@ TEST(flipped_bits_are_found)
 
 TEST(hosts_indexes_are_saved_and_loaded)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("host.safetensors");
     xsm_index_ops ops = *xsm_index_find("spherical");
     ops.flags = 0;
@@ -495,14 +479,13 @@ typedef struct one_kind {
 static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
 {
     const one_kind *of = state;
-    xsm_index *x = NULL, *loaded = NULL;
+    HELD(xsm_index, x) = NULL;
+    HELD(xsm_index, loaded) = NULL;
     const char *path = test_path("memory.safetensors");
     xsm_status status = new_kind(ctx, of->kind, &x, err);
     status = status == XSM_OK ? xsm_index_build_model(x, of->model, err) : status;
     status = status == XSM_OK ? xsm_index_save(x, path, NULL, err) : status;
     status = status == XSM_OK ? xsm_index_load(ctx, path, NULL, NULL, of->model, &loaded, err) : status;
-    xsm_index_free(loaded);
-    xsm_index_free(x);
     return status;
 }
 

@@ -55,7 +55,6 @@ TEST(numbers_that_cannot_be_are_refused)
     assert_true(restored_begin(&r, NULL));
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         uint32_t numbers[RESTORED_NUMBERS];
-        xsm_error err = XSM_ERROR_INIT;
         memcpy(numbers, r.numbers, sizeof numbers);
         put(numbers, &changes[i]);
         xsm_status status = restored_from(&r, numbers, &err);
@@ -72,7 +71,6 @@ TEST(numbers_that_cannot_be_are_refused)
         xsm_index_search none = XSM_INDEX_SEARCH_INIT;
         assert_fails(xsm_index_query(r.index, &none, &err), XSM_ERROR_STATE, err);
     }
-    xsm_error err = XSM_ERROR_INIT;
     assert_ok(restored_from(&r, r.numbers, &err), err);
     assert_true(restored_works(&r));
     restored_end(&r);
@@ -85,7 +83,6 @@ TEST(a_row_twice_is_refused)
     assert_true(restored_begin(&r, NULL));
     for (uint32_t i = 0; i < RESTORED_CLASSES; i++) {
         uint32_t numbers[RESTORED_NUMBERS], *order = numbers + RESTORED_ORDER;
-        xsm_error err = XSM_ERROR_INIT;
         memcpy(numbers, r.numbers, sizeof numbers);
         order[i] = order[(i + 1) % RESTORED_CLASSES];
         assert_fails(restored_from(&r, numbers, &err), XSM_ERROR_FORMAT, err);

@@ -47,9 +47,7 @@ typedef struct setup {
 static void begin(setup *t, uint32_t count, uint32_t width, uint32_t clusters, uint32_t cpu_disable)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
-    o.cpu_disable = cpu_disable;
-    assert_ok(xsm_context_new(&o, &t->ctx, &err), err);
+    assert_ok(xsm_context_new(STRUCT(xsm_context_options, .cpu_disable = cpu_disable), &t->ctx, &err), err);
     xsmi_stream_start(&t->stream, 7, 0, 0);
     t->r = (rows){calloc((size_t)count * width, sizeof(float)), count, width};
     assert_non_null(t->r.x);
@@ -87,8 +85,10 @@ static void check_sphere(const setup *t)
 {
     const xsmi_sphere *s = &t->s;
     xsm_error err = XSM_ERROR_INIT;
-    uint32_t total = 0, *cluster = calloc(t->r.count, sizeof *cluster);
-    float *prepared = calloc(t->r.count, s->stride * sizeof *prepared), *gap = calloc(t->r.count, sizeof *gap);
+    uint32_t total = 0;
+    HELD_MEMORY(uint32_t, cluster) = calloc(t->r.count, sizeof *cluster);
+    HELD_MEMORY(float, prepared) = calloc(t->r.count, s->stride * sizeof *prepared);
+    HELD_MEMORY(float, gap) = calloc(t->r.count, sizeof *gap);
     assert_non_null(prepared);
     for (uint32_t k = 0; k < t->r.count; k++) {
         memcpy(prepared + k * s->stride, t->r.x + (size_t)k * t->r.width, t->r.width * sizeof *prepared);
@@ -111,9 +111,6 @@ static void check_sphere(const setup *t)
         total += s->cluster[c].count;
     }
     assert_int_equal(total, t->r.count);
-    free(cluster);
-    free(prepared);
-    free(gap);
 }
 
 /* Moves `many` rows drawn at random, some twice in a list, by about `size` in each number. */
@@ -176,7 +173,6 @@ TEST(small_moves_use_up_the_gap)
     xsmi_sphere_change change;
     assert_true(before > 0.05);
     t.r.x[(size_t)widest * t.r.width] += 0.01f;
-    xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsmi_sphere_update(&t.s, &t.source, &widest, 1, &change, &err), err);
     /* Less by twice what it moved by, with the number more that makes lengths equal; found anew it would be about what
      * it was. */

@@ -44,10 +44,9 @@ static const char *path_of(int which)
 /* Cancels at every step-th poll, each time a bit further, and resumes with other threads. */
 TEST(test_resume)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(150, 20, 60, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(150, 20, 60, true, 3);
     for (int kind = 0; kind < 5; kind++) {
-        xsm_dataset *data = test_second_labels(&p, kind < 4, p.classes, p.labels, 7);
+        HELD(xsm_dataset, data) = test_second_labels(&p, kind < 4, p.classes, p.labels, 7);
         xsm_label_tree_options o = options_of(kind % 4);
         xsm_model *m;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
@@ -96,16 +95,13 @@ TEST(test_resume)
         }
         assert_true(resumed > 6 && states > 3); /* they differed in what was done */
         free(want);
-        xsm_dataset_free(data);
     }
-    test_problem_free(&p);
 }
 
 /* The last checkpoint has everything. */
 TEST(test_finished)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(200, 40, 60, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(200, 40, 60, true, 3);
     xsm_label_tree_options o = options_of(0);
     xsm_label_tree_result r = XSM_LABEL_TREE_RESULT_INIT, again = XSM_LABEL_TREE_RESULT_INIT;
     xsm_model *m, *other;
@@ -131,7 +127,6 @@ TEST(test_finished)
     o.checkpoint = NULL;
     o.checkpoint_every = -1;
     assert_fails(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err), XSM_ERROR_RANGE, err);
-    test_problem_free(&p);
 }
 
 /* Makes a checkpoint of a tree that is half done. */
@@ -165,8 +160,8 @@ static void refuse(const xsm_dataset *data, const xsm_label_tree_options *o, xsm
 
 TEST(test_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(200, 40, 60, true, 3), q = test_problem_new(200, 40, 60, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(200, 40, 60, true, 3);
+    HELD_STRUCT(test_problem, q) = test_problem_new(200, 40, 60, true, 4);
     const char *path = path_of(HALF), *broken = path_of(BROKEN);
     for (int kind = 0; kind < 3; kind += 2) {
         xsm_label_tree_options o = options_of(kind), other;
@@ -195,29 +190,25 @@ TEST(test_refused)
         o.resume = test_path("missing.checkpoint");
         refuse(p.data, &o, XSM_ERROR_IO);
     }
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     assert_ok(xsm_model_save(m, broken, NULL, &err), err);
     xsm_label_tree_options o = options_of(0);
     o.resume = broken;
     refuse(p.data, &o, XSM_ERROR_FORMAT);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    test_problem_free(&q);
 }
 
 /* Files whose checksum is right and whose numbers are not: any number of any tensor is changed. None may be read beyond
  * its arrays; what is accepted has finite scores. */
 TEST(test_wrong_numbers)
 {
-    test_problem p = test_problem_new(120, 20, 40, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(120, 20, 40, true, 3);
     const char *path = path_of(HALF), *broken = path_of(BROKEN);
     size_t accepted = 0, refused = 0;
     for (int kind = 0; kind < 3; kind += 2) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_label_tree_options o = options_of(kind);
         make_half(p.data, &o, path);
         xsmi_container *file;
-        xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
         assert_ok(xsmi_container_open(ctx, path, true, &file, &err), err);
         size_t count = 0, settings = 0;
         xsmi_tensor tensors[64];
@@ -268,18 +259,15 @@ TEST(test_wrong_numbers)
                 free(copy);
             }
             assert_ok(xsmi_container_commit(w, &err), err);
-            xsm_model *m = NULL;
+            HELD(xsm_model, m) = NULL;
             const xsm_status status = xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err);
             assert_true(status == XSM_OK || status == XSM_ERROR_FORMAT);
             accepted += status == XSM_OK;
             refused += status != XSM_OK;
-            xsm_model_free(m);
         }
         xsmi_container_close(file);
-        xsm_context_free(ctx);
     }
     assert_true(accepted > 20 && refused > 100);
-    test_problem_free(&p);
 }
 
 static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
@@ -289,32 +277,27 @@ static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
     o.checkpoint_every = 0;
     o.trees = 1;
     o.resume = state ? path_of(HALF) : NULL;
-    test_problem p = test_problem_new(60, 20, 30, true, 3);
-    xsm_model *m = NULL;
-    const xsm_status status = xsm_fit_label_tree(ctx, p.data, &o, &m, NULL, err);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    return status;
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 20, 30, true, 3);
+    HELD(xsm_model, m) = NULL;
+    return xsm_fit_label_tree(ctx, p.data, &o, &m, NULL, err);
 }
 
 TEST(test_without_memory)
 {
-    test_problem p = test_problem_new(60, 20, 30, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 20, 30, true, 3);
     xsm_label_tree_options o = options_of(2);
     o.trees = 1;
     make_half(p.data, &o, path_of(HALF));
     int resumed = 1;
     assert_true(test_every_allocation(fit_body, NULL) > 50);
     assert_true(test_every_allocation(fit_body, &resumed) > 50);
-    test_problem_free(&p);
 }
 
 static xsm_dataset *read_text(const char *text)
 {
     xsm_error err = XSM_ERROR_INIT;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), NULL, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), NULL, &d, &err));
     return d;
 }
 
@@ -334,9 +317,9 @@ TEST(test_other_features)
          "are columns of a table, and those of the checkpoint are numbers"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
-        xsm_dataset *own = read_text(kinds[i].own), *other = read_text(kinds[i].other);
+        HELD(xsm_dataset, own) = read_text(kinds[i].own);
+        HELD(xsm_dataset, other) = read_text(kinds[i].other);
         xsm_model *m = NULL;
         o.checkpoint = path_of(HALF);
         assert_ok(xsm_fit_label_tree(NULL, own, &o, &m, NULL, &err), err);
@@ -350,7 +333,5 @@ TEST(test_other_features)
         }
         assert_ok(xsm_fit_label_tree(NULL, own, &o, &m, NULL, &err), err);
         xsm_model_free(m);
-        xsm_dataset_free(own);
-        xsm_dataset_free(other);
     }
 }

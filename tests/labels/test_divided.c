@@ -56,12 +56,11 @@ static xsm_label_tree_options options_of(int kind)
 /* Rows whose label says something of their features; every third row has a second one. */
 static xsm_dataset *rows_of(bool several, bool sparse)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
     for (uint64_t i = 0; i < ROWS; i++) {
         p.labels[i] = (uint32_t)(p.labels[i] % 3 == 0 ? i % 7 : p.labels[i]);
     }
     xsm_dataset *data = test_second_labels(&p, sparse, CLASSES + 2, p.labels, several ? 7 : 0);
-    test_problem_free(&p);
     return data;
 }
 
@@ -89,12 +88,10 @@ static xsm_status predict(const xsm_model *m, const xsm_dataset *rows, found *f,
 {
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     o.top = TOP;
-    xsm_predictor *p = NULL;
+    HELD(xsm_predictor, p) = NULL;
     XSMI_TRY(xsm_predictor_new(m, &o, &p, err));
     const xsm_batch batch = xsm_batch_range(rows, 0, ROWS);
-    const xsm_status status = test_predict(p, &batch, f->classes[0], NULL, f->probabilities[0], err);
-    xsm_predictor_free(p);
-    return status;
+    return test_predict(p, &batch, f->classes[0], NULL, f->probabilities[0], err);
 }
 
 /* Measures of the model and of the one in the file, which must be the same, and predictions of the latter. */
@@ -103,7 +100,7 @@ static xsm_status use_model(test_rank *r, const xsm_model *m)
     work *w = r->user;
     found *f = &w->found[r->rank];
     double loaded[3 + 4 * TOP];
-    xsm_model *other = NULL;
+    HELD(xsm_model, other) = NULL;
     XSMI_TRY(evaluate(r->context, m, w->rows, 0, f->measures, &r->err));
     XSMI_TRY(xsm_model_load(r->context, w->path, NULL, NULL, &other, &r->err));
     xsm_status status = evaluate(r->context, other, w->rows, 1000, loaded, &r->err);
@@ -111,7 +108,6 @@ static xsm_status use_model(test_rank *r, const xsm_model *m)
         status = xsmi_fail(&r->err, XSM_ERROR_INTERNAL, "measures of the file are others");
     }
     status = status == XSM_OK ? predict(other, w->rows, f, &r->err) : status;
-    xsm_model_free(other);
     return status;
 }
 
@@ -165,8 +161,8 @@ TEST(test_bits)
 {
     static const uint32_t counts[] = {2, 3, 5};
     for (int kind = 0; kind < 6; kind++) {
-        xsm_dataset *rows = rows_of(kind % 3 == 1, kind != 2);
-        work *w = work_new(rows, kind);
+        HELD(xsm_dataset, rows) = rows_of(kind % 3 == 1, kind != 2);
+        HELD_MEMORY(work, w) = work_new(rows, kind);
         w->use = true;
         size_t wanted, size;
         unsigned char *one = fit_on(w, 1, 2, &wanted);
@@ -196,8 +192,6 @@ TEST(test_bits)
             }
         }
         free(one);
-        free(w);
-        xsm_dataset_free(rows);
     }
 }
 
@@ -210,8 +204,8 @@ TEST(test_resume)
     char checkpoint[256];
     snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
     for (int kind = 1; kind < 4; kind++) {
-        xsm_dataset *rows = rows_of(true, true);
-        work *w = work_new(rows, kind);
+        HELD(xsm_dataset, rows) = rows_of(true, true);
+        HELD_MEMORY(work, w) = work_new(rows, kind);
         size_t wanted, size, resumed = 0, written = 0, times = 0;
         unsigned char *one = fit_on(w, 1, 1, &wanted);
         for (size_t poll = 1;; poll += 1 + poll / 3, times++) {
@@ -260,8 +254,6 @@ TEST(test_resume)
         }
         assert_true(resumed > 6 && written > 5);
         free(one);
-        free(w);
-        xsm_dataset_free(rows);
     }
 }
 
@@ -282,8 +274,8 @@ static void expect_failure(work *w, xsm_status status, const char *prefix)
 /* What one rank alone cannot read or write ends the fit, or the save, on all. */
 TEST(test_files)
 {
-    xsm_dataset *rows = rows_of(true, true);
-    work *w = work_new(rows, 0);
+    HELD(xsm_dataset, rows) = rows_of(true, true);
+    HELD_MEMORY(work, w) = work_new(rows, 0);
     char checkpoint[256];
     snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
     w->options.checkpoint = "/nonexistent/folder/x";
@@ -329,15 +321,13 @@ TEST(test_files)
     expect_failure(w, XSM_ERROR_RANGE, "rank 0: ");
     free(one);
     free(bytes);
-    free(w);
-    xsm_dataset_free(rows);
 }
 
 /* The group fails at each of its calls in turn: every rank returns, and with the same status. */
 TEST(test_group_lost)
 {
-    xsm_dataset *rows = rows_of(true, true);
-    work *w = work_new(rows, 3);
+    HELD(xsm_dataset, rows) = rows_of(true, true);
+    HELD_MEMORY(work, w) = work_new(rows, 3);
     char checkpoint[256];
     snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
     w->options.checkpoint = checkpoint;
@@ -352,8 +342,6 @@ TEST(test_group_lost)
         assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
     } while (ranks[0].status != XSM_OK);
     assert_true(at > 20);
-    free(w);
-    xsm_dataset_free(rows);
 }
 
 /* Each allocation of rank 1 fails in turn, and ends the call on all, or the rank does without. Returns how many did. */
@@ -386,12 +374,10 @@ static size_t without_memory(work *w)
 TEST(test_memory_lost)
 {
     for (int kind = 2; kind < 4; kind++) {
-        xsm_dataset *rows = rows_of(true, true);
-        work *w = work_new(rows, kind);
+        HELD(xsm_dataset, rows) = rows_of(true, true);
+        HELD_MEMORY(work, w) = work_new(rows, kind);
         w->options.leaf = 30;
         assert_true(without_memory(w) > 100);
-        free(w);
-        xsm_dataset_free(rows);
     }
 }
 
@@ -417,10 +403,9 @@ TEST(test_unlike_settings)
         {"seed", "9", "rank 1 has label-tree.seed = 9, and rank 0 has 1"},
     };
     const xsm_option *option;
-    xsm_dataset *rows = rows_of(true, true);
-    work *w = work_new(rows, 0);
+    HELD(xsm_dataset, rows) = rows_of(true, true);
+    HELD_MEMORY(work, w) = work_new(rows, 0);
     for (size_t i = 0; (option = xsm_label_tree_option(i)); i++) {
-        xsm_error err = XSM_ERROR_INIT;
         assert_true(i < sizeof tried / sizeof *tried);
         assert_string_equal(option->name, tried[i].name);
         w->unlike = w->options;
@@ -438,6 +423,4 @@ TEST(test_unlike_settings)
     w->unlike.checkpoint = NULL;
     w->unlike.resume = test_path("unlike.checkpoint");
     expect_failure(w, XSM_ERROR_ARGUMENT, "rank 1: rank 1 has resume = 1, and rank 0 has 0;");
-    free(w);
-    xsm_dataset_free(rows);
 }

@@ -140,9 +140,7 @@ static double violation(const problem *p, uint32_t lane, const xsmi_dual_setting
 
 TEST(test_optimum)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     static problem p;
     static const double costs[] = {0.1, 1, 10};
     for (uint32_t trial = 0; trial < 24; trial++) {
@@ -168,15 +166,12 @@ TEST(test_optimum)
             }
         }
     }
-    xsm_context_free(ctx);
 }
 
 /* With the usual tolerance the violation is below it, in far fewer visits than passes over all rows. */
 TEST(test_shrinking)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     static problem p;
     make(&p, 7, LANES);
     const xsmi_dual_settings settings = {1, 0.1, 1000, XSMI_DUAL_SQUARED_HINGE};
@@ -187,16 +182,13 @@ TEST(test_shrinking)
         assert_true(violation(&p, l, &settings) < 0.15);
     }
     assert_true(p.group.visits >= ROWS && p.group.visits < 1000 * ROWS);
-    xsm_context_free(ctx);
 }
 
 /* Costs from those that leave all margins near 0 to those that hold nearly every row by Newton's steps alone, and rows
  * that are far from unit length: the gap of duality, in terms of the optimum, is small for all. */
 TEST(test_logistic_extremes)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     static problem p;
     static const float lengths[] = {0.01f, 1, 10};
     static const double costs[] = {1e-4, 1, 100};
@@ -218,15 +210,12 @@ TEST(test_logistic_extremes)
             assert_true(isfinite(primal) && primal - dual < 1e-2 * primal);
         }
     }
-    xsm_context_free(ctx);
 }
 
 /* One pass visits each row once. */
 TEST(test_iterations)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     static problem p;
     make(&p, 3, LANES);
     const xsmi_dual_settings settings = {1, 0, 1, XSMI_DUAL_SQUARED_HINGE};
@@ -234,5 +223,4 @@ TEST(test_iterations)
     xsmi_stream_start(&stream, 1, XSMI_STREAM_LABEL_ORDER, 0);
     xsmi_dual_solve(ctx, &p.rows, &settings, &stream, &p.group);
     assert_int_equal(p.group.visits, ROWS);
-    xsm_context_free(ctx);
 }

@@ -23,8 +23,9 @@ enum { LABELS = 300, GROUPS = 20, FEATURES = 400, ROWS = 1800 };
 static xsm_dataset *look_alikes(uint64_t seed, uint32_t rows, uint32_t most, uint32_t classes, bool sparse)
 {
     const test_problem p = {.rows = rows, .features = FEATURES, .x = calloc((size_t)rows * FEATURES, sizeof *p.x)};
-    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets), count = 0;
-    uint32_t *labels = malloc((size_t)rows * most * sizeof *labels);
+    HELD_MEMORY(uint64_t, offsets) = malloc((rows + 1) * sizeof *offsets);
+    uint64_t count = 0;
+    HELD_MEMORY(uint32_t, labels) = malloc((size_t)rows * most * sizeof *labels);
     for (uint32_t r = 0; r < rows; r++) {
         float *row = p.x + (size_t)r * FEATURES;
         const uint32_t label = r % LABELS, group = label % GROUPS;
@@ -48,8 +49,6 @@ static xsm_dataset *look_alikes(uint64_t seed, uint32_t rows, uint32_t most, uin
     offsets[rows] = count;
     xsm_dataset *data = test_relabel(&p, sparse, classes, offsets, labels);
     free(p.x);
-    free(offsets);
-    free(labels);
     return data;
 }
 
@@ -58,10 +57,9 @@ static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_lab
                         unsigned char **first, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m;
+    HELD(xsm_model, m) = NULL;
     assert_ok(xsm_fit_label_tree(ctx, data, o, &m, NULL, &err), err);
     test_same_file(m, first, size);
-    xsm_model_free(m);
 }
 
 TEST(test_bits)
@@ -79,9 +77,8 @@ TEST(test_bits)
             xsm_dataset *data = look_alikes(3, ROWS, k == 0 ? 1 : 3, LABELS + 5, sparse);
             for (uint32_t threads = 1; threads <= 3; threads += test_full() ? 1 : 2) {
                 for (int runner = TEST_BUILT_IN; runner <= (test_full() ? TEST_PTHREADS : TEST_BUILT_IN); runner++) {
-                    xsm_context *ctx = test_context(threads, runner, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+                    HELD(xsm_context, ctx) = test_context(threads, runner, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
                     expect_bits(ctx, data, &o, &first, &size);
-                    xsm_context_free(ctx);
                 }
             }
             xsm_context *scalar =
@@ -97,40 +94,36 @@ TEST(test_bits)
 /* Other seeds give other trees. */
 TEST(test_seed)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
+    HELD(xsm_dataset, data) = look_alikes(3, ROWS, 1, LABELS, true);
     xsm_label_tree_options o = test_small_trees();
     unsigned char *bytes[2] = {NULL, NULL};
     size_t size[2];
     for (int k = 0; k < 2; k++) {
-        xsm_model *m;
+        HELD(xsm_model, m) = NULL;
         o.seed = (uint64_t)k;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
         test_same_file(m, &bytes[k], &size[k]);
-        xsm_model_free(m);
     }
     assert_true(size[0] != size[1] || memcmp(bytes[0], bytes[1], size[0]) != 0);
     free(bytes[0]);
     free(bytes[1]);
-    xsm_dataset_free(data);
 }
 
 /* New rows of the labels are found; the share is known, as each row has two words that only its label has. */
 TEST(test_learns)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const int32_t links[] = {XSM_LABEL_TREE_LINK_AUTO, XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_SOFTMAX,
                                     XSM_LABEL_TREE_LINK_HINGE, XSM_LABEL_TREE_LINK_NORMALISED};
     for (uint32_t most = 1; most <= 3; most += 2) {
-        xsm_dataset *train = look_alikes(3, ROWS, most, LABELS + 7, true);
-        xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
+        HELD(xsm_dataset, train) = look_alikes(3, ROWS, most, LABELS + 7, true);
+        HELD(xsm_dataset, test) = look_alikes(4, ROWS, most, LABELS + 7, true);
         for (size_t k = 0; k < sizeof links / sizeof *links; k++) {
             for (int balance = 0; balance < (links[k] == XSM_LABEL_TREE_LINK_HINGE ? 3 : 4); balance++) {
                 xsm_label_tree_options o = test_small_trees();
                 o.loss = balance == 3 ? XSM_LABEL_TREE_LOSS_LOGISTIC : XSM_LABEL_TREE_LOSS_SQUARED_HINGE;
                 o.cost = balance == 3 ? 10 : 1;
                 xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
-                xsm_model *m;
+                HELD(xsm_model, m) = NULL;
                 TEST_METRICS(metrics, 5);
                 o.link = links[k];
                 o.balance = balance % 2;
@@ -143,26 +136,23 @@ TEST(test_learns)
                 assert_in_range(result.depth, 2, 6);
                 assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
                 assert_true(metrics.precision[0] > 0.95);
-                xsm_model_free(m);
             }
         }
-        xsm_dataset_free(train);
-        xsm_dataset_free(test);
     }
 }
 
 /* All classes, the two without rows among them, have probabilities that sum to one. */
 TEST(test_probabilities)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { CLASSES = LABELS + 2 };
-    xsm_dataset *train = look_alikes(3, ROWS, 1, CLASSES, true), *test = look_alikes(4, 100, 1, CLASSES, true);
+    HELD(xsm_dataset, train) = look_alikes(3, ROWS, 1, CLASSES, true);
+    HELD(xsm_dataset, test) = look_alikes(4, 100, 1, CLASSES, true);
     xsm_label_tree_options o = test_small_trees();
     o.trees = 2;
     o.link = XSM_LABEL_TREE_LINK_SOFTMAX;
-    xsm_model *m;
+    HELD(xsm_model, m) = NULL;
     assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
-    float *scores = malloc((size_t)100 * CLASSES * sizeof *scores);
+    HELD_MEMORY(float, scores) = malloc((size_t)100 * CLASSES * sizeof *scores);
     test_all_scores(m, test, scores);
     for (uint32_t r = 0; r < 100; r++) {
         double sum = 0, best = 0;
@@ -176,26 +166,22 @@ TEST(test_probabilities)
             assert_true(exp((double)scores[(size_t)r * CLASSES + k]) < best);
         }
     }
-    free(scores);
-    xsm_model_free(m);
-    xsm_dataset_free(train);
-    xsm_dataset_free(test);
 }
 
 /* The link `normalised` has the scores of `sigmoid`, and the log-loss of their probabilities divided by their sum. */
 TEST(test_normalised)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { N = 100 };
     static const int32_t links[] = {XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_NORMALISED};
-    xsm_dataset *train = look_alikes(3, ROWS, 1, LABELS, true), *test = look_alikes(4, N, 1, LABELS, true);
+    HELD(xsm_dataset, train) = look_alikes(3, ROWS, 1, LABELS, true);
+    HELD(xsm_dataset, test) = look_alikes(4, N, 1, LABELS, true);
     float *scores[2];
     double losses[2], want = 0;
     for (size_t k = 0; k < 2; k++) {
         xsm_label_tree_options o = test_small_trees();
         o.link = links[k];
         o.trees = 2;
-        xsm_model *m;
+        HELD(xsm_model, m) = NULL;
         assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
         scores[k] = malloc((size_t)N * LABELS * sizeof **scores);
         test_all_scores(m, test, scores[k]);
@@ -204,7 +190,6 @@ TEST(test_normalised)
         all.beam = LABELS;
         assert_ok(xsm_evaluate(NULL, m, test, &all, &metrics, &err), err);
         losses[k] = metrics.log_loss;
-        xsm_model_free(m);
     }
     assert_memory_equal(scores[0], scores[1], (size_t)N * LABELS * sizeof **scores);
     for (uint32_t r = 0; r < N; r++) {
@@ -221,15 +206,12 @@ TEST(test_normalised)
     assert_true(losses[0] > want); /* a sum over all labels */
     free(scores[0]);
     free(scores[1]);
-    xsm_dataset_free(train);
-    xsm_dataset_free(test);
 }
 
 /* However many classes have no rows, each by itself or all together, they have together what one of them has: the
  * root's classifiers are the same, and what is under such a node shares its probability. */
 TEST(test_unseen)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { N = 50, FEW = LABELS + 1, MANY = LABELS + 2500 };
     static const int32_t links[] = {XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_SOFTMAX,
                                     XSM_LABEL_TREE_LINK_NORMALISED};
@@ -237,17 +219,15 @@ TEST(test_unseen)
         float *scores[2];
         for (size_t i = 0; i < 2; i++) {
             const uint32_t classes = i == 0 ? FEW : MANY;
-            xsm_dataset *train = look_alikes(3, ROWS, 1, classes, true), *test = look_alikes(4, N, 1, classes, true);
+            HELD(xsm_dataset, train) = look_alikes(3, ROWS, 1, classes, true);
+            HELD(xsm_dataset, test) = look_alikes(4, N, 1, classes, true);
             xsm_label_tree_options o = test_small_trees();
             o.link = links[k % 3];
             o.negatives = k == 3 ? 3 : 0;
-            xsm_model *m;
+            HELD(xsm_model, m) = NULL;
             assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
             scores[i] = malloc((size_t)N * classes * sizeof **scores);
             test_all_scores(m, test, scores[i]);
-            xsm_model_free(m);
-            xsm_dataset_free(train);
-            xsm_dataset_free(test);
         }
         for (size_t r = 0; r < N; r++) {
             const double one = exp((double)scores[0][r * FEW + LABELS]);
@@ -266,7 +246,6 @@ TEST(test_unseen)
  * logistic loss finds these shares, of which the calibration takes a row's own share. */
 TEST(test_odds)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { N = 600 };
     float x[N];
     uint32_t labels[N];
@@ -277,43 +256,37 @@ TEST(test_odds)
     xsm_labels labelled = XSM_LABELS_INIT;
     labelled.classes = 2;
     labelled.labels = labels;
-    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
-    dense.values = x;
-    dense.rows = N;
-    dense.features = 1;
-    dense.dtype = XSM_DTYPE_FLOAT32;
-    dense.labels = &labelled;
-    xsm_dataset *data;
-    assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+    MADE(xsm_dataset, data,
+         xsm_dataset_from_dense(NULL,
+                                STRUCT(xsm_dense_rows, .values = x, .rows = N, .features = 1,
+                                       .dtype = XSM_DTYPE_FLOAT32, .labels = &labelled),
+                                &data, &err));
     xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
     o.loss = XSM_LABEL_TREE_LOSS_LOGISTIC;
     o.link = XSM_LABEL_TREE_LINK_SIGMOID;
     o.cost = 1000;
     o.epsilon = 1e-4;
     o.iterations = 10000;
-    xsm_model *m;
+    HELD(xsm_model, m) = NULL;
     assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
     float scores[N * 2];
     test_all_scores(m, data, scores);
     assert_true(fabs(exp((double)scores[0]) - 2.0 / 3) < 0.01 && fabs(exp((double)scores[1]) - 1.0 / 3) < 0.01);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
 }
 
 /* No child has more weights than asked for, and none is below the threshold. */
 TEST(test_pruning)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
+    HELD(xsm_dataset, data) = look_alikes(3, ROWS, 2, LABELS, true);
     xsm_label_tree_options o = test_small_trees();
     o.link = XSM_LABEL_TREE_LINK_HINGE; /* weights as the solver has them */
     for (int k = 0; k < 2; k++) {
         o.keep = k == 0 ? 0 : 3;
         o.threshold = k == 0 ? 0.3 : 0;
-        xsm_model *m;
+        HELD(xsm_model, m) = NULL;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
         const xsmi_sparse *w = m->head->labels->tree[0].weights;
-        uint32_t *counts = calloc(w->rows, sizeof *counts);
+        HELD_MEMORY(uint32_t, counts) = calloc(w->rows, sizeof *counts);
         uint32_t most = 0;
         for (uint32_t c = 0; c < w->chunks; c++) {
             for (uint64_t e = w->places[c].entry; e < w->places[c + 1].entry; e++) {
@@ -323,15 +296,11 @@ TEST(test_pruning)
             }
         }
         assert_true(k == 0 ? most > 3 : most == 3);
-        free(counts);
-        xsm_model_free(m);
     }
-    xsm_dataset_free(data);
 }
 
 TEST(test_options)
 {
-    xsm_error err = XSM_ERROR_INIT;
     /* What the initialiser has stands for the table's defaults: in words, and when they are set. */
     const xsm_label_tree_options initial = XSM_LABEL_TREE_OPTIONS_INIT;
     xsm_label_tree_options set = initial;
@@ -373,7 +342,7 @@ TEST(test_options)
     assert_fails(xsm_label_tree_set(NULL, "trees", "3", &err), XSM_ERROR_ARGUMENT, err);
     assert_int_equal(set.trees, 3);
 
-    xsm_dataset *data = look_alikes(3, 200, 1, LABELS, true);
+    HELD(xsm_dataset, data) = look_alikes(3, 200, 1, LABELS, true);
     xsm_model *m = NULL;
     set = initial;
     set.arity = 1;
@@ -403,13 +372,12 @@ TEST(test_options)
     assert_fails(xsm_fit_label_tree(NULL, NULL, NULL, &m, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_fit_label_tree(NULL, data, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(m);
-    xsm_dataset_free(data);
 }
 
 /* Zeros, the defaults in numbers, and no options at all give the same model. */
 TEST(test_defaults)
 {
-    xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
+    HELD(xsm_dataset, data) = look_alikes(3, ROWS, 1, LABELS, true);
     xsm_label_tree_options zeros = XSM_LABEL_TREE_OPTIONS_INIT, numbers = {.size = sizeof numbers,
                                                                            .trees = 1,
                                                                            .arity = 16,
@@ -426,13 +394,11 @@ TEST(test_defaults)
     expect_bits(NULL, data, &numbers, &first, &size);
     expect_bits(NULL, data, NULL, &first, &size);
     free(first);
-    xsm_dataset_free(data);
 }
 
 /* Few labels, one label, rows without labels or features, and none that can be learnt from. */
 TEST(test_edges)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const float x[] = {1, 0, 0, 1, 0, 0};
     static const uint64_t offsets[] = {0, 1, 1, 2};
     static const uint32_t labels[][2] = {{0, 1}, {2, 2}, {XSM_CLASS_UNSEEN, 1}, {XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN}};
@@ -447,9 +413,8 @@ TEST(test_edges)
         dense.features = 2;
         dense.dtype = XSM_DTYPE_FLOAT32;
         dense.labels = &labelled;
-        xsm_dataset *data;
         xsm_model *m = NULL;
-        assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+        MADE(xsm_dataset, data, xsm_dataset_from_dense(NULL, &dense, &data, &err));
         if (k == 3) {
             assert_fails(xsm_fit_label_tree(NULL, data, NULL, &m, NULL, &err), XSM_ERROR_SHAPE, err);
         } else {
@@ -465,14 +430,12 @@ TEST(test_edges)
             }
             xsm_model_free(m);
         }
-        xsm_dataset_free(data);
     }
 }
 
 /* Rows whose squares overflow. */
 TEST(test_overflow)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const float x[] = {1e30f, 2e30f, -3e30f, 1e30f};
     static const uint32_t labels[] = {0, 1};
     xsm_labels labelled = XSM_LABELS_INIT;
@@ -484,9 +447,8 @@ TEST(test_overflow)
     dense.features = 2;
     dense.dtype = XSM_DTYPE_FLOAT32;
     dense.labels = &labelled;
-    xsm_dataset *data;
-    xsm_model *m = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+    HELD(xsm_model, m) = NULL;
+    MADE(xsm_dataset, data, xsm_dataset_from_dense(NULL, &dense, &data, &err));
     /* Steps of 1/|x|^2 = 0 leave all weights at 0. */
     assert_ok(xsm_fit_label_tree(NULL, data, NULL, &m, NULL, &err), err);
     float scores[4];
@@ -494,8 +456,6 @@ TEST(test_overflow)
     for (size_t i = 0; i < 4; i++) {
         assert_true(isfinite(scores[i]) && scores[i] == scores[0]);
     }
-    xsm_model_free(m);
-    xsm_dataset_free(data);
 }
 
 static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
@@ -514,12 +474,11 @@ static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
 
 TEST(test_every)
 {
-    xsm_dataset *data = look_alikes(3, 600, 2, LABELS, true);
+    HELD(xsm_dataset, data) = look_alikes(3, 600, 2, LABELS, true);
     assert_true(test_every_allocation(fit_body, data) > 50);
     for (uint32_t threads = 1; threads <= 2; threads++) {
         test_every_poll(fit_body, data, threads, 10, "making label vectors, clustering labels, training nodes");
     }
-    xsm_dataset_free(data);
 }
 
 static void *small_stack(void *state)
@@ -530,7 +489,7 @@ static void *small_stack(void *state)
 
 TEST(test_stack)
 {
-    xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
+    HELD(xsm_dataset, data) = look_alikes(3, ROWS, 2, LABELS, true);
     pthread_attr_t attributes;
     pthread_t thread;
     void *done = NULL;
@@ -540,14 +499,12 @@ TEST(test_stack)
     assert_int_equal(pthread_join(thread, &done), 0);
     assert_non_null(done);
     pthread_attr_destroy(&attributes);
-    xsm_dataset_free(data);
 }
 
 /* Weights of 1 change no bit. A tree of rows with weights finds for each row what one of their copies finds, with
  * scores within the tolerance of the solver; rows of weight 0 are not learned. */
 TEST(test_weights)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
         enum { TOP = 3 };
         static float weights[ROWS];
@@ -555,7 +512,7 @@ TEST(test_weights)
         static uint32_t found[2][ROWS * TOP];
         static float scores[2][ROWS * TOP];
         uint64_t count = 0;
-        xsm_dataset *data = look_alikes(5, ROWS, 2, LABELS, sparse), *all = NULL;
+        HELD(xsm_dataset, data) = look_alikes(5, ROWS, 2, LABELS, sparse);
         xsm_label_tree_options o = test_small_trees();
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         unsigned char *bytes = NULL;
@@ -575,7 +532,7 @@ TEST(test_weights)
                 copies[count++] = i;
             }
         }
-        assert_ok(xsm_dataset_select(data, copies, count, &all, &err), err);
+        MADE(xsm_dataset, all, xsm_dataset_select(data, copies, count, &all, &err));
         assert_ok(xsm_dataset_set_weights(data, &w, &err), err);
         o.epsilon = 1e-5;
         o.iterations = 20000;
@@ -583,23 +540,18 @@ TEST(test_weights)
         o.link = XSM_LABEL_TREE_LINK_HINGE;
         const xsm_dataset *const of[] = {data, all};
         for (size_t j = 0; j < 2; j++) {
-            xsm_model *m = NULL;
-            xsm_predictor *p = NULL;
+            HELD(xsm_model, m) = NULL;
             xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
             options.top = TOP;
             assert_ok(xsm_fit_label_tree(NULL, of[j], &o, &m, NULL, &err), err);
-            assert_ok(xsm_predictor_new(m, &options, &p, &err), err);
+            MADE(xsm_predictor, p, xsm_predictor_new(m, &options, &p, &err));
             const xsm_batch batch = xsm_batch_range(data, 0, ROWS);
             assert_ok(test_predict(p, &batch, found[j], scores[j], NULL, &err), err);
-            xsm_predictor_free(p);
-            xsm_model_free(m);
         }
         for (size_t i = 0; i < ROWS * TOP; i++) {
             assert_true(fabsf(scores[0][i] - scores[1][i]) < 2e-3f);
             assert_true(i % TOP > 0 || found[0][i] == found[1][i]);
         }
-        xsm_dataset_free(all);
-        xsm_dataset_free(data);
     }
 }
 
@@ -607,14 +559,13 @@ TEST(test_weights)
 TEST(test_weights_of_labels)
 {
     for (size_t labels = 1; labels <= 2; labels++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *data = look_alikes(5, ROWS, labels, LABELS, true);
+        HELD(xsm_dataset, data) = look_alikes(5, ROWS, labels, LABELS, true);
         xsm_dataset_info info = XSM_DATASET_INFO_INIT;
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         xsm_label_tree_options o = test_small_trees();
-        xsm_model *m = NULL;
+        HELD(xsm_model, m) = NULL;
         assert_ok(xsm_dataset_get_info(data, &info, &err), err);
-        float *weights = malloc(info.labels * sizeof *weights);
+        HELD_MEMORY(float, weights) = malloc(info.labels * sizeof *weights);
         assert_non_null(weights);
         for (uint64_t i = 0; i < info.labels; i++) {
             weights[i] = 0.5f + (float)(i % 2);
@@ -629,8 +580,5 @@ TEST(test_weights_of_labels)
             assert_non_null(strstr(err.message, "labels with weights; a label tree weighs rows"));
             assert_null(m);
         }
-        free(weights);
-        xsm_model_free(m);
-        xsm_dataset_free(data);
     }
 }

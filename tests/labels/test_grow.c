@@ -110,14 +110,16 @@ TEST(test_grows)
 {
     for (int k = 0; k < 6; k++) {
         /* 1: several trees; 2: clusters; 3: scores that rank; 4: nodes that become full; 5: sigmoids */
-        xsm_error err = XSM_ERROR_INIT;
         xsm_label_tree_options o = test_small_trees();
         const uint32_t from = k == 4 ? 120 : 226;
         o.trees = k == 1 ? 2 : 1;
         o.balance = k == 2 ? XSM_LABEL_TREE_BALANCE_CLUSTERS : XSM_LABEL_TREE_BALANCE_BALANCED;
         o.link = k == 3 ? XSM_LABEL_TREE_LINK_HINGE : k == 5 ? XSM_LABEL_TREE_LINK_SIGMOID : 0;
-        xsm_dataset *all = make_rows(2, LABELS), *test = make_rows(3, LABELS), *some = make_rows(1, from);
-        xsm_model *start = grow(NULL, NULL, o, some, NULL), *anew = grow(NULL, NULL, o, all, NULL);
+        HELD(xsm_dataset, all) = make_rows(2, LABELS);
+        HELD(xsm_dataset, test) = make_rows(3, LABELS);
+        HELD(xsm_dataset, some) = make_rows(1, from);
+        HELD(xsm_model, start) = grow(NULL, NULL, o, some, NULL);
+        HELD(xsm_model, anew) = grow(NULL, NULL, o, all, NULL);
         unsigned char *first = NULL, *old = NULL;
         size_t size, old_size;
         xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -125,9 +127,9 @@ TEST(test_grows)
         assert_ok(xsm_model_grow(start, FEATURES, &map, &err), err);
         test_same_file(start, &old, &old_size);
         for (uint32_t threads = 1; threads <= 4; threads += threads) {
-            xsm_context *ctx = test_context(threads, 0, 0);
+            HELD(xsm_context, ctx) = test_context(threads, 0, 0);
             xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
-            xsm_model *m = grow(ctx, start, o, all, &result);
+            HELD(xsm_model, m) = grow(ctx, start, o, all, &result);
             test_same_file(m, &first, &size);
             assert_int_equal(result.classes, LABELS - from);
             assert_true(result.trained > 0 && (k != 4 || result.divided > 0));
@@ -141,18 +143,11 @@ TEST(test_grows)
             }
             assert_true(precision(m, test) > precision(anew, test) - .05);
             xsm_model_free(twice);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
         assert_true(precision(start, test) < precision(anew, test) - .05);
         test_same_file(start, &old, &old_size);
         free(old);
         free(first);
-        xsm_model_free(anew);
-        xsm_model_free(start);
-        xsm_dataset_free(all);
-        xsm_dataset_free(test);
-        xsm_dataset_free(some);
     }
 }
 
@@ -160,29 +155,26 @@ TEST(test_grows)
 TEST(test_known_before)
 {
     const xsm_label_tree_options o = test_small_trees();
-    xsm_dataset *all = make_rows(2, LABELS);
+    HELD(xsm_dataset, all) = make_rows(2, LABELS);
     for (uint32_t missing = 1; missing <= 30; missing += 29) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
-        xsm_dataset *rows = make_rows(1, LABELS - missing);
+        HELD(xsm_dataset, rows) = make_rows(1, LABELS - missing);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(all, &map, &err), err);
         assert_ok(xsm_dataset_extend(rows, &map, &err), err);
-        xsm_model *m = grow(NULL, NULL, o, rows, NULL), *grown = grow(NULL, m, o, all, &result);
+        HELD(xsm_model, m) = grow(NULL, NULL, o, rows, NULL);
+        HELD(xsm_model, grown) = grow(NULL, m, o, all, &result);
         assert_int_equal(result.classes, missing);
         assert_true(precision(grown, all) > .95);
-        xsm_model_free(grown);
-        xsm_model_free(m);
-        xsm_dataset_free(rows);
     }
-    xsm_dataset_free(all);
 }
 
 static xsm_status grow_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *all = state;
     xsm_label_tree_options o = test_small_trees();
-    xsm_model *m = NULL, *grown = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, grown) = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsm_dataset_get_class_map(all, &map, err));
     XSMI_TRY(xsm_model_load(ctx, test_path("small.model"), NULL, NULL, &m, err));
@@ -190,24 +182,22 @@ static xsm_status grow_body(void *state, xsm_context *ctx, xsm_error *err)
     o.start = m;
     o.leaf = 4; /* nodes are divided */
     status = status == XSM_OK ? xsm_fit_label_tree(ctx, all, &o, &grown, NULL, err) : status;
-    xsm_model_free(grown);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(test_every)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const xsm_label_tree_options o = test_small_trees();
-    xsm_dataset *all = make_rows(2, LABELS), *some = make_rows(1, 200);
-    xsm_model *m = grow(NULL, NULL, o, some, NULL), *narrow, *out = NULL;
+    HELD(xsm_dataset, all) = make_rows(2, LABELS);
+    HELD(xsm_dataset, some) = make_rows(1, 200);
+    HELD(xsm_model, m) = grow(NULL, NULL, o, some, NULL);
+    xsm_model *out = NULL;
     assert_ok(xsm_model_save(m, test_path("small.model"), NULL, &err), err);
     assert_true(test_every_allocation(grow_body, all) > 50);
     test_every_poll(grow_body, all, 2, 10, "training nodes");
     /* What is refused. */
-    xsm_convert_options bits = XSM_CONVERT_OPTIONS_INIT;
-    bits.dtype = XSM_DTYPE_BFLOAT16;
-    assert_ok(xsm_model_convert(m, &bits, &narrow, &err), err);
+    MADE(xsm_model, narrow,
+         xsm_model_convert(m, STRUCT(xsm_convert_options, .dtype = XSM_DTYPE_BFLOAT16), &narrow, &err));
     assert_fails(xsm_model_grow(narrow, FEATURES + 1, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     const struct {
         const xsm_model *start;
@@ -223,8 +213,4 @@ TEST(test_every)
         assert_true(xsm_fit_label_tree(NULL, wrong[i].rows, &other, &out, NULL, &err) != XSM_OK && !out);
         assert_non_null(strstr(err.message, wrong[i].says));
     }
-    xsm_model_free(m);
-    xsm_model_free(narrow);
-    xsm_dataset_free(all);
-    xsm_dataset_free(some);
 }

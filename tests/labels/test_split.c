@@ -19,9 +19,11 @@ static xsm_dataset *grouped(xsm_context *ctx, uint32_t labels, uint32_t groups, 
 {
     const uint32_t rows = 2 * labels / of, spread = of == 1 ? 3 : 12, width = spread * each + 2;
     xsm_error err = XSM_ERROR_INIT;
-    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets), *label_offsets = malloc((rows + 1) * sizeof *offsets);
-    uint32_t *index = malloc(rows * each * sizeof *index), *label = malloc(rows * of * sizeof *label);
-    float *values = malloc(rows * each * sizeof *values);
+    HELD_MEMORY(uint64_t, offsets) = malloc((rows + 1) * sizeof *offsets);
+    HELD_MEMORY(uint64_t, label_offsets) = malloc((rows + 1) * sizeof *offsets);
+    HELD_MEMORY(uint32_t, index) = malloc(rows * each * sizeof *index);
+    HELD_MEMORY(uint32_t, label) = malloc(rows * of * sizeof *label);
+    HELD_MEMORY(float, values) = malloc(rows * each * sizeof *values);
     xsmi_stream s;
     xsmi_stream_start(&s, 5, XSMI_STREAM_CHECK, 0);
     for (uint32_t r = 0; r <= rows; r++) {
@@ -51,11 +53,6 @@ static xsm_dataset *grouped(xsm_context *ctx, uint32_t labels, uint32_t groups, 
     csr.labels = &labelled;
     xsm_dataset *data;
     assert_ok(xsm_dataset_from_csr(ctx, &csr, &data, &err), err);
-    free(offsets);
-    free(index);
-    free(values);
-    free(label);
-    free(label_offsets);
     return data;
 }
 
@@ -75,10 +72,9 @@ TEST(test_vectors)
 {
     enum { EACH = 60, FEATURES = 10 * (12 * EACH + 2) };
     static double sum[FEATURES], found[FEATURES];
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = threads(2);
+    HELD(xsm_context, ctx) = threads(2);
     for (uint32_t of = 1; of <= 2; of++) {
-        xsm_dataset *data = grouped(ctx, 700, 10, 900, EACH, of);
+        HELD(xsm_dataset, data) = grouped(ctx, 700, 10, 900, EACH, of);
         xsmi_label_vectors v;
         uint32_t shared = 0;
         assert_ok(xsmi_label_vectors_make(&v, ctx, data, of == 1, &err), err);
@@ -115,16 +111,14 @@ TEST(test_vectors)
         }
         assert_true(of == 1 ? shared == 0 : shared > 0);
         xsmi_label_vectors_free(&v);
-        xsm_dataset_free(data);
     }
-    xsm_context_free(ctx);
 }
 
 /* Nodes are numbered level by level, every class is one leaf, and no node is larger than allowed. */
 static void check_layout(const xsmi_layout *t, const xsmi_layout_settings *s, uint32_t seen)
 {
     uint32_t next = 1, leaves = 0;
-    uint8_t *found = calloc(t->labels, 1);
+    HELD_MEMORY(uint8_t, found) = calloc(t->labels, 1);
     for (uint32_t v = 0; v < t->nodes; v++) {
         assert_int_equal(t->first_child[v], next);
         next = t->first_child[v + 1];
@@ -154,13 +148,11 @@ static void check_layout(const xsmi_layout *t, const xsmi_layout_settings *s, ui
     }
     assert_int_equal(next, t->nodes);
     assert_int_equal(leaves, t->labels);
-    free(found);
 }
 
 TEST(test_layout)
 {
     enum { LARGE = 64 }; /* labels with so many words that all threads divide them together */
-    xsm_error err = XSM_ERROR_INIT;
     static const struct {
         uint32_t labels, classes;
         xsmi_layout_settings settings;
@@ -175,10 +167,10 @@ TEST(test_layout)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         uint32_t *order[3] = {NULL};
         for (uint32_t n = 1; n <= 3; n++) {
-            xsm_context *ctx = threads(n);
+            HELD(xsm_context, ctx) = threads(n);
             const bool large = cases[k].labels == LARGE;
-            xsm_dataset *data = large ? grouped(ctx, LARGE, 2, cases[k].classes, 35000, 2)
-                                      : grouped(ctx, cases[k].labels, 10, cases[k].classes, 6, 1);
+            HELD(xsm_dataset, data) = large ? grouped(ctx, LARGE, 2, cases[k].classes, 35000, 2)
+                                            : grouped(ctx, cases[k].labels, 10, cases[k].classes, 6, 1);
             xsmi_label_vectors v;
             xsmi_layout t;
             assert_ok(xsmi_label_vectors_make(&v, ctx, data, false, &err), err);
@@ -189,8 +181,6 @@ TEST(test_layout)
             assert_memory_equal(order[n - 1], order[0], t.labels * sizeof *t.order);
             xsmi_layout_free(&t);
             xsmi_label_vectors_free(&v);
-            xsm_dataset_free(data);
-            xsm_context_free(ctx);
         }
         for (uint32_t n = 0; n < 3; n++) {
             free(order[n]);
@@ -214,9 +204,8 @@ static bool is_pure(const xsmi_layout *t)
 /* Two kinds of one size come apart, from most beginnings: two labels of one kind may be a bad one. */
 TEST(test_kinds)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = threads(2);
-    xsm_dataset *data = grouped(ctx, 400, 2, 400, 6, 1);
+    HELD(xsm_context, ctx) = threads(2);
+    HELD(xsm_dataset, data) = grouped(ctx, 400, 2, 400, 6, 1);
     xsmi_label_vectors v;
     assert_ok(xsmi_label_vectors_make(&v, ctx, data, false, &err), err);
     for (uint32_t balanced = 0; balanced < 2; balanced++) {
@@ -231,14 +220,12 @@ TEST(test_kinds)
         assert_in_range(pure, 4, 10);
     }
     xsmi_label_vectors_free(&v);
-    xsm_dataset_free(data);
-    xsm_context_free(ctx);
 }
 
 static xsm_status layout_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const bool *balanced = state;
-    xsm_dataset *data = grouped(NULL, 300, 10, 310, 6, 2);
+    HELD(xsm_dataset, data) = grouped(NULL, 300, 10, 310, 6, 2);
     const xsmi_layout_settings settings = {4, 10, *balanced, 1, 20, 0, false, NULL};
     xsmi_label_vectors v;
     xsmi_layout t;
@@ -250,7 +237,6 @@ static xsm_status layout_body(void *state, xsm_context *ctx, xsm_error *err)
         }
         xsmi_label_vectors_free(&v);
     }
-    xsm_dataset_free(data);
     return status;
 }
 

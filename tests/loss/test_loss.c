@@ -297,7 +297,9 @@ TEST(projection_is_that_of_bisection)
 TEST(projections_of_long_lists)
 {
     enum { LONG = 200000 };
-    double *b = calloc(LONG, sizeof *b), *w = calloc(LONG, sizeof *w), *room = calloc(2 * LONG + 2, sizeof *room);
+    HELD_MEMORY(double, b) = calloc(LONG, sizeof *b);
+    HELD_MEMORY(double, w) = calloc(LONG, sizeof *w);
+    HELD_MEMORY(double, room) = calloc(2 * LONG + 2, sizeof *room);
     assert_true(b && w && room);
     double c = 0.25, one = 1;
     for (int kind = 0; kind < 5; kind++) {
@@ -311,9 +313,6 @@ TEST(projections_of_long_lists)
         assert_true(fabs(side(b, w, LONG, p.t_b) - p.sum) <= 1e-9 && fabs(side(&c, &one, 1, p.t_c) - p.sum) <= 1e-9);
         assert_true(p.sum == 1 ? p.t_b + p.t_c >= 0 : fabs(p.t_b + p.t_c) < 1e-12);
     }
-    free(b);
-    free(w);
-    free(room);
 }
 
 /* -- Theorem 1 ----------------------------------------------------------------------------------------------------- */

@@ -190,21 +190,16 @@ TEST(far_scores_are_finite)
 TEST(training_ends_at_the_maximum_likelihood)
 {
     enum { CONTEXTS = 3, ROWS = 1500 };
-    xsm_error err = XSM_ERROR_INIT;
     double share[CONTEXTS][CLASSES];
-    test_problem p = test_context_problem(ROWS, CONTEXTS, CLASSES, share[0]);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "augment-reduce", "negatives=1");
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 600;
-    options.batch = 50;
-    options.eta = 1;
-    options.schedule = XSM_SCHEDULE_STEP;
-    options.factor = 0.99;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    HELD_STRUCT(test_problem, p) = test_context_problem(ROWS, CONTEXTS, CLASSES, share[0]);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "augment-reduce", "negatives=1");
+    MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    MADE(xsm_trainer, t,
+         xsm_trainer_new(NULL, m, p.data, e, o,
+                         STRUCT(xsm_trainer_options, .epochs = 600, .batch = 50, .eta = 1,
+                                .schedule = XSM_SCHEDULE_STEP, .factor = 0.99),
+                         &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     for (uint32_t c = 0; c < CONTEXTS; c++) {
         float x[CONTEXTS] = {0};
@@ -217,9 +212,4 @@ TEST(training_ends_at_the_maximum_likelihood)
             assert_float_equal(exp(test_score(m, k, x)) / sum, share[c][k], 0.02);
         }
     }
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

@@ -270,7 +270,6 @@ TEST(implicit_reports_its_loss)
  * NaN either way. */
 TEST(extremes_are_finite_or_divergence)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const names[] = {"vanilla", "raman", "umax", "implicit"};
     int diverged[4] = {0}, vanilla_alone = 0;
     for (double size = 1; size <= 1e4; size *= 10) {
@@ -278,16 +277,15 @@ TEST(extremes_are_finite_or_divergence)
             bool failed[4];
             for (int n = 0; n < 4; n++) {
                 for (uint64_t batch = 1; batch <= 6; batch += 5) {
-                    test_problem p = test_problem_new(24, FEATURES, CLASSES, false, 4);
-                    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, size, 5);
-                    xsm_estimator *e = test_estimator(NULL, names[n], "negatives=3");
-                    xsm_optimizer *o = test_optimizer(NULL, m);
-                    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-                    options.epochs = 3;
-                    options.batch = batch;
-                    options.eta = pow(10, power);
-                    xsm_trainer *t = NULL;
-                    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+                    HELD_STRUCT(test_problem, p) = test_problem_new(24, FEATURES, CLASSES, false, 4);
+                    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, size, 5);
+                    HELD(xsm_estimator, e) = test_estimator(NULL, names[n], "negatives=3");
+                    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+                    MADE(
+                        xsm_trainer, t,
+                        xsm_trainer_new(NULL, m, p.data, e, o,
+                                        STRUCT(xsm_trainer_options, .epochs = 3, .batch = batch, .eta = pow(10, power)),
+                                        &t, &err));
                     xsm_status status = xsm_trainer_run(t, &err);
                     assert_true(status == XSM_OK || status == XSM_ERROR_DIVERGED);
                     failed[n] = batch == 1 ? status != XSM_OK : failed[n];
@@ -304,11 +302,6 @@ TEST(extremes_are_finite_or_divergence)
                     xsm_metrics metrics = XSM_METRICS_INIT;
                     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
                     assert_true(isfinite(metrics.log_loss));
-                    xsm_trainer_free(t);
-                    xsm_optimizer_free(o);
-                    xsm_estimator_free(e);
-                    xsm_model_free(m);
-                    test_problem_free(&p);
                 }
             }
             vanilla_alone += failed[0] && !failed[2];

@@ -62,15 +62,15 @@ static int dense_step(dense *d, const xsm_gradient_view *view, const test_proble
 static void check_bounds(double ridge, double bound, uint64_t batch, bool sparse, bool bias, int32_t threads)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
-    xsm_context *ctx = test_context((uint32_t)threads, TEST_BUILT_IN, 0);
-    xsm_model *m = test_model(ctx, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0.01, 17);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
+    HELD(xsm_context, ctx) = test_context((uint32_t)threads, TEST_BUILT_IN, 0);
+    HELD(xsm_model, m) = test_model(ctx, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0.01, 17);
     char options[160];
     snprintf(options, sizeof options, "negatives=3 ridge=%g weight-bound=%g u-bound=1.5", ridge, bound);
-    xsm_estimator *e = test_estimator(ctx, "umax", options);
+    HELD(xsm_estimator, e) = test_estimator(ctx, "umax", options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_gradient *g = test_gradient(ctx);
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    HELD(xsm_gradient, g) = test_gradient(ctx);
     dense d;
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < FEATURES; j++) {
@@ -120,12 +120,6 @@ static void check_bounds(double ridge, double bound, uint64_t batch, bool sparse
     }
     assert_true(scaled > 100);
     assert_true(u_most == 1.5);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_context_free(ctx);
-    test_problem_free(&p);
 }
 
 TEST(rows_stay_within_the_bound)
@@ -140,8 +134,7 @@ TEST(rows_stay_within_the_bound)
 /* B_W^2 = (2/mu) N log K, B_u = log(1 + (K-1) e^(2 B_x B_W)). */
 TEST(bounds_are_the_papers)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     double b_x = 0;
     for (uint64_t i = 0; i < ROWS; i++) {
         double sum = 0;
@@ -160,10 +153,10 @@ TEST(bounds_are_the_papers)
                  {"weight-bound=0.25", 0, 0.25, false, true},
                  {"weight-bound=0.25 ridge=3000", 3000, 0.25, false, true}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        xsm_model *m = test_model(NULL, &p, cases[c].bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, "umax", cases[c].options);
+        HELD(xsm_model, m) = test_model(NULL, &p, cases[c].bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "umax", cases[c].options);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         double b_w = cases[c].weight > 0  ? cases[c].weight
                      : cases[c].ridge > 0 ? sqrt(2 / cases[c].ridge * ROWS * log(CLASSES))
                                           : 0;
@@ -176,27 +169,22 @@ TEST(bounds_are_the_papers)
         double u = ((xsmi_double_sum *)e->state)->u[0];
         assert_true(fabs(u - (cases[c].limited ? b_u : 1e6 - 1)) <= 1e-6 * u);
         assert_true(fabs(test_view(g).row_bound - b_w) <= 1e-12 * b_w);
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* The optimum lies within the default bounds, so that they do not change where training ends: with and without them a
  * run from 0 takes the same steps. */
 TEST(default_bounds_do_not_bind)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 5);
     double last = 0;
     for (int way = 0; way < 2; way++) {
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(
             NULL, "umax", way ? "negatives=3 ridge=1 weight-bound=1e300 u-bound=1e300" : "negatives=3 ridge=1");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         for (uint64_t i = 0; i < 50 * ROWS; i++) {
             xsm_batch batch = xsm_batch_range(p.data, i % ROWS, 1);
             test_take_step(e, o, g, &batch, 0.05);
@@ -207,10 +195,5 @@ TEST(default_bounds_do_not_bind)
         }
         assert_true(sum != 0 && (way == 0 || sum == last));
         last = sum;
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }

@@ -106,15 +106,15 @@ static double stationarity(const setting *s, const test_problem *p, uint64_t row
 static void take_steps(const setting *s)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, s->sparse, 5);
-    xsm_model *m = test_model(NULL, &p, s->bias, XSM_LAYOUT_CLASS_MAJOR, s->size, 17);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, s->sparse, 5);
+    HELD(xsm_model, m) = test_model(NULL, &p, s->bias, XSM_LAYOUT_CLASS_MAJOR, s->size, 17);
     char options[160];
     snprintf(options, sizeof options, "negatives=%u ridge=%.17g solver=%s start=log-classes tolerance=1e-12",
              s->negatives, s->ridge, s->solver);
-    xsm_estimator *e = test_estimator(NULL, "implicit", options);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     for (uint64_t step = 0; step < 4 * ROWS; step++) {
         xsm_batch batch = xsm_batch_range(p.data, step % ROWS, 1);
         before old = look(m, e, step % ROWS);
@@ -128,11 +128,6 @@ static void take_steps(const setting *s)
         }
         assert_ok(xsm_optimizer_apply(o, &batch, g, s->eta, &err), err);
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(step_is_where_the_gradient_is_zero)
@@ -162,10 +157,10 @@ TEST(step_is_where_the_gradient_is_zero)
 /* Solves one example with scores far apart for both kinds of step: `gap` = x.(w_k - w_y) - u. */
 static void both_steps(double gap, double eta, bool ridge, double *implicit, double *explicit)
 {
-    test_problem p = test_problem_new(1, FEATURES, 3, false, 9);
+    HELD_STRUCT(test_problem, p) = test_problem_new(1, FEATURES, 3, false, 9);
     p.labels[0] = 1;
-    xsm_dataset *data = test_relabel(&p, false, 3, NULL, p.labels);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, 3, NULL, p.labels);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     double x2 = norm(p.x, false);
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters w = XSM_PARAMETERS_INIT;
@@ -175,20 +170,15 @@ static void both_steps(double gap, double eta, bool ridge, double *implicit, dou
             w.weight[k * w.class_step + j * w.feature_step] = (float)(gap / x2 * (double)p.x[j]);
         }
     }
-    xsm_estimator *e = test_estimator(NULL, "implicit", ridge ? "negatives=1 ridge=0.5" : "negatives=1");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", ridge ? "negatives=1 ridge=0.5" : "negatives=1");
     assert_ok(xsm_estimator_bind(e, m, data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(data, 0, 1);
     assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
     xsm_gradient_view view = test_view(g);
     *implicit = fabs((double)view.coefficients[1]);
     *explicit = 2 * exp(test_score(m, view.classes[1], p.x) - test_score(m, 1, p.x));
     assert_true(fabs((double)view.coefficients[0] + (double)view.coefficients[1]) <= 1e-6 * *implicit);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 TEST(never_longer_than_the_explicit_step)
@@ -213,25 +203,19 @@ TEST(without_features_only_u_moves)
     x[4] = 1;
     uint32_t labels[2] = {2, 0};
     xsm_labels given = {sizeof given, 5, 0, NULL, labels, NULL};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL,
-                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                       .values = x,
-                                                       .rows = 2,
-                                                       .features = 4,
-                                                       .labels = &given,
-                                                       .ownership = XSM_BORROW},
-                                     &data, &err),
-              err);
+    MADE(xsm_dataset, data,
+         xsm_dataset_from_dense(
+             NULL,
+             STRUCT(xsm_dense_rows, .values = x, .rows = 2, .features = 4, .labels = &given, .ownership = XSM_BORROW),
+             &data, &err));
     test_problem p = {.rows = 2, .features = 4, .classes = 5};
     for (int ridge = 0; ridge < 2; ridge++) {
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         double old = test_weight(m, 2, 1);
-        xsm_estimator *e = test_estimator(NULL, "implicit", ridge ? "negatives=2 ridge=1" : "negatives=2");
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", ridge ? "negatives=2 ridge=1" : "negatives=2");
         assert_ok(xsm_estimator_bind(e, m, data, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
-        xsm_optimizer *o = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
         xsm_batch batch = xsm_batch_range(data, 0, 1);
         double eta = 0.25;
         assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
@@ -246,46 +230,35 @@ TEST(without_features_only_u_moves)
         assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
         assert_true(fabs(test_weight(m, 2, 1) - (ridge ? view.shrinks[0] : 1) * old) < 1e-7);
         assert_true(u_of(e)[1] == 0);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    xsm_dataset_free(data);
 }
 
 /* One class: nothing to draw, but the ridge still holds. */
 TEST(one_class)
 {
-    test_problem p = test_problem_new(4, 3, 1, false, 21);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(4, 3, 1, false, 21);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     double old = test_weight(m, 0, 1);
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, "implicit", "ridge=2");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "ridge=2");
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
-    xsm_optimizer *o = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
     xsm_batch batch = xsm_batch_range(p.data, 0, 1);
     assert_ok(xsm_estimator_gradient(e, &batch, 0.5, g, &err), err);
     assert_int_equal(test_view(g).lengths[0], 1);
     assert_true(test_view(g).coefficients[0] == 0);
     assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
     assert_true(fabs(test_weight(m, 0, 1) - old / (1 + 0.5 * 2 / 4)) < 1e-7); /* all four rows touch it */
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* A pass over the rows with these options, and one step on the first row again: the weights, and that row's u. */
 static uint64_t pass(const test_problem *p, const char *options, bool bias, double *u)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
-    xsm_estimator *e = test_estimator(NULL, "implicit", options);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_model, m) = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", options);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     for (uint64_t i = 0; i <= ROWS; i++) {
         xsm_batch batch = xsm_batch_range(p->data, i % ROWS, 1);
@@ -295,10 +268,6 @@ static uint64_t pass(const test_problem *p, const char *options, bool bias, doub
     }
     *u = u_of(e)[0];
     uint64_t hash = test_hash(m);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
@@ -307,7 +276,7 @@ TEST(all_classes_make_a_step_without_chance)
 {
     for (int kind = 0; kind < 4; kind++) {
         const bool bias = kind & 1;
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, kind & 2, 5);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, kind & 2, 5);
         double u[3];
         uint64_t all = pass(&p, "negatives=all ridge=0.3 seed=1", bias, &u[0]);
         char number[64];
@@ -315,7 +284,6 @@ TEST(all_classes_make_a_step_without_chance)
         assert_true(pass(&p, number, bias, &u[1]) == all);
         assert_true(pass(&p, "negatives=all ridge=0.3 seed=2", bias, &u[2]) == all);
         assert_true(u[0] == u[1] && u[0] == u[2]);
-        test_problem_free(&p);
     }
 }
 
@@ -323,12 +291,13 @@ TEST(all_classes_make_a_step_without_chance)
  * u + e^-u sum_k e^(z_k - z_y): loss and u come to the log-loss, and the coefficients to softmax's. */
 TEST(all_classes_come_to_the_softmax)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
-    xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=all"), *exact = test_estimator(NULL, "softmax", "");
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL), *want = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "negatives=all");
+    HELD(xsm_estimator, exact) = test_estimator(NULL, "softmax", "");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
+    HELD(xsm_gradient, want) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 2, 1);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_ok(xsm_estimator_bind(exact, m, p.data, &err), err);
@@ -343,11 +312,4 @@ TEST(all_classes_come_to_the_softmax)
         double softmax = (double)should.coefficients[is.classes[j]];
         assert_true(fabs((double)is.coefficients[j] - softmax) < 0.02 * should.loss);
     }
-    xsm_gradient_free(g);
-    xsm_gradient_free(want);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_estimator_free(exact);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

@@ -70,8 +70,7 @@ static void check_tree(xsm_context *ctx, const xsmi_class_tree *h)
 
 TEST(balanced_trees)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     for (uint32_t classes = 2; classes < 70; classes++) {
         uint32_t order[70], low = 0;
         while (((uint32_t)2 << low) <= classes) {
@@ -100,7 +99,6 @@ TEST(balanced_trees)
     }
     xsmi_class_tree *h = NULL;
     assert_fails(xsmi_hierarchy_balanced(ctx, NULL, 1, &h, &err), XSM_ERROR_RANGE, err);
-    xsm_context_free(ctx);
 }
 
 /* The least sum of weight * depth over all trees with these weights, by trying each way to merge two. */
@@ -128,8 +126,7 @@ static uint64_t least_cost(const uint64_t *weights, int count)
 
 TEST(huffman_trees_have_the_least_depth)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     uint64_t seed = 5;
     for (int trial = 0; trial < 200; trial++) {
         uint64_t weights[6], cost = 0;
@@ -161,13 +158,11 @@ TEST(huffman_trees_have_the_least_depth)
     assert_ok(xsmi_hierarchy_huffman(ctx, weights, 60, &h, &err), err);
     assert_int_equal(h->depth, 6);
     xsmi_class_tree_release(h);
-    xsm_context_free(ctx);
 }
 
 TEST(what_is_no_tree)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     const uint32_t L = XSMI_TREE_LEAF;
     const uint32_t bad[][7] = {
         {2, 2, 2, L, L | 1, L | 2, L | 2}, /* a class twice */
@@ -193,7 +188,6 @@ TEST(what_is_no_tree)
     assert_non_null(h);
     check_tree(ctx, h);
     xsmi_class_tree_release(h);
-    xsm_context_free(ctx);
 }
 
 /* -- scores -------------------------------------------------------------------------------------------------------- */
@@ -228,16 +222,16 @@ static double log_p(const xsm_model *m, uint32_t class, const float *x)
 
 TEST(probabilities_sum_to_one)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t sizes[] = {2, 3, 5, 64, 171, 700};
     for (int kind = 0; kind < 6 * 3 * 4; kind++) {
         uint32_t classes = sizes[kind % 6];
         bool sparse = kind / 18 & 1;
         int32_t layout = kind / 36 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
-        test_problem p = test_problem_new(300, 12, classes, sparse, 2);
-        xsm_model *m = random_model(NULL, &p, trees[kind / 6 % 3], layout, 2);
-        float *all = calloc(300 * (size_t)classes, sizeof *all), *some = calloc(300 * (size_t)classes, sizeof *some);
-        uint32_t *chosen = calloc(300 * (size_t)classes, sizeof *chosen);
+        HELD_STRUCT(test_problem, p) = test_problem_new(300, 12, classes, sparse, 2);
+        HELD(xsm_model, m) = random_model(NULL, &p, trees[kind / 6 % 3], layout, 2);
+        HELD_MEMORY(float, all) = calloc(300 * (size_t)classes, sizeof *all);
+        HELD_MEMORY(float, some) = calloc(300 * (size_t)classes, sizeof *some);
+        HELD_MEMORY(uint32_t, chosen) = calloc(300 * (size_t)classes, sizeof *chosen);
         assert_true(all && some && chosen);
         xsm_batch batch = xsm_batch_range(p.data, 0, 300);
         assert_ok(xsm_model_score_range(m, &batch, 0, classes, all, classes, &err), err);
@@ -266,23 +260,17 @@ TEST(probabilities_sum_to_one)
         xsm_metrics metrics = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
         assert_float_equal(metrics.log_loss, loss, 2e-5 * (1 + loss));
-        free(all);
-        free(some);
-        free(chosen);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* The search opens a part of the nodes, and finds what sorting all probabilities finds. */
 TEST(best_classes_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { CLASSES = 400, ROWS = 60 };
     for (int kind = 0; kind < 12; kind++) {
-        test_problem p = test_problem_new(ROWS, 12, CLASSES, kind & 1, 2);
-        xsm_model *m = random_model(NULL, &p, trees[kind / 2 % 3],
-                                    kind < 6 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 12, CLASSES, kind & 1, 2);
+        HELD(xsm_model, m) = random_model(NULL, &p, trees[kind / 2 % 3],
+                                          kind < 6 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR, 2);
         static float all[ROWS * CLASSES];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, all, CLASSES, &err), err);
@@ -292,11 +280,10 @@ TEST(best_classes_are_found)
                                                                  : 2 * CLASSES) {
             xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
             options.top = top;
-            xsm_predictor *predictor = NULL;
             static uint32_t classes[ROWS * CLASSES];
             static float scores[ROWS * CLASSES];
             static double probabilities[ROWS * CLASSES];
-            assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+            NEW(xsm_predictor, predictor, xsm_predictor_new(m, &options, &predictor, &err));
             assert_ok(test_predict(predictor, &batch, classes, scores, probabilities, &err), err);
             uint64_t opened = test_predictor_info(predictor).probed;
             assert_true(top <= 25 ? opened > 0 && opened < ROWS * (CLASSES - 1) : opened == 0);
@@ -316,49 +303,37 @@ TEST(best_classes_are_found)
             }
             xsm_predictor_free(predictor);
         }
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
     /* Equal probabilities: the smaller classes; what is not finite is said. */
-    test_problem p = test_problem_new(3, 2, 64, false, 2);
-    xsm_model *m = random_model(NULL, &p, "tree=huffman", XSM_LAYOUT_CLASS_MAJOR, 0);
-    xsm_model *flat = random_model(NULL, &p, "tree=balanced", XSM_LAYOUT_CLASS_MAJOR, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(3, 2, 64, false, 2);
+    HELD(xsm_model, flat) = random_model(NULL, &p, "tree=balanced", XSM_LAYOUT_CLASS_MAJOR, 0);
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = 3;
-    xsm_predictor *predictor = NULL;
     uint32_t classes[9];
     xsm_batch batch = xsm_batch_range(p.data, 0, 3);
-    assert_ok(xsm_predictor_new(flat, &options, &predictor, &err), err);
+    MADE(xsm_predictor, predictor, xsm_predictor_new(flat, &options, &predictor, &err));
     assert_ok(test_predict(predictor, &batch, classes, NULL, NULL, &err), err);
     for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(classes[i], i % 3);
     }
     flat->w.bias[0] = NAN;
     assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
-    xsm_predictor_free(predictor);
-    xsm_model_free(flat);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* The same bits whatever the machine. */
 TEST(scores_have_the_same_bits)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(70, 12, 700, sparse, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(70, 12, 700, sparse, 2);
         static float first[70 * 700], other[70 * 700];
         for (int i = 0; i < 6; i++) {
-            xsm_context *ctx = test_context(i < 3 ? 1 : 3, TEST_BUILT_IN, cpus[i % 3]);
-            xsm_model *m = random_model(ctx, &p, "tree=huffman", XSM_LAYOUT_CLASS_MAJOR, 2);
+            HELD(xsm_context, ctx) = test_context(i < 3 ? 1 : 3, TEST_BUILT_IN, cpus[i % 3]);
+            HELD(xsm_model, m) = random_model(ctx, &p, "tree=huffman", XSM_LAYOUT_CLASS_MAJOR, 2);
             xsm_batch batch = xsm_batch_range(p.data, 0, 70);
             assert_ok(xsm_model_score_range(m, &batch, 0, 700, i ? other : first, 700, &err), err);
             assert_true(!i || memcmp(first, other, sizeof first) == 0);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
-        test_problem_free(&p);
     }
 }
 
@@ -375,15 +350,14 @@ static double loss_of(xsm_model *m, const test_problem *p, uint64_t n)
 
 TEST(gradients_are_central_differences)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 6; kind++) {
         enum { N = 9, K = 13, D = 5 };
-        test_problem p = test_problem_new(60, D, K, kind & 1, 2);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-        xsm_estimator *e = test_estimator(NULL, "hierarchical", trees[kind / 2]);
+        HELD_STRUCT(test_problem, p) = test_problem_new(60, D, K, kind & 1, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "hierarchical", trees[kind / 2]);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
         xsmi_model_set_head(m, e->head);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, N);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
         xsm_gradient_view view = test_view(g);
@@ -410,10 +384,6 @@ TEST(gradients_are_central_differences)
                 assert_float_equal(f < D ? weight[k][f] : bias[k], (up - down) * 0x1p7, 2e-5);
             }
         }
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -424,21 +394,16 @@ static xsm_model *trained(xsm_context *ctx, const test_problem *p, const char *t
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(ctx, "hierarchical", tree);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, optimizer, &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = epochs;
-    options.batch = batch;
-    options.eta = eta;
-    options.schedule = XSM_SCHEDULE_STEP;
-    options.factor = 0.85;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(ctx, "hierarchical", tree);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, optimizer, &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, p->data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = epochs, .batch = batch, .eta = eta,
+                               .schedule = XSM_SCHEDULE_STEP, .factor = 0.85),
+                        &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 
@@ -447,9 +412,9 @@ TEST(training_ends_at_the_shares)
 {
     enum { CONTEXTS = 3, CLASSES = 5, ROWS = 3000 };
     double share[CONTEXTS][CLASSES];
-    test_problem p = test_context_problem(ROWS, CONTEXTS, CLASSES, share[0]);
+    HELD_STRUCT(test_problem, p) = test_context_problem(ROWS, CONTEXTS, CLASSES, share[0]);
     for (int i = 0; i < 3; i++) {
-        xsm_model *m = trained(NULL, &p, trees[i], 30, 40, 2, "sgd");
+        HELD(xsm_model, m) = trained(NULL, &p, trees[i], 30, 40, 2, "sgd");
         for (uint32_t c = 0; c < CONTEXTS; c++) {
             float x[CONTEXTS] = {0};
             x[c] = 1;
@@ -457,42 +422,37 @@ TEST(training_ends_at_the_shares)
                 assert_float_equal(exp(log_p(m, k, x)), share[c][k], 0.01);
             }
         }
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 TEST(training_has_the_same_bits)
 {
-    test_problem p = test_problem_new(500, 8, 900, false, 31);
+    HELD_STRUCT(test_problem, p) = test_problem_new(500, 8, 900, false, 31);
     for (int kind = 0; kind < 4; kind++) {
         uint64_t first = 0;
         for (uint32_t threads = 1; threads < 4; threads++) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
-            xsm_model *m = trained(ctx, &p, trees[kind % 3], kind & 1 ? 50 : 1, 2, 0.2, kind < 2 ? "sgd" : "adagrad");
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+            HELD(xsm_model, m) =
+                trained(ctx, &p, trees[kind % 3], kind & 1 ? 50 : 1, 2, 0.2, kind < 2 ? "sgd" : "adagrad");
             uint64_t hash = test_hash(m);
             first = threads == 1 ? hash : first;
             assert_true(hash == first);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
     }
-    test_problem_free(&p);
 }
 
 /* -- the model ----------------------------------------------------------------------------------------------------- */
 
 TEST(models_are_saved_and_go_on)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char path[] = "test_hierarchical_XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    test_problem p = test_problem_new(300, 8, 40, false, 31);
-    xsm_model *m = trained(NULL, &p, "tree=huffman", 10, 3, 0.5, "sgd"), *loaded = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(300, 8, 40, false, 31);
+    HELD(xsm_model, m) = trained(NULL, &p, "tree=huffman", 10, 3, 0.5, "sgd");
     assert_ok(xsm_model_save(m, path, NULL, &err), err);
-    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+    NEW(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
     assert_int_equal(test_model_info(loaded).correction, XSM_CORRECTION_HIERARCHY);
     static float was[300 * 40], is[300 * 40];
     xsm_batch batch = xsm_batch_range(p.data, 0, 300);
@@ -512,8 +472,7 @@ TEST(models_are_saved_and_go_on)
         assert_non_null(strstr(err.message, "hierarchical"));
         xsm_estimator_free(e);
     }
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_fails(xsm_index_build_model(index, loaded, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_index_free(index);
     xsm_model_free(loaded);
@@ -538,8 +497,6 @@ TEST(models_are_saved_and_go_on)
     assert_int_not_equal(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), XSM_OK);
     assert_ptr_equal(loaded, (xsm_model *)&err);
     unlink(path);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* A host's table of that kind: the hinge of Crammer and Singer in every node. */
@@ -558,7 +515,6 @@ static void hinge_gradient(void *state, const xsm_score_block *block)
 
 TEST(hosts_bring_their_own)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const xsm_estimator_ops ops = {.size = sizeof ops,
                                    .abi = XSM_EXT_ABI_VERSION,
                                    .kind = XSM_ESTIMATOR_HIERARCHY,
@@ -566,13 +522,12 @@ TEST(hosts_bring_their_own)
                                    .summary = "a hinge in every node of a tree",
                                    .gradient = hinge_gradient};
     assert_ok(xsm_estimator_check(NULL, &ops, NULL, &err), err);
-    test_problem p = test_problem_new(60, 6, 9, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 6, 9, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
     assert_ok(xsm_estimator_set(e, "tree", "balanced", &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch all = xsm_batch_range(p.data, 0, 60);
     assert_ok(xsm_estimator_gradient(e, &all, 0.1, g, &err), err);
     xsm_gradient_view view = test_view(g);
@@ -583,16 +538,12 @@ TEST(hosts_bring_their_own)
                         view.coefficients[i * view.width + j] == -1.0f / 60);
         }
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(what_does_not_go_with_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(60, 6, 9, false, 2), one = test_problem_new(10, 6, 1, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 6, 9, false, 2);
+    HELD_STRUCT(test_problem, one) = test_problem_new(10, 6, 1, false, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0),
               *narrow = test_model(NULL, &one, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
@@ -608,8 +559,6 @@ TEST(what_does_not_go_with_it)
     xsm_estimator_free(negative);
     xsm_model_free(m);
     xsm_model_free(narrow);
-    test_problem_free(&one);
-    test_problem_free(&p);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -622,10 +571,10 @@ typedef struct subject {
 static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
 {
     subject *s = state;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_trainer, t) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_metrics metrics = XSM_METRICS_INIT;
     options.eta = 0.1;
@@ -637,10 +586,6 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_trainer_new(ctx, m, s->p.data, e, o, &options, &t, err) : status;
     status = status == XSM_OK ? xsm_trainer_run(t, err) : status;
     status = status == XSM_OK ? xsm_evaluate(ctx, m, s->p.data, NULL, &metrics, err) : status;
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 

@@ -125,15 +125,14 @@ static void check_input(const xsm_model *m, const xsm_gradient *g, size_t rows, 
 TEST(losses_are_sums)
 {
     for (size_t b = 0; b < BORDERS; b++) {
-        test_problem p = test_problem_new(2, FEATURES, borders[b], false, 5);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
-        float *z = malloc(2 * borders[b] * sizeof *z);
+        HELD_STRUCT(test_problem, p) = test_problem_new(2, FEATURES, borders[b], false, 5);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+        HELD_MEMORY(float, z) = malloc(2 * borders[b] * sizeof *z);
         assert_non_null(z);
         test_all_scores(m, p.data, z);
         for (size_t c = 0; c < CASES; c++) {
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_estimator *e = test_estimator(NULL, cases[c].name, cases[c].options);
-            xsm_gradient *g = test_gradient(NULL);
+            HELD(xsm_estimator, e) = test_estimator(NULL, cases[c].name, cases[c].options);
+            HELD(xsm_gradient, g) = test_gradient(NULL);
             const xsm_batch batch = xsm_batch_range(p.data, 0, 2);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             float input[2 * FEATURES];
@@ -143,12 +142,7 @@ TEST(losses_are_sums)
                 const double wanted = (double)cases[c].wanted(z + i * borders[b], borders[b], p.labels[i]);
                 assert_true(fabs(g->losses[i] - wanted) < 1e-6 * (1 + fabs(wanted)));
             }
-            xsm_gradient_free(g);
-            xsm_estimator_free(e);
         }
-        free(z);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -174,9 +168,9 @@ static computed compute(xsm_context *ctx, const test_problem *p, bool sparse, co
 {
     computed out = {.bits = 0};
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, p, true, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 2, 3);
-    xsm_estimator *e = test_estimator(ctx, c->name, c->options);
-    xsm_gradient *g = test_gradient(ctx);
+    HELD(xsm_model, m) = test_model(ctx, p, true, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+    HELD(xsm_estimator, e) = test_estimator(ctx, c->name, c->options);
+    HELD(xsm_gradient, g) = test_gradient(ctx);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     for (uint64_t first = 0; first < ROWS; first += rows) {
         const uint64_t count = ROWS - first < rows ? ROWS - first : rows;
@@ -189,9 +183,6 @@ static computed compute(xsm_context *ctx, const test_problem *p, bool sparse, co
     assert_ok(xsm_estimator_gradient_input(e, &some, 0.1, g, input, FEATURES, &err), err);
     const xsm_gradient_view v = test_view(g);
     out.bits = mix(mix(0, v.coefficients, SOME * v.width), input, SOME * FEATURES);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return out;
 }
 
@@ -200,20 +191,18 @@ TEST(bits_are_the_same)
     static const uint32_t masks[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     static const uint64_t batches[] = {200, 33, 31, 2, 1};
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, 8200, sparse, 7);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, 8200, sparse, 7);
         for (size_t c = 0; c < CASES; c++) {
             xsm_context *first = test_context(1, TEST_BUILT_IN, 0);
             const computed one = compute(first, &p, sparse, &cases[c], 200);
             xsm_context_free(first);
             for (uint32_t i = 0; i < 5; i++) {
-                xsm_context *ctx = test_context(1 + i % 3, TEST_BUILT_IN, masks[i % 3]);
+                HELD(xsm_context, ctx) = test_context(1 + i % 3, TEST_BUILT_IN, masks[i % 3]);
                 const computed other = compute(ctx, &p, sparse, &cases[c], batches[i]);
                 assert_memory_equal(one.losses, other.losses, sizeof one.losses);
                 assert_true(one.bits == other.bits);
-                xsm_context_free(ctx);
             }
         }
-        test_problem_free(&p);
     }
 }
 
@@ -224,10 +213,9 @@ TEST(evaluation_is_a_sum)
     for (size_t b = 0; b < BORDERS; b++) {
         for (int variant = 0; variant < 4; variant++) {
             const bool sparse = variant & 1;
-            xsm_error err = XSM_ERROR_INIT;
-            test_problem p = test_problem_new(SOME, FEATURES, borders[b], sparse, 5);
-            xsm_model *m = test_model(NULL, &p, true, variant / 2, 2, 3);
-            float *z = malloc((size_t)SOME * borders[b] * sizeof *z);
+            HELD_STRUCT(test_problem, p) = test_problem_new(SOME, FEATURES, borders[b], sparse, 5);
+            HELD(xsm_model, m) = test_model(NULL, &p, true, variant / 2, 2, 3);
+            HELD_MEMORY(float, z) = malloc((size_t)SOME * borders[b] * sizeof *z);
             assert_non_null(z);
             test_all_scores(m, p.data, z);
             long double wanted = 0;
@@ -238,15 +226,12 @@ TEST(evaluation_is_a_sum)
             assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &found, &err), err);
             assert_true(fabs(found.log_loss - (double)wanted) < 3e-7 * (double)wanted);
             for (uint32_t threads = 1; threads <= 3; threads++) {
-                xsm_context *ctx = test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+                HELD(xsm_context, ctx) =
+                    test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
                 xsm_metrics again = XSM_METRICS_INIT;
                 assert_ok(xsm_evaluate(ctx, m, p.data, NULL, &again, &err), err);
                 assert_true(again.log_loss == found.log_loss);
-                xsm_context_free(ctx);
             }
-            free(z);
-            xsm_model_free(m);
-            test_problem_free(&p);
         }
     }
 }

@@ -286,11 +286,10 @@ TEST(tight_samples_are_unbiased)
 /* `tight=N` takes the most frequent classes. */
 TEST(tight_takes_the_frequent)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(10, 2, 5, false, 1);
+    HELD_STRUCT(test_problem, p) = test_problem_new(10, 2, 5, false, 1);
     static const uint32_t labels[10] = {3, 3, 3, 1, 1, 0, 0, 4, 2, 3};
-    xsm_dataset *data = test_relabel(&p, false, 5, NULL, labels);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, 5, NULL, labels);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     static const char *const same[][2] = {{"tight=1", "tight-classes=3"},
                                           {"tight=2", "tight-classes=3,0"},
                                           {"tight=4", "tight-classes=0,1,2,3"},
@@ -316,21 +315,16 @@ TEST(tight_takes_the_frequent)
                  {"tight=2 tight-classes=1", "one is enough"},
                  {"tight=2 negatives=4", "only 3 other classes"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        xsm_estimator *e = test_estimator(NULL, "ove", wrong[i].options);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "ove", wrong[i].options);
         assert_fails(xsm_estimator_bind(e, m, data, &err), XSM_ERROR_RANGE, err);
         assert_non_null(strstr(err.message, wrong[i].says));
-        xsm_estimator_free(e);
     }
-    xsm_dataset_free(data);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Lists of classes as options. */
 TEST(lists_are_options)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, "ove", "");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "ove", "");
     char text[32];
     assert_int_equal(xsm_estimator_get(e, "tight-classes", text, sizeof text), 0);
     assert_string_equal(text, "");
@@ -360,7 +354,6 @@ TEST(lists_are_options)
     assert_fails(xsm_estimator_set(e, "negatives", "none", &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, "all"));
     assert_fails(xsm_estimator_set_number(e, "negatives", -1, &err), XSM_ERROR_RANGE, err);
-    xsm_estimator_free(e);
 }
 
 /* Coefficients are the derivatives of the loss, at moderate and at large scores. */

@@ -54,9 +54,8 @@ static size_t list_ways(way *ways, size_t most)
 
 static xsm_dataset *copies_of(const xsm_dataset *d, const uint64_t *rows, uint64_t count)
 {
-    xsm_dataset *out = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsm_dataset_select(d, rows, count, &out, &err), err);
+    NEW(xsm_dataset, out, xsm_dataset_select(d, rows, count, &out, &err));
     return out;
 }
 
@@ -71,10 +70,9 @@ static xsm_dataset_info info_of(const xsm_dataset *d)
 static void set_weights(xsm_dataset *d, const float *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
-    w.rows = rows;
-    w.row_count = rows ? (size_t)info_of(d).rows : 0;
-    assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+    assert_ok(xsm_dataset_set_weights(
+                  d, STRUCT(xsm_dataset_weights, .rows = rows, .row_count = rows ? (size_t)info_of(d).rows : 0), &err),
+              err);
 }
 
 /* What a batch of one row leaves behind. */
@@ -106,7 +104,7 @@ static void read_state(const xsm_estimator *e, uint64_t row, trace *t)
 static trace take(xsm_estimator *e, const xsm_model *m, const xsm_dataset *d, uint64_t row, const float *weight)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     trace t;
     memset(&t, 0, sizeof t);
     xsm_batch batch = xsm_batch_range(d, row, 1);
@@ -122,7 +120,6 @@ static trace take(xsm_estimator *e, const xsm_model *m, const xsm_dataset *d, ui
     }
     t.loss = v.loss;
     read_state(e, row, &t);
-    xsm_gradient_free(g);
     return t;
 }
 
@@ -149,14 +146,15 @@ static bool same_states(const trace *a, const trace *b)
 /* A row of weight 2 is what its two copies are together: coefficients, losses and the copies' states. */
 static void check_twice(const way *w, bool sparse)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 11);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-    xsm_estimator *e = test_estimator(NULL, w->name, w->options);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 11);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    HELD(xsm_estimator, e) = test_estimator(NULL, w->name, w->options);
     const float two = 2, one = 1, none = 0;
     for (uint64_t row = 0; row < ROWS; row++) {
         const uint64_t twice[] = {row, row, 0, 1, 2, 3, 4};
         float weights[] = {2, 1, 1, 1, 1, 1, 1};
-        xsm_dataset *copies = copies_of(p.data, twice, 7), *weighted = copies_of(p.data, twice, 7);
+        HELD(xsm_dataset, copies) = copies_of(p.data, twice, 7);
+        HELD(xsm_dataset, weighted) = copies_of(p.data, twice, 7);
         set_weights(weighted, weights);
         const trace a = take(e, m, copies, 0, NULL), b = take(e, m, copies, 1, NULL);
         trace whole = take(e, m, weighted, 0, NULL);
@@ -179,12 +177,7 @@ static void check_twice(const way *w, bool sparse)
                 fail_msg("%s %s, row %d: weight 2 is not the row twice", w->name, w->options, (int)row);
             }
         }
-        xsm_dataset_free(copies);
-        xsm_dataset_free(weighted);
     }
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(every_estimator_weighs)
@@ -206,7 +199,7 @@ static void check_batch(const way *w, bool embedding)
 {
     static const float weights[] = {2, 0.5f, 1, 4, 0.25f, 8};
     enum { SOME = sizeof weights / sizeof *weights };
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, embedding, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, embedding, 3);
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
     if (embedding) {
@@ -247,7 +240,6 @@ static void check_batch(const way *w, bool embedding)
     xsm_gradient_free(h);
     xsm_estimator_free(e);
     xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(batches_weigh)
@@ -274,13 +266,13 @@ TEST(streams_weigh)
 {
     static const way ways[] = {{"softmax", ""}, {"implicit", "negatives=3"}, {"umax", ""}, {"sampled-softmax", ""}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-        xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
+        HELD(xsm_gradient, h) = test_gradient(NULL);
         const float weight = 2.5f;
         for (uint64_t row = 0; row < ROWS; row++) {
-            xsm_estimator *e = test_estimator(NULL, ways[i].name, ways[i].options);
+            HELD(xsm_estimator, e) = test_estimator(NULL, ways[i].name, ways[i].options);
             xsm_batch known = xsm_batch_range(p.data, row, 1), stream = XSM_BATCH_INIT;
             known.weights = stream.weights = &weight;
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
@@ -295,12 +287,7 @@ TEST(streams_weigh)
             const uint64_t length = a.lengths ? a.lengths[0] : a.width;
             assert_true(a.loss == b.loss);
             assert_memory_equal(a.coefficients, b.coefficients, length * sizeof *a.coefficients);
-            xsm_estimator_free(e);
         }
-        xsm_gradient_free(g);
-        xsm_gradient_free(h);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -317,17 +304,18 @@ TEST(exact_batches_are_equal)
                                {"ove", "negatives=all tight=2"},
                                {"one-vs-all-sampled", "negatives=all"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-        xsm_error err = XSM_ERROR_INIT;
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
         const uint64_t once[] = {3, 7}, twice[] = {3, 3, 7, 7};
         const float weights[] = {2, 2};
         float input[2][FEATURES], copies_input[4][FEATURES];
-        xsm_dataset *weighted = copies_of(p.data, once, 2), *copies = copies_of(p.data, twice, 4);
+        HELD(xsm_dataset, weighted) = copies_of(p.data, once, 2);
+        HELD(xsm_dataset, copies) = copies_of(p.data, twice, 4);
         set_weights(weighted, weights);
-        xsm_estimator *a = test_estimator(NULL, ways[i].name, ways[i].options);
-        xsm_estimator *b = test_estimator(NULL, ways[i].name, ways[i].options);
-        xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+        HELD(xsm_estimator, a) = test_estimator(NULL, ways[i].name, ways[i].options);
+        HELD(xsm_estimator, b) = test_estimator(NULL, ways[i].name, ways[i].options);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
+        HELD(xsm_gradient, h) = test_gradient(NULL);
         const xsm_batch two = xsm_batch_range(weighted, 0, 2), four = xsm_batch_range(copies, 0, 4);
         assert_ok(xsm_estimator_bind(a, m, weighted, &err), err);
         assert_ok(xsm_estimator_bind(b, m, copies, &err), err);
@@ -345,14 +333,6 @@ TEST(exact_batches_are_equal)
                 assert_true(2 * input[r][j] == 4 * (copies_input[2 * r][j] + copies_input[2 * r + 1][j]));
             }
         }
-        xsm_gradient_free(g);
-        xsm_gradient_free(h);
-        xsm_estimator_free(a);
-        xsm_estimator_free(b);
-        xsm_dataset_free(weighted);
-        xsm_dataset_free(copies);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -362,9 +342,9 @@ TEST(exact_batches_are_equal)
 static void step_all(const char *options, xsm_model *m, const xsm_dataset *d, double eta, double *u)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, "implicit", options);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", options);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     const xsm_batch batch = xsm_batch_range(d, 0, d->rows);
     assert_ok(xsm_estimator_bind(e, m, d, &err), err);
     test_take_step(e, o, g, &batch, eta);
@@ -374,9 +354,6 @@ static void step_all(const char *options, xsm_model *m, const xsm_dataset *d, do
         assert_int_equal(t.states, 1);
         u[i] = t.state[0];
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
 }
 
 static void assert_same_weights(const xsm_model *a, const xsm_model *b, double tolerance)
@@ -400,11 +377,11 @@ TEST(implicit_steps_on_copies)
     } tries[] = {{"negatives=all", 1, 2}, {"negatives=all", 3, 6}, {"negatives=all ridge=0.5", 3, 6}};
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         for (int bias = 0; bias < 2; bias++) {
-            test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-            xsm_model *a = test_model(NULL, &p, bias != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-            xsm_model *b = test_model(NULL, &p, bias != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-            xsm_dataset *weighted = copies_of(p.data, once, tries[i].rows);
-            xsm_dataset *all = copies_of(p.data, copies, tries[i].copies);
+            HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+            HELD(xsm_model, a) = test_model(NULL, &p, bias != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            HELD(xsm_model, b) = test_model(NULL, &p, bias != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            HELD(xsm_dataset, weighted) = copies_of(p.data, once, tries[i].rows);
+            HELD(xsm_dataset, all) = copies_of(p.data, copies, tries[i].copies);
             double u[3], v[6];
             const double rate = 0.8; /* of the sum */
             set_weights(weighted, weights);
@@ -416,11 +393,6 @@ TEST(implicit_steps_on_copies)
                     assert_true(fabs(u[r] - v[c + n]) <= 1e-6);
                 }
             }
-            xsm_dataset_free(all);
-            xsm_dataset_free(weighted);
-            xsm_model_free(a);
-            xsm_model_free(b);
-            test_problem_free(&p);
         }
     }
 }
@@ -432,10 +404,10 @@ TEST(implicit_solves_the_weighted_equation)
     static const float tried[] = {1e-3f, 0.3f, 1, 2.5f, 40, 1e6f};
     for (size_t w = 0; w < sizeof tried / sizeof *tried; w++) {
         for (uint64_t row = 0; row < ROWS; row++) {
-            test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, row % 2, 3);
-            xsm_model *m = test_model(NULL, &p, row % 3 != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-            xsm_model *old = test_model(NULL, &p, row % 3 != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-            xsm_dataset *one = copies_of(p.data, &row, 1);
+            HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, row % 2, 3);
+            HELD(xsm_model, m) = test_model(NULL, &p, row % 3 != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            HELD(xsm_model, old) = test_model(NULL, &p, row % 3 != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            HELD(xsm_dataset, one) = copies_of(p.data, &row, 1);
             const double eta = 0.6, weight = (double)tried[w];
             const float *x = p.x + row * FEATURES;
             double u = 0, sum = 0, norm = 0, z[CLASSES], before[CLASSES];
@@ -460,10 +432,6 @@ TEST(implicit_solves_the_weighted_equation)
             }
             const double slope = eta * (1 - exp(-u) - sum) + u; /* u was 0 */
             assert_true(fabs(slope) <= 1e-4);
-            xsm_dataset_free(one);
-            xsm_model_free(m);
-            xsm_model_free(old);
-            test_problem_free(&p);
         }
     }
 }
@@ -481,26 +449,18 @@ static uint64_t train(const way *w, const test_problem *p, const xsm_dataset *d,
                       uint32_t threads, double *loss)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-    xsm_estimator *e = test_estimator(ctx, w->name, w->options);
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_trainer *t = NULL;
-    options.epochs = 2;
-    options.eta = eta;
-    options.batch = batch;
-    options.order = XSM_ORDER_FILE;
-    options.progress = keep_loss;
-    options.progress_user = loss;
-    assert_ok(xsm_trainer_new(ctx, m, d, e, o, &options, &t, &err), err);
+    HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+    HELD(xsm_model, m) = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    HELD(xsm_estimator, e) = test_estimator(ctx, w->name, w->options);
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, d, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = 2, .eta = eta, .batch = batch, .order = XSM_ORDER_FILE,
+                               .progress = keep_loss, .progress_user = loss),
+                        &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     const uint64_t hash = test_hash(m);
     xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_context_free(ctx);
     return hash;
 }
 
@@ -508,20 +468,16 @@ static uint64_t train(const way *w, const test_problem *p, const xsm_dataset *d,
 static uint64_t loop(const way *w, const test_problem *p, const xsm_dataset *d, double eta)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-    xsm_estimator *e = test_estimator(NULL, w->name, w->options);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_model, m) = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    HELD(xsm_estimator, e) = test_estimator(NULL, w->name, w->options);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     assert_ok(xsm_estimator_bind(e, m, d, &err), err);
     for (uint64_t i = 0; i < 2 * d->rows; i++) {
         const xsm_batch batch = xsm_batch_range(d, i % d->rows, 1);
         test_take_step(e, o, g, &batch, eta);
     }
     const uint64_t hash = test_hash(m);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
@@ -534,7 +490,7 @@ TEST(trainers_weigh)
     const size_t count = list_ways(ways, 64);
     for (size_t i = 0; i < count; i++) {
         const double eta = strcmp(ways[i].name, "vanilla") == 0 || strcmp(ways[i].name, "raman") == 0 ? 0x1p-9 : 0x1p-5;
-        test_problem p = test_problem_new(150, FEATURES, 40, false, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(150, FEATURES, 40, false, 3);
         const way *w = &ways[i];
         float weights[150];
         double plain_loss = 0, loss = 0;
@@ -565,7 +521,6 @@ TEST(trainers_weigh)
         assert_true(weighted != plain);
         assert_int_equal(train(w, &p, p.data, eta, 1, 2, &loss), weighted);
         assert_int_equal(loop(w, &p, p.data, eta), weighted);
-        test_problem_free(&p);
     }
 }
 
@@ -578,8 +533,7 @@ TEST(fits_are_equal)
                                {"ove", "negatives=all ridge=1"},
                                {"margin", "ridge=1 mu=1"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways && test_has_lbfgs(); i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        test_problem p = test_problem_new(60, FEATURES, CLASSES, i % 2, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(60, FEATURES, CLASSES, i % 2, 3);
         uint64_t copies[180], count = 0;
         float weights[60];
         for (uint64_t r = 0; r < 60; r++) {
@@ -593,13 +547,12 @@ TEST(fits_are_equal)
         xsm_fit_result r[2] = {XSM_FIT_RESULT_INIT, XSM_FIT_RESULT_INIT};
         set_weights(p.data, weights);
         for (size_t j = 0; j < 2; j++) {
-            xsm_estimator *e = test_estimator(NULL, ways[i].name, ways[i].options);
+            HELD(xsm_estimator, e) = test_estimator(NULL, ways[i].name, ways[i].options);
             xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
             o.iterations = 500;
             o.tolerance = 1e-7;
             m[j] = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 5);
             assert_ok(xsm_fit_full_batch(NULL, m[j], data[j], e, &o, &r[j], &err), err);
-            xsm_estimator_free(e);
         }
         assert_true(fabs(r[0].objective - r[1].objective) <= 1e-6 * r[0].objective);
         assert_true(fabs(r[0].loss - r[1].loss) <= 1e-4 * r[0].loss);
@@ -607,7 +560,6 @@ TEST(fits_are_equal)
         xsm_model_free(m[0]);
         xsm_model_free(m[1]);
         xsm_dataset_free(data[0]);
-        test_problem_free(&p);
     }
 }
 
@@ -616,10 +568,11 @@ TEST(fits_are_equal)
 static void set_label_weights(xsm_dataset *d, const float *labels)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
-    w.labels = labels;
-    w.label_count = labels ? (size_t)info_of(d).labels : 0;
-    assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+    assert_ok(xsm_dataset_set_weights(
+                  d,
+                  STRUCT(xsm_dataset_weights, .labels = labels, .label_count = labels ? (size_t)info_of(d).labels : 0),
+                  &err),
+              err);
 }
 
 /* The loss and the coefficients by class of one row. */
@@ -670,7 +623,7 @@ TEST(labels_weigh)
         }
         tried++;
         for (int sparse = 0; sparse < 2; sparse++) {
-            test_rig r = test_rig_new(ops->name, "", ROWS, FEATURES, CLASSES, 4, sparse, true, 0.7);
+            HELD_STRUCT(test_rig, r) = test_rig_new(ops->name, "", ROWS, FEATURES, CLASSES, 4, sparse, true, 0.7);
             for (uint64_t row = 0; row < ROWS; row++) {
                 const labelled zero = take_labels(&r, row, 0, 1), one = take_labelled(&r, row, NULL);
                 const labelled two = take_labels(&r, row, 2, 1), ones = take_labels(&r, row, 1, 1);
@@ -682,7 +635,6 @@ TEST(labels_weigh)
                 }
                 assert_true(ones.loss == one.loss);
             }
-            test_rig_free(&r);
         }
     }
     assert_true(tried >= 5);
@@ -693,10 +645,12 @@ TEST(labels_weigh)
 TEST(labels_weigh_in_any_order)
 {
     for (uint32_t most = 2; most <= CLASSES - 2; most++) {
-        test_rig r = test_rig_new("one-vs-all-sampled", "negatives=2", ROWS, FEATURES, CLASSES, most, true, true, 0.7);
+        HELD_STRUCT(test_rig, r) =
+            test_rig_new("one-vs-all-sampled", "negatives=2", ROWS, FEATURES, CLASSES, most, true, true, 0.7);
         const uint64_t total = r.offsets[ROWS];
-        float *weights = calloc(2 * total, sizeof *weights), *moved = weights + total;
-        uint32_t *labels = calloc(total, sizeof *labels);
+        HELD_MEMORY(float, weights) = calloc(2 * total, sizeof *weights);
+        float *moved = weights + total;
+        HELD_MEMORY(uint32_t, labels) = calloc(total, sizeof *labels);
         for (uint64_t row = 0; row < ROWS; row++) {
             const uint64_t first = r.offsets[row], count = r.offsets[row + 1] - first;
             for (uint64_t j = 0; j < count; j++) { /* the second half first */
@@ -706,7 +660,8 @@ TEST(labels_weigh_in_any_order)
                 moved[to] = weights[first + j];
             }
         }
-        xsm_dataset *given = r.data, *other = test_relabel(&r.p, true, CLASSES, r.offsets, labels);
+        xsm_dataset *given = r.data;
+        HELD(xsm_dataset, other) = test_relabel(&r.p, true, CLASSES, r.offsets, labels);
         for (uint64_t row = 0; row < ROWS; row++) {
             r.data = given;
             const labelled a = take_labelled(&r, row, weights), plain = take_labelled(&r, row, NULL);
@@ -716,10 +671,6 @@ TEST(labels_weigh_in_any_order)
             assert_true(a.loss != plain.loss);
         }
         r.data = given;
-        xsm_dataset_free(other);
-        free(labels);
-        free(weights);
-        test_rig_free(&r);
     }
 }
 
@@ -734,7 +685,8 @@ TEST(labels_weigh_by_formula)
                  {"one-vs-all", "", false},
                  {"one-vs-all-sampled", "negatives=all", false}};
     for (size_t t = 0; t < sizeof tries / sizeof *tries; t++) {
-        test_rig r = test_rig_new(tries[t].name, tries[t].options, ROWS, FEATURES, CLASSES, 3, false, true, 0.7);
+        HELD_STRUCT(test_rig, r) =
+            test_rig_new(tries[t].name, tries[t].options, ROWS, FEATURES, CLASSES, 3, false, true, 0.7);
         for (uint64_t row = 0; row < ROWS; row++) {
             const float first = 2.5f, others = 0.5f;
             const labelled got = take_labels(&r, row, first, others);
@@ -766,7 +718,6 @@ TEST(labels_weigh_by_formula)
                 assert_true(fabs(got.g[k] - g[k]) <= 1e-5);
             }
         }
-        test_rig_free(&r);
     }
 }
 
@@ -777,9 +728,9 @@ TEST(single_labels_weigh_rows)
     way ways[64];
     const size_t count = list_ways(ways, 64);
     for (size_t i = 0; i < count; i++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, i % 2, 11);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
-        xsm_estimator *e = test_estimator(NULL, ways[i].name, ways[i].options);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, i % 2, 11);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+        HELD(xsm_estimator, e) = test_estimator(NULL, ways[i].name, ways[i].options);
         float weights[ROWS];
         for (size_t r = 0; r < ROWS; r++) {
             weights[r] = 0.5f * (float)(r % 5);
@@ -794,24 +745,18 @@ TEST(single_labels_weigh_rows)
             assert_true(same_lists(&by_row, &by_label) && same_numbers(&by_row, &by_label) &&
                         same_states(&by_row, &by_label));
         }
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
-    xsm_error err = XSM_ERROR_INIT;
-    test_rig r = test_rig_new("margin", "", ROWS, FEATURES, CLASSES, 3, false, true, 0.7);
+    HELD_STRUCT(test_rig, r) = test_rig_new("margin", "", ROWS, FEATURES, CLASSES, 3, false, true, 0.7);
     float weights[64] = {0};
     weights[0] = 1;
     set_label_weights(r.data, weights);
     assert_fails(xsm_estimator_bind(r.e, r.m, r.data, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "'margin'"));
-    test_rig_free(&r);
 }
 
 /* The weights of classes by their formulas, and of a file. */
 TEST(classes_weigh)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_rig r = test_rig_new("softmax", "", 50, FEATURES, CLASSES, 3, false, true, 0.7);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(r.data, &map, &err), err);
@@ -922,9 +867,8 @@ static void own_label(const void *state, const xsm_example *examples, uint64_t c
  * everything as it was. */
 TEST(weights_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
     xsm_estimator_ops table = {.size = sizeof table,
                                .abi = XSM_EXT_ABI_VERSION,
                                .flags = XSM_ESTIMATOR_PROXIMAL,
@@ -933,8 +877,7 @@ TEST(weights_are_refused)
                                .width = all_width,
                                .select = own_label,
                                .gradient = no_gradient};
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &table, &e, &err), err);
+    NEW(xsm_estimator, e, xsm_estimator_new_from(NULL, &table, &e, &err));
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_gradient *g = test_gradient(NULL);
     float weights[ROWS] = {1, 2, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -969,6 +912,4 @@ TEST(weights_are_refused)
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_gradient_free(g);
     xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

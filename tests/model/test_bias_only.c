@@ -37,21 +37,15 @@ static test_problem counted(const uint32_t *counts, uint32_t classes, bool spars
     xsm_labels given = {sizeof given, classes, 0, NULL, labels, NULL};
     static const uint64_t offsets[4097];
     if (sparse) {
-        assert_ok(
-            xsm_dataset_from_csr(
-                NULL,
-                &(xsm_csr_rows){
-                    .size = sizeof(xsm_csr_rows), .offsets = offsets, .rows = rows, .features = 0, .labels = &given},
-                &p.data, &err),
-            err);
+        assert_ok(xsm_dataset_from_csr(
+                      NULL, STRUCT(xsm_csr_rows, .offsets = offsets, .rows = rows, .features = 0, .labels = &given),
+                      &p.data, &err),
+                  err);
     } else {
-        assert_ok(
-            xsm_dataset_from_dense(
-                NULL,
-                &(xsm_dense_rows){
-                    .size = sizeof(xsm_dense_rows), .values = NULL, .rows = rows, .features = 0, .labels = &given},
-                &p.data, &err),
-            err);
+        assert_ok(xsm_dataset_from_dense(
+                      NULL, STRUCT(xsm_dense_rows, .values = NULL, .rows = rows, .features = 0, .labels = &given),
+                      &p.data, &err),
+                  err);
     }
     return p;
 }
@@ -62,11 +56,10 @@ static void fit(xsm_model *m, const test_problem *p, const char *estimator, cons
         skip();
     }
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, estimator, options);
+    HELD(xsm_estimator, e) = test_estimator(NULL, estimator, options);
     xsm_fit_options how = XSM_FIT_OPTIONS_INIT;
     how.tolerance = 1e-12;
     assert_ok(xsm_fit_full_batch(NULL, m, p->data, e, &how, NULL, &err), err);
-    xsm_estimator_free(e);
 }
 
 /* b_k - b_0 against slope * log(N_k/N_0). */
@@ -93,12 +86,10 @@ TEST(one_vs_each_finds_the_frequencies)
                                            {"ove", "negatives=all tight=all"}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         for (int sparse = 0; sparse < 2; sparse++) {
-            test_problem p = counted(some_counts, 7, sparse);
-            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            HELD_STRUCT(test_problem, p) = counted(some_counts, 7, sparse);
+            HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
             fit(m, &p, kinds[i][0], kinds[i][1]);
             check_logs(m, some_counts, 1, 5e-3);
-            xsm_model_free(m);
-            test_problem_free(&p);
         }
     }
 }
@@ -108,73 +99,53 @@ TEST(bouchard_doubles_two_classes)
 {
     static const uint32_t counts[][2] = {{10, 10}, {30, 10}, {7, 200}, {1, 400}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        test_problem p = counted(counts[i], 2, false);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD_STRUCT(test_problem, p) = counted(counts[i], 2, false);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         fit(m, &p, "bouchard", "");
         check_logs(m, counts[i], 2, 5e-3);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* The sampled ways there, as far as steps that do not end can be from it. */
 TEST(sampled_steps_get_there)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t counts[] = {120, 30, 40, 77, 200};
     static const char *const kinds[][2] = {{"ove", "negatives=2"}, {"implicit", "negatives=2"}, {"softmax", ""}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        test_problem p = counted(counts, 5, false);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, kinds[i][0], kinds[i][1]);
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        options.epochs = 300;
-        options.eta = 3;
-        options.schedule = XSM_SCHEDULE_INVERSE;
-        xsm_trainer *t = NULL;
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        HELD_STRUCT(test_problem, p) = counted(counts, 5, false);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, kinds[i][0], kinds[i][1]);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        MADE(xsm_trainer, t,
+             xsm_trainer_new(NULL, m, p.data, e, o,
+                             STRUCT(xsm_trainer_options, .epochs = 300, .eta = 3, .schedule = XSM_SCHEDULE_INVERSE), &t,
+                             &err));
         assert_ok(xsm_trainer_run(t, &err), err);
         check_logs(m, counts, 1, 0.08);
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* Every estimator, one row a step and several, dense and sparse rows: it trains and what it leaves can be used. */
 TEST(every_estimator_trains)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const char *name = xsm_estimator_at(i)->name;
         for (int kind = 0; kind < 4; kind++) {
-            test_problem p = counted(some_counts, 7, kind & 1);
-            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-            xsm_estimator *e = test_estimator(NULL, name, "ridge=0.5");
-            xsm_optimizer *o = test_optimizer(NULL, m);
-            xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-            options.epochs = 2;
-            options.eta = 0.01;
-            options.batch = kind & 2 ? 70 : 1;
-            options.test = p.data;
-            options.evaluate_every = 1;
-            options.evaluate_train = XSM_EVALUATE_ALL;
-            xsm_trainer *t = NULL;
-            assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+            HELD_STRUCT(test_problem, p) = counted(some_counts, 7, kind & 1);
+            HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            HELD(xsm_estimator, e) = test_estimator(NULL, name, "ridge=0.5");
+            HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+            MADE(xsm_trainer, t,
+                 xsm_trainer_new(NULL, m, p.data, e, o,
+                                 STRUCT(xsm_trainer_options, .epochs = 2, .eta = 0.01, .batch = kind & 2 ? 70 : 1,
+                                        .test = p.data, .evaluate_every = 1, .evaluate_train = XSM_EVALUATE_ALL),
+                                 &t, &err));
             uint64_t before = test_hash(m);
             assert_ok(xsm_trainer_run(t, &err), err);
             assert_true(test_hash(m) != before);
             xsm_metrics metrics = XSM_METRICS_INIT;
             assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
             assert_true(metrics.rows == p.rows && isfinite(metrics.log_loss));
-            xsm_trainer_free(t);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
-            test_problem_free(&p);
         }
     }
 }
@@ -182,16 +153,15 @@ TEST(every_estimator_trains)
 /* Scores, the best classes, evaluation, both layouts, a file and back. */
 TEST(models_are_used_and_saved)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("bias-only.safetensors");
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = counted(some_counts, 7, sparse);
+        HELD_STRUCT(test_problem, p) = counted(some_counts, 7, sparse);
         double total = 0, entropy = 0;
         float bias[7];
         for (int k = 0; k < 7; k++) {
             total += some_counts[k];
         }
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0), *loaded = NULL;
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         xsm_parameters w = XSM_PARAMETERS_INIT;
         assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         assert_true(w.features == 0 && w.classes == 7 && w.weight && w.bias);
@@ -200,7 +170,7 @@ TEST(models_are_used_and_saved)
             entropy -= some_counts[k] / total * log(some_counts[k] / total);
         }
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
         assert_int_equal(xsm_model_feature_count(loaded), 0);
         xsm_model *models[2] = {m, loaded};
         for (int kind = 0; kind < 8; kind++) {
@@ -220,18 +190,13 @@ TEST(models_are_used_and_saved)
             assert_ok(xsm_evaluate(NULL, of, p.data, NULL, &metrics, &err), err);
             assert_true(fabs(metrics.log_loss - entropy) < 1e-6);
             assert_true(fabs(metrics.error - (1 - 200 / total)) < 1e-12);
-            xsm_predictor *predictor = NULL;
             xsm_predictor_options two = XSM_PREDICTOR_OPTIONS_INIT;
             two.top = 2;
             uint32_t best[4];
-            assert_ok(xsm_predictor_new(of, &two, &predictor, &err), err);
+            MADE(xsm_predictor, predictor, xsm_predictor_new(of, &two, &predictor, &err));
             assert_ok(test_predict(predictor, &batch, best, NULL, NULL, &err), err);
             assert_true(best[0] == 6 && best[1] == 0 && best[2] == 6 && best[3] == 0);
-            xsm_predictor_free(predictor);
         }
-        xsm_model_free(loaded);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
     test_files_end();
 }
@@ -240,9 +205,7 @@ TEST(models_are_used_and_saved)
 /* A transform of rows without features has nothing to do, and a model has none then. */
 TEST(transforms_of_no_features_are_fitted)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        xsm_transform *t = NULL;
         test_problem p = counted(some_counts, 7, sparse);
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2), *trained = NULL;
         assert_ok(xsm_train(NULL, p.data, NULL, &trained, NULL, &err), err);
@@ -250,7 +213,7 @@ TEST(transforms_of_no_features_are_fitted)
         xsm_model_free(trained);
         test_problem_free(&p);
         p = counted(some_counts, 7, sparse);
-        assert_ok(xsm_transform_new(NULL, "log,tfidf,standard,unit", &t, &err), err);
+        NEW(xsm_transform, t, xsm_transform_new(NULL, "log,tfidf,standard,unit", &t, &err));
         assert_fails(xsm_model_set_transform(m, t, &err), XSM_ERROR_STATE, err);
         assert_fails(xsm_transform_apply(t, p.data, &err), XSM_ERROR_STATE, err);
         assert_ok(xsm_transform_fit(t, p.data, &err), err);
@@ -265,12 +228,10 @@ TEST(transforms_of_no_features_are_fitted)
 
 TEST(truncation_takes_every_feature)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(30, 4, 3, sparse, 1);
-        xsm_dataset *other = test_relabel(&p, sparse, 3, NULL, p.labels);
-        xsm_transform *none = NULL;
-        assert_ok(xsm_transform_new(NULL, "truncate=0", &none, &err), err);
+        HELD_STRUCT(test_problem, p) = test_problem_new(30, 4, 3, sparse, 1);
+        HELD(xsm_dataset, other) = test_relabel(&p, sparse, 3, NULL, p.labels);
+        MADE(xsm_transform, none, xsm_transform_new(NULL, "truncate=0", &none, &err));
         assert_string_equal(xsmi_transform_description(none), "truncate=0");
         assert_ok(xsm_transform_fit(none, p.data, &err), err);
         assert_ok(xsm_transform_apply(none, p.data, &err), err);
@@ -278,23 +239,18 @@ TEST(truncation_takes_every_feature)
         assert_ok(xsm_dataset_get_info(p.data, &info, &err), err);
         assert_true(info.features == 0 && info.values == 0 && info.rows == 30 && info.empty == 30);
         p.features = 0;
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
         assert_ok(xsm_model_set_transform(m, none, &err), err);
         assert_int_equal(test_model_info(m).input_features, 4);
         assert_ok(xsm_model_transform(m, other, &err), err);
         xsm_metrics metrics = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, other, NULL, &metrics, &err), err);
-        xsm_model_free(m);
-        xsm_transform_free(none);
-        xsm_dataset_free(other);
-        test_problem_free(&p);
     }
 }
 
 TEST(what_cannot_be)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     assert_fails(xsm_model_new_linear(NULL, 0, 4, NULL, &m, &err), XSM_ERROR_RANGE, err);
     assert_non_null(strstr(err.message, "0 with a bias"));
     static const uint64_t offsets[] = {0, 0, 1};
@@ -303,30 +259,20 @@ TEST(what_cannot_be)
     xsm_labels given = {sizeof given, 2, 0, NULL, labels, NULL};
     xsm_dataset *d = NULL;
     assert_fails(xsm_dataset_from_csr(NULL,
-                                      &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                      .offsets = offsets,
-                                                      .index = index,
-                                                      .values = values,
-                                                      .rows = 2,
-                                                      .features = 0,
-                                                      .labels = &given},
+                                      STRUCT(xsm_csr_rows, .offsets = offsets, .index = index, .values = values,
+                                             .rows = 2, .features = 0, .labels = &given),
                                       &d, &err),
                  XSM_ERROR_RANGE, err);
-    assert_fails(xsm_dataset_from_dense(
-                     NULL,
-                     &(xsm_dense_rows){
-                         .size = sizeof(xsm_dense_rows), .values = NULL, .rows = 0, .features = 0, .labels = &given},
-                     &d, &err),
-                 XSM_ERROR_ARGUMENT, err);
+    assert_fails(
+        xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = NULL, .rows = 0, .features = 0, .labels = &given),
+                               &d, &err),
+        XSM_ERROR_ARGUMENT, err);
     assert_null(m);
     assert_null(d);
     /* A sampler that looks at features says so. */
-    test_problem p = counted(some_counts, 7, false);
+    HELD_STRUCT(test_problem, p) = counted(some_counts, 7, false);
     m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "nce", "sampler=tree");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "nce", "sampler=tree");
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "the rows have none"));
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

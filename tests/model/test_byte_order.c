@@ -58,11 +58,9 @@ static xsm_model *train(const test_problem *p, xsm_context *ctx, xsm_estimator *
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 30;
-    options.eta = 0.5;
-    options.seed = 3;
-    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, trainer, &err), err);
+    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, STRUCT(xsm_trainer_options, .epochs = 30, .eta = 0.5, .seed = 3),
+                              trainer, &err),
+              err);
     assert_ok(xsm_trainer_run(*trainer, &err), err);
     double loss = 0;
     float *scores = calloc(p->rows * p->classes, sizeof *scores);
@@ -82,13 +80,11 @@ static xsm_model *train(const test_problem *p, xsm_context *ctx, xsm_estimator *
 
 TEST(test_files)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
     test_problem p = test_problem_new(20, 16, 5, false, 7); /* few enough rows to be told apart */
     xsm_estimator *e = test_estimator(ctx, "softmax", "");
-    xsm_optimizer *o = NULL;
     xsm_trainer *trainer = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, "adagrad", &o, &err));
     xsm_model *m = train(&p, ctx, e, o, &trainer);
 
     const char *path = path_of("model");
@@ -124,7 +120,6 @@ TEST(test_files)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-    xsm_context_free(ctx);
 }
 
 /* A file from elsewhere. */
@@ -136,7 +131,6 @@ TEST(test_load)
     memcpy(bytes + 8, header, sizeof header - 1);
     bytes[8 + sizeof header - 1 + 2] = 0x80; /* 1.0f */
     bytes[8 + sizeof header - 1 + 3] = 0x3F;
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     const char *path = path_of("given");
     FILE *file = fopen(path, "wb");

@@ -41,19 +41,16 @@ static xsm_status open_bytes(xsm_context *ctx, const unsigned char *bytes, size_
 static xsm_status parse(const char *header, size_t extra, xsmi_container **out, unsigned char **bytes, xsm_error *err)
 {
     size_t size;
-    xsm_context *ctx = NULL;
+    HELD(xsm_context, ctx) = NULL;
     assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
     *bytes = make(header, extra, &size);
-    xsm_status status = open_bytes(ctx, *bytes, size, "some.file", out, err);
-    xsm_context_free(ctx);
-    return status;
+    return open_bytes(ctx, *bytes, size, "some.file", out, err);
 }
 
 #define HEADER_24 "{\"a\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[0,6]}}"
 
 TEST(reads_tensors)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
     unsigned char *bytes;
     assert_ok(parse("{\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[6,7]},"
@@ -90,7 +87,6 @@ TEST(reads_tensors)
 /* A tensor that begins at no multiple of its dtype's size, as other programs may write it, is copied. */
 TEST(aligns_tensors)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
     unsigned char *bytes;
     assert_ok(parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
@@ -213,7 +209,6 @@ TEST(refuses_malformed_files)
         {META("\"format_version\":\"1\",\"checksum\":\"0123456789abcdef\""), 0, XSM_ERROR_CHECKSUM, "damaged"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsmi_container *c = NULL;
         unsigned char *bytes;
         assert_fails(parse(cases[i].header, cases[i].extra, &c, &bytes, &err), cases[i].status, err);
@@ -253,10 +248,9 @@ static void *parse_deep(void *unused)
             xsm_error err = XSM_ERROR_INIT;
             xsmi_container *c = NULL;
             unsigned char *bytes;
-            char *header = repeat(begins[within], pieces[i], 100000, "");
+            HELD_MEMORY(char, header) = repeat(begins[within], pieces[i], 100000, "");
             assert_fails(parse(header, 0, &c, &bytes, &err), XSM_ERROR_FORMAT, err);
             free(bytes);
-            free(header);
         }
     }
     return NULL;
@@ -311,8 +305,7 @@ TEST(long_headers_take_little)
     enum { BYTES = 4 << 20 };
     for (size_t i = 0; i < sizeof long_headers / sizeof *long_headers; i++) {
         const size_t count = BYTES / (strlen(long_headers[i].piece) + 5);
-        char *header = repeat(long_headers[i].begin, long_headers[i].piece, count, long_headers[i].end);
-        xsm_error err = XSM_ERROR_INIT;
+        HELD_MEMORY(char, header) = repeat(long_headers[i].begin, long_headers[i].piece, count, long_headers[i].end);
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
         const size_t before = most_memory();
@@ -323,13 +316,12 @@ TEST(long_headers_take_little)
         if (long_headers[i].status == XSM_OK) {
             test_every_poll(open_long, header, 1, 5, "loading");
         }
-        free(header);
     }
 }
 
 TEST(refuses_lengths_beyond_the_file)
 {
-    xsm_context *ctx = NULL;
+    HELD(xsm_context, ctx) = NULL;
     assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
     size_t size;
     unsigned char *bytes = make(HEADER_24, 6, &size);
@@ -338,19 +330,17 @@ TEST(refuses_lengths_beyond_the_file)
         for (size_t b = 0; b < 8; b++) {
             bytes[b] = (unsigned char)(lengths[i] >> (8 * b));
         }
-        xsm_error err = XSM_ERROR_INIT;
         xsmi_container *c = NULL;
         assert_fails(open_bytes(ctx, bytes, size, "f", &c, &err), XSM_ERROR_FORMAT, err);
     }
     free(bytes);
     /* A header that is there, but longer than is read. */
-    char *long_header = malloc(XSMI_HEADER_MAX + 2);
+    HELD_MEMORY(char, long_header) = malloc(XSMI_HEADER_MAX + 2);
     assert_non_null(long_header);
     memset(long_header, ' ', XSMI_HEADER_MAX + 1);
     memcpy(long_header, "{}", 2);
     long_header[XSMI_HEADER_MAX + 1] = '\0';
     bytes = make(long_header, 0, &size);
-    xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
     assert_fails(open_bytes(ctx, bytes, size, "f", &c, &err), XSM_ERROR_LIMIT, err);
     free(bytes);
@@ -359,8 +349,6 @@ TEST(refuses_lengths_beyond_the_file)
     assert_ok(open_bytes(ctx, bytes, size, "f", &c, &err), err);
     xsmi_container_close(c);
     free(bytes);
-    free(long_header);
-    xsm_context_free(ctx);
 }
 
 TEST(dtypes_have_names)
@@ -411,7 +399,6 @@ static xsm_status write_some(xsm_context *ctx, const char *path, xsm_error *err)
 
 TEST(writes_what_it_reads)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     const char *path = test_path("written");
@@ -438,7 +425,6 @@ TEST(writes_what_it_reads)
 
 TEST(refuses_bad_plans)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     const char *path = test_path("bad");
@@ -556,8 +542,7 @@ static void choose_all(const void *chooser, const xsmi_tensor *t, xsmi_tensor_pa
 
 TEST(reads_parts)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
+    HELD(xsm_context, ctx) = NULL;
     xsmi_container *c = NULL;
     xsmi_container_writer *w = NULL;
     assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
@@ -628,5 +613,4 @@ TEST(reads_parts)
     assert_fails(xsmi_container_open_at(ctx, &nowhere, (xsmi_open_how){.choose = choose_some}, &c, &err), XSM_ERROR_IO,
                  err);
     free(bytes);
-    xsm_context_free(ctx);
 }

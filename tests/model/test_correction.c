@@ -70,19 +70,14 @@ static xsm_model *trained_by(const world *w, const xsm_sampler_ops *ops, bool bi
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &w->p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=10");
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new_from(NULL, ops, &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_new_from(NULL, ops, &s, &err));
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = epochs;
-    options.batch = 40;
-    options.eta = 8;
-    options.factor = 0.8;
-    options.schedule = XSM_SCHEDULE_STEP;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(NULL, m, w->data, e, o, &options, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(NULL, m, w->data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = epochs, .batch = 40, .eta = 8, .factor = 0.8,
+                               .schedule = XSM_SCHEDULE_STEP),
+                        &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
@@ -101,10 +96,8 @@ static xsm_model *trained(const world *w, const char *sampler, bool bias, uint64
 static double worst(const xsm_model *m, const world *w)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    options.top = CLASSES;
-    xsm_predictor *predictor = NULL;
-    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+    NEW(xsm_predictor, predictor,
+        xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = CLASSES), &predictor, &err));
     double off = 0;
     for (uint64_t i = 0; i < 40; i++) {
         uint32_t classes[CLASSES];
@@ -160,7 +153,6 @@ TEST(every_score_is_corrected)
 {
     static const char *const samplers[] = {"frequency", "tree"};
     for (int kind = 0; kind < 8; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
         world w = world_new(kind & 1);
         xsm_model *m = trained(&w, samplers[kind >> 1 & 1], true, 3);
         if (kind & 4) {
@@ -186,8 +178,7 @@ TEST(every_score_is_corrected)
         for (uint64_t i = 0; i < SOME; i++) {
             rows[i] = 5 + i;
         }
-        xsm_dataset *some = NULL;
-        assert_ok(xsm_dataset_select(w.data, rows, SOME, &some, &err), err);
+        NEW(xsm_dataset, some, xsm_dataset_select(w.data, rows, SOME, &some, &err));
         xsm_metrics metrics = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, some, NULL, &metrics, &err), err);
         assert_true(fabs(metrics.log_loss - loss / SOME) < 1e-5);
@@ -205,18 +196,13 @@ TEST(every_score_is_corrected)
         offsets[SOME] = 2 * SOME;
         if (!(kind & 1)) {
             xsm_labels labels = {sizeof labels, CLASSES, 0, offsets, pairs, NULL};
-            xsm_dataset *several = NULL;
-            assert_ok(xsm_dataset_from_dense(NULL,
-                                             &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                               .values = w.p.x + 5 * CONTEXTS,
-                                                               .rows = SOME,
-                                                               .features = CONTEXTS,
-                                                               .labels = &labels},
-                                             &several, &err),
-                      err);
+            MADE(xsm_dataset, several,
+                 xsm_dataset_from_dense(NULL,
+                                        STRUCT(xsm_dense_rows, .values = w.p.x + 5 * CONTEXTS, .rows = SOME,
+                                               .features = CONTEXTS, .labels = &labels),
+                                        &several, &err));
             assert_ok(xsm_evaluate(NULL, m, several, NULL, &metrics, &err), err);
             assert_true(fabs(metrics.log_loss - both / SOME) < 1e-5);
-            xsm_dataset_free(several);
         }
         xsm_model_clear_correction(m);
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, plain, CLASSES, &err), err);
@@ -236,7 +222,6 @@ TEST(saved_and_loaded)
 {
     static const char *const samplers[] = {"frequency", "tree"};
     for (int kind = 0; kind < 4; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
         world w = world_new(kind & 1);
         xsm_model *m = trained(&w, samplers[kind >> 1], true, 2), *back = NULL;
         const char *path = test_path("corrected");
@@ -281,7 +266,6 @@ static void score_all(const xsm_model *m, const world *w, float *scores)
 TEST(samplers_of_hosts_correct)
 {
     for (int kind = 0; kind < 8; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
         world w = world_new(kind & 1);
         xsm_sampler_ops ops = *xsm_sampler_find("tree");
         ops.name = "own";
@@ -329,8 +313,7 @@ TEST(bad_corrections_are_refused)
     enum { K = 3, D = 2, DIMS = 4 };
     static const float weight[K * D] = {0}, mean[D] = {0}, directions[D] = {1, 0};
     for (int defect = 0; defect < 9; defect++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
         float nodes[4 * DIMS] = {0}, numbers[K] = {0};
         uint32_t leaves[K] = {0, 1, 3};
         bool number = defect >= 5 && defect < 8;
@@ -369,7 +352,6 @@ TEST(bad_corrections_are_refused)
                             defect != 0 && defect != 5 ? XSM_CORRECTION_NONE
                             : number                   ? XSM_CORRECTION_CLASSES
                                                        : XSM_CORRECTION_TREE);
-        xsm_context_free(ctx);
     }
     test_files_end();
 }
@@ -377,18 +359,15 @@ TEST(bad_corrections_are_refused)
 /* A host that takes the steps itself cannot forget it; a predictor made before does not go on unawares. */
 TEST(a_step_brings_the_correction)
 {
-    xsm_error err = XSM_ERROR_INIT;
     world w = world_new(false);
     xsm_model *m = test_model(NULL, &w.p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=tree");
-    xsm_predictor *predictor = NULL;
     uint32_t classes[5];
     xsm_batch batch = xsm_batch_range(w.data, 0, 8), one = xsm_batch_range(w.data, 0, 1);
-    assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+    NEW(xsm_predictor, predictor, xsm_predictor_new(m, NULL, &predictor, &err));
     assert_ok(test_predict(predictor, &one, classes, NULL, NULL, &err), err);
     assert_ok(xsm_estimator_bind(e, m, w.data, &err), err);
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_ok(xsm_index_build_model(index, m, &err), err);
     xsm_optimizer *o = test_optimizer(NULL, m);
     xsm_gradient *g = test_gradient(NULL);
@@ -400,9 +379,8 @@ TEST(a_step_brings_the_correction)
     assert_fails(test_predict(predictor, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
     xsm_predictor_free(predictor);
     /* an index sees the rows alone: one from before is no longer any good, and no other can be had */
-    xsm_predictor_options searching = XSM_PREDICTOR_OPTIONS_INIT;
-    searching.index = index;
-    assert_fails(xsm_predictor_new(m, &searching, &predictor, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_predictor_new(m, STRUCT(xsm_predictor_options, .index = index), &predictor, &err), XSM_ERROR_STATE,
+                 err);
     assert_fails(xsm_index_build_model(index, m, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_index_free(index);
     xsm_gradient_free(g);
@@ -413,7 +391,6 @@ TEST(a_step_brings_the_correction)
 
 TEST(what_cannot_be_corrected_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(30, 3, 40, false, 1); /* some classes have no row */
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=frequency");
@@ -431,8 +408,7 @@ TEST(what_cannot_be_corrected_is_refused)
     ops.flags = 0;
     ops.save = NULL;
     ops.load = NULL;
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new_from(NULL, &ops, &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_new_from(NULL, &ops, &s, &err));
     e = test_estimator(NULL, "negative-sampling", "");
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);

@@ -31,13 +31,12 @@ static xsm_model *new_model(xsm_context *ctx, uint32_t features, uint32_t hidden
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     o.activation = k->activation;
     o.pool = k->pool;
     o.tied = k->tied;
     o.bias = k->bias;
     o.seed = 3;
-    assert_ok(xsm_model_new_embedding(ctx, features, hidden, classes, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(ctx, features, hidden, classes, &o, &m, &err));
     return m;
 }
 
@@ -115,12 +114,11 @@ static bool next_kind(kind *k, int *number)
 
 TEST(hidden_vectors_and_scores_are_what_they_should_be)
 {
-    xsm_error err = XSM_ERROR_INIT;
     int number = 0;
     for (kind k; next_kind(&k, &number);) {
         const uint32_t features = k.tied ? CLASSES : FEATURES;
-        test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
-        xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
+        HELD(xsm_model, m) = new_model(NULL, features, HIDDEN, CLASSES, &k);
         fill(m, 8);
         assert_int_equal(xsm_model_feature_count(m), features);
         assert_int_equal(test_model_info(m).hidden, HIDDEN);
@@ -165,17 +163,15 @@ TEST(hidden_vectors_and_scores_are_what_they_should_be)
             assert_ok(xsm_model_scores(m, &values, classes, 2, again, &err), err);
             assert_memory_equal(again, some, sizeof some);
         }
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* The start: vectors of squared length 1 on average, each feature's the same whatever the others; W and b zero. */
 TEST(a_new_model_is_seeded)
 {
-    xsm_error err = XSM_ERROR_INIT;
     kind k = {0};
-    xsm_model *a = new_model(NULL, 2000, 24, 3, &k), *b = new_model(NULL, 500, 24, 4, &k);
+    HELD(xsm_model, a) = new_model(NULL, 2000, 24, 3, &k);
+    xsm_model *b = new_model(NULL, 500, 24, 4, &k);
     xsm_embedding_parameters v = vectors_of(a), w = vectors_of(b);
     double square = 0, mean = 0;
     for (uint32_t j = 0; j < 2000; j++) {
@@ -207,7 +203,6 @@ TEST(a_new_model_is_seeded)
     assert_true(got.bias == o.bias && got.activation == o.activation && got.pool == o.pool && got.tied == o.tied);
     assert_true(got.seed == o.seed && got.scale == o.scale);
     xsm_model_free(b);
-    xsm_model_free(a);
 }
 
 /* -- the step ------------------------------------------------------------------------------------------------------ */
@@ -228,14 +223,14 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
     xsm_error err = XSM_ERROR_INIT;
     const uint32_t features = k->tied ? CLASSES : FEATURES;
     const double eta = 0x1p-4;
-    test_problem p = test_problem_new(ROWS, features, CLASSES, k->sparse, 3);
-    xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, k);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, features, CLASSES, k->sparse, 3);
+    HELD(xsm_model, m) = new_model(NULL, features, HIDDEN, CLASSES, k);
     fill(m, 8);
     if (!k->tied) {
         m->layer->w.alpha = alpha;
     }
-    xsm_estimator *e = test_estimator(NULL, name, test_smooth_options(name));
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_estimator, e) = test_estimator(NULL, name, test_smooth_options(name));
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     float *vectors = k->tied ? m->w.weight : m->layer->w.weight;
     const size_t stride = k->tied ? m->w.stride : m->layer->w.stride;
     double want[FEATURES][HIDDEN], before[FEATURES][HIDDEN];
@@ -257,7 +252,7 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
         }
     }
     double loss = loss_of(e, m, p.data, n, eta, g);
-    xsm_optimizer *o = test_optimizer(NULL, m);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
     xsm_batch batch = xsm_batch_range(p.data, 2, n);
     assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
     for (uint32_t j = 0; j < features; j++) {
@@ -271,11 +266,6 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
             }
         }
     }
-    xsm_optimizer_free(o);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(every_estimator_steps_the_vectors_down_their_slope)
@@ -307,22 +297,23 @@ TEST(every_estimator_steps_the_vectors_down_their_slope)
  * differences, of proximal steps too). */
 TEST(the_first_layer_is_a_network_as_a_host_would_have_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         const uint64_t n = ops->joint ? 1 : 6;
         const double eta = 0x1p-4;
         kind k = {.activation = XSM_ACTIVATION_TANH, .pool = XSM_POOL_MEAN, .bias = true, .sparse = true};
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
         test_problem narrow = {.features = HIDDEN, .classes = CLASSES};
-        xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
-        xsm_model *linear = test_model(NULL, &narrow, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_model, m) = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+        HELD(xsm_model, linear) = test_model(NULL, &narrow, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         fill(m, 8);
         fill(linear, 8);
-        xsm_estimator *e = test_estimator(NULL, ops->name, "ridge=0.5"),
-                      *host = test_estimator(NULL, ops->name, "ridge=0.5");
-        xsm_gradient *g = test_gradient(NULL), *of_host = test_gradient(NULL);
-        xsm_optimizer *o = test_optimizer(NULL, m), *p_o = test_optimizer(NULL, linear);
+        HELD(xsm_estimator, e) = test_estimator(NULL, ops->name, "ridge=0.5");
+        HELD(xsm_estimator, host) = test_estimator(NULL, ops->name, "ridge=0.5");
+        HELD(xsm_gradient, g) = test_gradient(NULL);
+        HELD(xsm_gradient, of_host) = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_optimizer, p_o) = test_optimizer(NULL, linear);
         xsm_batch batch = xsm_batch_range(p.data, 2, n);
         float hidden[6 * HIDDEN], back[6 * HIDDEN];
         double want[FEATURES][HIDDEN];
@@ -358,15 +349,6 @@ TEST(the_first_layer_is_a_network_as_a_host_would_have_it)
             }
         }
         assert_true(test_hash(m) == test_hash(linear)); /* the output layer has taken the host's step */
-        xsm_optimizer_free(p_o);
-        xsm_optimizer_free(o);
-        xsm_gradient_free(of_host);
-        xsm_gradient_free(g);
-        xsm_estimator_free(host);
-        xsm_estimator_free(e);
-        xsm_model_free(linear);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -376,21 +358,15 @@ static uint64_t train(const test_problem *p, const kind *k, const char *name, co
                       xsm_context *ctx, double eta)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(ctx, p->features, 33, p->classes, k);
-    xsm_estimator *e = test_estimator(ctx, name, options);
-    xsm_optimizer *o = test_optimizer(ctx, m);
-    xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
-    settings.epochs = 2;
-    settings.batch = batch;
-    settings.eta = eta;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &settings, &t, &err), err);
+    HELD(xsm_model, m) = new_model(ctx, p->features, 33, p->classes, k);
+    HELD(xsm_estimator, e) = test_estimator(ctx, name, options);
+    HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, p->data, e, o, STRUCT(xsm_trainer_options, .epochs = 2, .batch = batch, .eta = eta), &t,
+                        &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     uint64_t hash = test_hash_embedding(m);
     xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
@@ -410,20 +386,19 @@ TEST(training_gives_the_same_bits_on_any_machine)
         {"nce", "ridge=0.5", 130, {.tied = true, .sparse = true, .bias = true}},
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        test_problem p = test_problem_new(500, 60, 60, runs[i].k.sparse, 4);
+        HELD_STRUCT(test_problem, p) = test_problem_new(500, 60, 60, runs[i].k.sparse, 4);
         uint64_t want = 0;
         for (int machine = 0; machine < 5; machine++) {
             static const uint32_t threads[5] = {1, 2, 5, 3, 4};
             static const int runners[5] = {TEST_BUILT_IN, TEST_BUILT_IN, TEST_BUILT_IN, TEST_REVERSED, TEST_PTHREADS};
-            xsm_context *ctx = test_context(threads[machine], runners[machine], machine == 1 ? UINT32_MAX & 7 : 0);
+            HELD(xsm_context, ctx) =
+                test_context(threads[machine], runners[machine], machine == 1 ? UINT32_MAX & 7 : 0);
             uint64_t hash = train(&p, &runs[i].k, runs[i].name, runs[i].options, runs[i].batch, ctx, 0.1);
             want = machine == 0 ? hash : want;
             if (hash != want) {
                 fail_msg("%s %s: other bits on machine %d", runs[i].name, runs[i].options, machine);
             }
-            xsm_context_free(ctx);
         }
-        test_problem_free(&p);
     }
 }
 
@@ -435,16 +410,14 @@ TEST(rows_may_be_the_hosts_own)
     for (int bits = 0; bits < 32; bits++) {
         const kind k = {.bias = true, .sparse = bits & 1};
         const uint64_t n = bits & 2 ? MOST : 1;
-        test_problem p = test_problem_new(ROWS_HERE, FEATURES_HERE, CLASSES_HERE, k.sparse, 6);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS_HERE, FEATURES_HERE, CLASSES_HERE, k.sparse, 6);
         uint64_t hash[2];
         for (int own = 0; own < 2; own++) {
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_model *m = new_model(NULL, FEATURES_HERE, 2, CLASSES_HERE, &k);
-            xsm_estimator *e = test_estimator(NULL, estimators[bits >> 4], "");
-            xsm_optimizer *o = NULL;
-            xsm_gradient *g = test_gradient(NULL);
+            HELD(xsm_model, m) = new_model(NULL, FEATURES_HERE, 2, CLASSES_HERE, &k);
+            HELD(xsm_estimator, e) = test_estimator(NULL, estimators[bits >> 4], "");
+            HELD(xsm_gradient, g) = test_gradient(NULL);
             assert_ok(xsm_model_set_layout(m, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, &err), err);
-            assert_ok(xsm_optimizer_new(NULL, optimizers[bits >> 3 & 1], &o, &err), err);
+            MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, optimizers[bits >> 3 & 1], &o, &err));
             assert_ok(xsm_optimizer_bind(o, m, &err), err);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             for (uint64_t i = 0; i < ROWS_HERE; i += n) {
@@ -469,28 +442,22 @@ TEST(rows_may_be_the_hosts_own)
                 test_take_step(e, o, g, &batch, 0.1);
             }
             hash[own] = test_hash_embedding(m);
-            xsm_gradient_free(g);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
         }
         if (hash[0] != hash[1]) {
             fail_msg("%s by %s, sparse %d, batches of %llu, bits %d: other bits than on a dataset",
                      estimators[bits >> 4], optimizers[bits >> 3 & 1], k.sparse, (unsigned long long)n, bits);
         }
-        test_problem_free(&p);
     }
 }
 
 /* A run that is cut off and goes on from its checkpoint ends at the same bits, the scale of the vectors included. */
 TEST(a_run_goes_on_from_its_checkpoint)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int way = 0; way < 4; way++) {
         const bool tied = way & 1, adagrad = way & 2; /* adagrad takes no ridge, and keeps sums of squares */
         const char *options = adagrad ? "" : "ridge=20";
         kind k = {.activation = XSM_ACTIVATION_TANH, .bias = true, .sparse = true, .tied = tied};
-        test_problem p = test_problem_new(200, 40, 40, true, 4);
+        HELD_STRUCT(test_problem, p) = test_problem_new(200, 40, 40, true, 4);
         uint64_t want = 0;
         for (int run = 0; run < 2; run++) {
             xsm_model *m = new_model(NULL, 40, 12, 40, &k);
@@ -498,14 +465,10 @@ TEST(a_run_goes_on_from_its_checkpoint)
                 /* The second half starts from another model than it left. */
                 xsm_model *now = epochs == 4 && run ? new_model(NULL, 40, 12, 40, &k) : m;
                 xsm_estimator *e = test_estimator(NULL, "sampled-softmax", options);
-                xsm_optimizer *o = NULL;
-                assert_ok(xsm_optimizer_new(NULL, adagrad ? "adagrad" : "sgd", &o, &err), err);
-                xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
-                settings.epochs = epochs;
-                settings.batch = 8;
-                settings.eta = 0.1;
-                xsm_trainer *t = NULL;
-                assert_ok(xsm_trainer_new(NULL, now, p.data, e, o, &settings, &t, &err), err);
+                NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, adagrad ? "adagrad" : "sgd", &o, &err));
+                NEW(xsm_trainer, t,
+                    xsm_trainer_new(NULL, now, p.data, e, o,
+                                    STRUCT(xsm_trainer_options, .epochs = epochs, .batch = 8, .eta = 0.1), &t, &err));
                 if (now != m) {
                     assert_ok(xsm_trainer_resume(t, test_path("half.safetensors"), NULL, &err), err);
                 }
@@ -527,28 +490,19 @@ TEST(a_run_goes_on_from_its_checkpoint)
             xsm_model_free(m);
         }
         /* It is no checkpoint of another model. */
-        xsm_model *linear = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "ridge=20");
-        xsm_optimizer *o = test_optimizer(NULL, linear);
-        xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
-        settings.epochs = 4;
-        settings.batch = 8;
-        settings.eta = 0.1;
-        xsm_trainer *t = NULL;
-        assert_ok(xsm_trainer_new(NULL, linear, p.data, e, o, &settings, &t, &err), err);
+        HELD(xsm_model, linear) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "sampled-softmax", "ridge=20");
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, linear);
+        MADE(xsm_trainer, t,
+             xsm_trainer_new(NULL, linear, p.data, e, o,
+                             STRUCT(xsm_trainer_options, .epochs = 4, .batch = 8, .eta = 0.1), &t, &err));
         assert_int_not_equal(xsm_trainer_resume(t, test_path("half.safetensors"), NULL, &err), XSM_OK);
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(linear);
-        test_problem_free(&p);
     }
 }
 
 /* Which of two words of two is right depends on the other: a linear model cannot, one with a rectifier can. */
 TEST(a_hidden_layer_learns_what_a_linear_model_cannot)
 {
-    xsm_error err = XSM_ERROR_INIT;
     enum { N = 400 };
     uint64_t offsets[N + 1] = {0};
     uint32_t index[2 * N], labels[N];
@@ -562,55 +516,41 @@ TEST(a_hidden_layer_learns_what_a_linear_model_cannot)
         offsets[i + 1] = 2 * (i + 1);
     }
     xsm_labels given = {sizeof given, 2, 0, NULL, labels, NULL};
-    xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_csr(NULL,
-                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                   .offsets = offsets,
-                                                   .index = index,
-                                                   .values = values,
-                                                   .rows = N,
-                                                   .features = 4,
-                                                   .labels = &given,
-                                                   .ownership = XSM_BORROW},
-                                   &data, &err),
-              err);
+    MADE(xsm_dataset, data,
+         xsm_dataset_from_csr(NULL,
+                              STRUCT(xsm_csr_rows, .offsets = offsets, .index = index, .values = values, .rows = N,
+                                     .features = 4, .labels = &given, .ownership = XSM_BORROW),
+                              &data, &err));
     for (int hidden = 0; hidden < 2; hidden++) {
         kind k = {.activation = XSM_ACTIVATION_RELU, .bias = true};
-        xsm_model *m = NULL;
+        HELD(xsm_model, m) = NULL;
         if (hidden) {
             m = new_model(NULL, 4, 8, 2, &k);
         } else {
             assert_ok(xsm_model_new_linear(NULL, 4, 2, NULL, &m, &err), err);
         }
-        xsm_estimator *e = test_estimator(NULL, "softmax", "");
-        xsm_optimizer *o = test_optimizer(NULL, m);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "");
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
         xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
         settings.epochs = 60;
         settings.batch = 4;
         settings.eta = 0.2;
         settings.evaluate_every = 60;
         settings.test = data;
-        xsm_trainer *t = NULL;
         xsm_metrics metrics = XSM_METRICS_INIT;
-        assert_ok(xsm_trainer_new(NULL, m, data, e, o, &settings, &t, &err), err);
+        MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, data, e, o, &settings, &t, &err));
         assert_ok(xsm_trainer_run(t, &err), err);
         assert_ok(xsm_evaluate(NULL, m, data, NULL, &metrics, &err), err);
         assert_true(hidden ? metrics.error == 0 && metrics.log_loss < 0.1 : metrics.log_loss > 0.69);
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    xsm_dataset_free(data);
 }
 
 /* A ridge shrinks the vectors by 1/(1 + eta mu/N) a step, however small their scale becomes. */
 TEST(a_strong_ridge_shrinks_the_vectors)
 {
-    xsm_error err = XSM_ERROR_INIT;
     kind k = {.sparse = true};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-    xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD(xsm_model, m) = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
     xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "ridge=80"); /* a third left a step */
     xsm_gradient *g = test_gradient(NULL);
     xsm_optimizer *o = test_optimizer(NULL, m);
@@ -630,15 +570,12 @@ TEST(a_strong_ridge_shrinks_the_vectors)
     xsm_optimizer_free(o);
     xsm_gradient_free(g);
     xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- evaluation, prediction, indexes, corrections ------------------------------------------------------------------ */
 
 TEST(evaluation_prediction_and_search_agree_with_the_scores)
 {
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t starts[ROWS + 1];
     uint32_t labels[2 * ROWS];
     for (uint32_t i = 0; i < ROWS; i++) { /* some rows with two labels */
@@ -649,9 +586,9 @@ TEST(evaluation_prediction_and_search_agree_with_the_scores)
     starts[ROWS] = ROWS + ROWS / 2;
     for (int corrected = 0; corrected < 3; corrected++) {
         kind k = {.activation = XSM_ACTIVATION_TANH, .bias = true, .sparse = true};
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-        xsm_dataset *several = test_relabel(&p, true, CLASSES, starts, labels);
-        xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+        HELD(xsm_dataset, several) = test_relabel(&p, true, CLASSES, starts, labels);
+        HELD(xsm_model, m) = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
         fill(m, 9);
         if (corrected) {
             xsm_estimator *e =
@@ -699,22 +636,16 @@ TEST(evaluation_prediction_and_search_agree_with_the_scores)
         uint32_t found[ROWS];
         options.top = 1;
         for (int indexed = 0; indexed < 2 - (corrected != 0); indexed++) {
-            xsm_index *index = NULL;
-            xsm_predictor *predictor = NULL;
+            HELD(xsm_index, index) = NULL;
             if (indexed) {
                 assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
                 assert_ok(xsm_index_build_model(index, m, &err), err);
                 options.index = index;
             }
-            assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+            MADE(xsm_predictor, predictor, xsm_predictor_new(m, &options, &predictor, &err));
             assert_ok(test_predict(predictor, &batch, found, NULL, NULL, &err), err);
             assert_memory_equal(found, best, sizeof best);
-            xsm_predictor_free(predictor);
-            xsm_index_free(index);
         }
-        xsm_model_free(m);
-        xsm_dataset_free(several);
-        test_problem_free(&p);
     }
 }
 
@@ -722,21 +653,20 @@ TEST(evaluation_prediction_and_search_agree_with_the_scores)
 
 TEST(a_model_comes_back_from_its_file)
 {
-    xsm_error err = XSM_ERROR_INIT;
     int number = 0;
     for (kind k; next_kind(&k, &number);) {
         const uint32_t features = k.tied ? CLASSES : FEATURES;
-        xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k), *back = NULL;
+        HELD(xsm_model, m) = new_model(NULL, features, HIDDEN, CLASSES, &k);
         fill(m, 8);
         m->layer->w.alpha = k.tied ? 1 : 0.625;
         const char *path = test_path("embedding.safetensors");
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &back, &err), err);
+        MADE(xsm_model, back, xsm_model_load(NULL, path, NULL, NULL, &back, &err));
         const xsm_model_info a = test_model_info(m), b = test_model_info(back);
         assert_true(a.bias == b.bias && a.activation == b.activation && a.pool == b.pool && a.tied == b.tied);
         assert_true(a.seed == b.seed && a.scale == b.scale && a.hidden == b.hidden);
         assert_int_equal(xsm_model_feature_count(back), features);
-        test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         float scores[2][ROWS * CLASSES];
         vectors_of(m); /* multiplies the scale out, as saving did */
@@ -744,12 +674,8 @@ TEST(a_model_comes_back_from_its_file)
         assert_ok(xsm_model_score_range(back, &batch, 0, CLASSES, scores[1], CLASSES, &err), err);
         assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
         /* It is trained on in memory of its own. */
-        xsm_optimizer *o = test_optimizer(NULL, back);
+        xsm_optimizer_free(test_optimizer(NULL, back));
         assert_true(test_hash_embedding(back) == test_hash_embedding(m));
-        xsm_optimizer_free(o);
-        xsm_model_free(back);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -779,9 +705,7 @@ static xsm_status load_foreign(const char *metadata, const char *shape, xsm_mode
 
 TEST(files_of_other_programs_load_or_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(load_foreign("", "[4,3]", &m, &err), err);
+    NEW(xsm_model, m, load_foreign("", "[4,3]", &m, &err));
     assert_int_equal(xsm_model_feature_count(m), 4);
     assert_int_equal(test_model_info(m).hidden, 3);
     float x[4] = {0, 1, 0, 2}, z[2];
@@ -817,7 +741,6 @@ TEST(files_of_other_programs_load_or_are_refused)
 
 TEST(what_cannot_be_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -859,7 +782,7 @@ TEST(what_cannot_be_is_refused)
     assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_model_free(m);
 
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     xsm_model *linear = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
     float out[HIDDEN];
@@ -901,7 +824,7 @@ TEST(what_cannot_be_is_refused)
     xsm_model_free(linear);
 
     /* Bounded rows that are vectors of features, too. */
-    test_problem square = test_problem_new(ROWS, CLASSES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, square) = test_problem_new(ROWS, CLASSES, CLASSES, true, 3);
     kind tied = {.tied = true};
     m = new_model(NULL, CLASSES, HIDDEN, CLASSES, &tied);
     e = test_estimator(NULL, "umax", "ridge=1");
@@ -917,56 +840,37 @@ TEST(what_cannot_be_is_refused)
     xsm_gradient_free(g);
     xsm_estimator_free(e);
     xsm_model_free(m);
-    test_problem_free(&square);
-    test_problem_free(&p);
 }
 
 TEST(a_step_that_would_overflow_is_divergence)
 {
-    xsm_error err = XSM_ERROR_INIT;
     kind k = {.sparse = true};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-    xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
-    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "");
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
-    settings.epochs = 200;
-    settings.eta = 1e6;
-    settings.batch = 4;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &settings, &t, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD(xsm_model, m) = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "sampled-softmax", "");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    MADE(xsm_trainer, t,
+         xsm_trainer_new(NULL, m, p.data, e, o, STRUCT(xsm_trainer_options, .epochs = 200, .eta = 1e6, .batch = 4), &t,
+                         &err));
     assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_DIVERGED, err);
     assert_ok(xsm_model_save(m, test_path("finite.safetensors"), NULL, &err),
               err); /* it would say if one were not finite */
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- the rest ------------------------------------------------------------------------------------------------------ */
 
 TEST(a_rate_is_chosen_and_the_model_left_new)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int tied = 0; tied < 2; tied++) {
         kind k = {.sparse = true, .tied = tied};
         const uint32_t features = tied ? CLASSES : FEATURES;
-        test_problem p = test_problem_new(600, features, CLASSES, true, 3);
-        xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k),
-                  *again = new_model(NULL, features, HIDDEN, CLASSES, &k);
-        xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "");
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_tuning *tuning = NULL;
-        assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+        HELD_STRUCT(test_problem, p) = test_problem_new(600, features, CLASSES, true, 3);
+        HELD(xsm_model, m) = new_model(NULL, features, HIDDEN, CLASSES, &k);
+        HELD(xsm_model, again) = new_model(NULL, features, HIDDEN, CLASSES, &k);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "sampled-softmax", "");
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        MADE(xsm_tuning, tuning, xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err));
         assert_true(test_hash_embedding(m) == test_hash_embedding(again));
-        xsm_tuning_free(tuning);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(again);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -974,10 +878,11 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 {
     const test_problem *p = state;
     xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL, *back = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, back) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_gradient, g) = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
     xsm_batch batch = xsm_batch_range(p->data, 0, 6);
@@ -998,17 +903,11 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_model_save(m, path, NULL, err) : status;
     status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, NULL, &back, err) : status;
     status = status == XSM_OK ? xsm_model_get_embedding_parameters(back, &v, err) : status;
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(back);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(every_allocation_may_fail)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     assert_true(test_every_allocation(use, &p) > 20);
-    test_problem_free(&p);
 }

@@ -52,19 +52,17 @@ enum { SUPERVISED = sizeof supervised / sizeof *supervised, VECTORS = sizeof vec
 static xsm_model *import(const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_import_fasttext(NULL, path, NULL, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_import_fasttext(NULL, path, NULL, NULL, &m, &err));
     return m;
 }
 
 static xsm_dataset *rows_for(const xsm_model *m, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     const xsm_class_map map = test_map_of_model(m);
     options.classes = &map;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, &options, &d, &err));
     return d;
 }
 
@@ -191,11 +189,11 @@ static float *scores_of(const xsm_model *m, const xsm_dataset *d)
 static void compare_answers(const xsm_model *m, loss of, const char *text, const char *answers)
 {
     const xsm_class_map map = test_map_of_model(m);
-    xsm_dataset *d = rows_for(m, text);
-    float *scores = scores_of(m, d);
-    double *p = calloc(map.classes, 2 * sizeof *p);
+    HELD(xsm_dataset, d) = rows_for(m, text);
+    HELD_MEMORY(float, scores) = scores_of(m, d);
+    HELD_MEMORY(double, p) = calloc(map.classes, 2 * sizeof *p);
     FILE *lines = fopen(answers, "r");
-    char *line = NULL;
+    HELD_MEMORY(char, line) = NULL;
     size_t room = 0;
     assert_non_null(lines);
     for (uint64_t i = 0; i < count_of(d); i++) {
@@ -205,19 +203,14 @@ static void compare_answers(const xsm_model *m, loss of, const char *text, const
     }
     assert_true(getline(&line, &room, lines) < 0);
     fclose(lines);
-    free(line);
-    free(p);
-    free(scores);
-    xsm_dataset_free(d);
 }
 
 /* Saves and loads it; the caller's to free. */
 static xsm_model *saved(const xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *loaded = NULL;
     assert_ok(xsm_model_save(m, test_path("saved.model"), NULL, &err), err);
-    assert_ok(xsm_model_load(NULL, test_path("saved.model"), NULL, NULL, &loaded, &err), err);
+    NEW(xsm_model, loaded, xsm_model_load(NULL, test_path("saved.model"), NULL, NULL, &loaded, &err));
     return loaded;
 }
 
@@ -225,19 +218,15 @@ TEST(answers_are_those_of_fasttext)
 {
     for (size_t i = 0; i < SUPERVISED; i++) {
         const char *text = golden("text", ".txt");
-        xsm_model *m = import(golden(supervised[i].name, supervised[i].end));
+        HELD(xsm_model, m) = import(golden(supervised[i].name, supervised[i].end));
         compare_answers(m, supervised[i].loss, text, golden(supervised[i].name, ".txt"));
         assert_int_equal(test_model_info(m).link, supervised[i].loss == SIGMOID ? XSM_LINK_SIGMOID : XSM_LINK_SOFTMAX);
-        xsm_model *again = saved(m);
-        xsm_dataset *d = rows_for(m, text), *e = rows_for(again, text);
-        float *a = scores_of(m, d), *b = scores_of(again, e);
+        HELD(xsm_model, again) = saved(m);
+        HELD(xsm_dataset, d) = rows_for(m, text);
+        HELD(xsm_dataset, e) = rows_for(again, text);
+        HELD_MEMORY(float, a) = scores_of(m, d);
+        HELD_MEMORY(float, b) = scores_of(again, e);
         assert_memory_equal(a, b, count_of(d) * xsm_model_class_count(m) * sizeof *a);
-        free(a);
-        free(b);
-        xsm_dataset_free(d);
-        xsm_dataset_free(e);
-        xsm_model_free(m);
-        xsm_model_free(again);
     }
     test_files_end();
 }
@@ -246,10 +235,10 @@ TEST(answers_are_those_of_fasttext)
 static void compare_vectors(const xsm_model *m, const char *words, const char *answers)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = rows_for(m, words);
+    HELD(xsm_dataset, d) = rows_for(m, words);
     const xsm_batch batch = xsm_batch_range(d, 0, count_of(d));
     const uint32_t hidden = test_model_info(m).hidden;
-    float *phi = malloc(batch.count * hidden * sizeof *phi);
+    HELD_MEMORY(float, phi) = malloc(batch.count * hidden * sizeof *phi);
     assert_ok(xsm_model_hidden_vectors(m, &batch, phi, hidden, &err), err);
     FILE *lines = fopen(answers, "r");
     char word[64];
@@ -263,22 +252,18 @@ static void compare_vectors(const xsm_model *m, const char *words, const char *a
         }
     }
     fclose(lines);
-    free(phi);
-    xsm_dataset_free(d);
 }
 
 TEST(vectors_are_those_of_fasttext)
 {
     for (size_t i = 0; i < VECTORS; i++) {
-        xsm_model *m = import(golden(vectors[i].name, vectors[i].end));
+        HELD(xsm_model, m) = import(golden(vectors[i].name, vectors[i].end));
         compare_vectors(m, golden("words", ".txt"), golden(vectors[i].name, ".txt"));
         const xsm_class_map map = test_map_of_model(m);
         assert_string_equal(map.names[class_of(&map, "</s>")], "</s>");
         assert_int_equal(xsm_vocabulary_words(map.vocabulary), map.classes - 1);
-        xsm_model *again = saved(m);
+        HELD(xsm_model, again) = saved(m);
         compare_vectors(again, golden("words", ".txt"), golden(vectors[i].name, ".txt"));
-        xsm_model_free(again);
-        xsm_model_free(m);
     }
     test_files_end();
 }
@@ -286,30 +271,24 @@ TEST(vectors_are_those_of_fasttext)
 /* A request is read as a file is. */
 TEST(requests_are_read_alike)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = import(golden("pruned", ".ftz"));
-    xsm_dataset *d = rows_for(m, golden("text", ".txt"));
-    xsm_encoder *encoder = NULL;
+    HELD(xsm_model, m) = import(golden("pruned", ".ftz"));
+    HELD(xsm_dataset, d) = rows_for(m, golden("text", ".txt"));
     xsm_row wanted = XSM_ROW_INIT;
     xsm_batch batch = xsm_batch_range(NULL, 0, 0);
     static const char line[] = "ungekannt МоскваX 日本語 the the the";
-    assert_ok(xsm_encoder_new(m, NULL, &encoder, &err), err);
+    MADE(xsm_encoder, encoder, xsm_encoder_new(m, NULL, &encoder, &err));
     assert_ok(xsm_encoder_encode(encoder, line, strlen(line), &batch, &err), err);
     assert_ok(xsm_dataset_get_row(d, 16, &wanted, &err), err);
     assert_int_equal(batch.offsets[1] - batch.offsets[0], wanted.count);
     assert_true(wanted.count > 10);
     assert_memory_equal(batch.index, wanted.index, wanted.count * sizeof *wanted.index);
     assert_memory_equal(batch.values, wanted.values, wanted.count * sizeof *wanted.values);
-    xsm_encoder_free(encoder);
-    xsm_dataset_free(d);
-    xsm_model_free(m);
 }
 
 /* New words follow the buckets, of a pruned dictionary too; what was known keeps its answers, also in the model's file.
  */
 TEST(learns_new_words)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char text[] = "__label__one salt neuling\n__label__seven neuling </s>\n";
     for (size_t i = 0; i < SUPERVISED; i++) {
         xsm_model *m = import(golden(supervised[i].name, supervised[i].end));
@@ -349,15 +328,11 @@ TEST(learns_new_words)
 /* Rows that were read in another way are refused, though their words are the same. */
 TEST(other_ngrams_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = import(golden("ns", ".bin"));
-    xsm_dataset *d = NULL;
+    HELD(xsm_model, m) = import(golden("ns", ".bin"));
     const xsm_class_map map = test_map_of_model(m);
-    assert_ok(xsm_dataset_read(NULL, golden("text", ".txt"), NULL, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_read(NULL, golden("text", ".txt"), NULL, NULL, &d, &err));
     assert_fails(xsm_dataset_extend(d, &map, &err), XSM_ERROR_DATA, err);
     assert_non_null(strstr(err.message, "fastText's"));
-    xsm_dataset_free(d);
-    xsm_model_free(m);
 }
 
 /* -- damage -------------------------------------------------------------------------------------------------------- */
@@ -375,14 +350,12 @@ TEST(cut_and_grown_files_are_refused)
         unsigned char *bytes = test_read(golden(all_files[i], ""), &size);
         const char *path = test_file("cut.bin", bytes, size);
         for (size_t cut = size; cut-- > 0; cut -= test_full() ? 0 : XSMI_MIN(cut, cut / 100)) {
-            xsm_error err = XSM_ERROR_INIT;
             xsm_model *m = NULL;
             assert_int_equal(truncate(path, (off_t)cut), 0);
             assert_fails(xsm_model_import_fasttext(ctx, path, NULL, NULL, &m, &err), XSM_ERROR_FORMAT, err);
             assert_null(m);
             assert_int_equal(test_memory_blocks(memory), 0);
         }
-        xsm_error err = XSM_ERROR_INIT;
         xsm_model *m = NULL;
         bytes[size] = 0;
         assert_fails(xsm_model_import_fasttext(ctx, test_file("cut.bin", bytes, size + 1), NULL, NULL, &m, &err),
@@ -398,11 +371,10 @@ TEST(cut_and_grown_files_are_refused)
 static void use(xsm_context *ctx, xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     const xsm_class_map map = test_map_of_model(m);
     options.classes = &map;
-    assert_ok(xsm_dataset_read(ctx, golden("text", ".txt"), NULL, &options, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(ctx, golden("text", ".txt"), NULL, &options, &d, &err));
     free(scores_of(m, d));
     xsm_dataset_free(d);
     xsm_model_free(m);
@@ -424,7 +396,6 @@ TEST(wrong_numbers_do_no_harm)
         const size_t step = test_full() ? 1 : size / 150 + 1;
         for (size_t at = 0; at + 4 <= size; at += at < 100 ? 1 : step) {
             for (size_t n = 0; n <= sizeof numbers / sizeof *numbers; n++) {
-                xsm_error err = XSM_ERROR_INIT;
                 xsm_model *m = NULL;
                 const bool back = n == sizeof numbers / sizeof *numbers;
                 assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
@@ -461,8 +432,8 @@ static int64_t read_some(void *user, void *buffer, size_t size)
 TEST(storages_are_read_as_files)
 {
     for (size_t i = 0; i < FILES; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_model *m = import(golden(all_files[i], "")), *again = NULL;
+        HELD(xsm_model, m) = import(golden(all_files[i], ""));
+        xsm_model *again = NULL;
         size_t size, sizes[2];
         unsigned char *read = test_read(golden(all_files[i], ""), &size);
         FILE *file = fopen(golden(all_files[i], ""), "rb");
@@ -490,7 +461,6 @@ TEST(storages_are_read_as_files)
         assert_non_null(strstr(err.message, "elsewhere, byte 0"));
         fclose(file);
         free(read);
-        xsm_model_free(m);
     }
     test_files_end();
 }
@@ -519,7 +489,6 @@ static void refused(const char *file, const char *from, size_t length, const cha
 
 TEST(says_what_is_wrong)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     refused("ns.bin", "\xBA\x16\x4F\x2F", 4, "salt", NULL, XSM_ERROR_FORMAT, "no model of fastText");
     refused("ns.bin", "\x0C\0\0\0", 4, "\x0D\0\0\0", NULL, XSM_ERROR_UNSUPPORTED, "11 to 12");
@@ -543,8 +512,6 @@ TEST(says_what_is_wrong)
 /* As they are read where such bytes are replaced; two that are the same then differ by their places. */
 TEST(words_that_are_no_utf8_are_mended)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
     size_t size, mended = 0, changed = 0;
     unsigned char *bytes = test_read(golden("skipgram", ".bin"), &size);
     for (size_t at = 0; at + 5 < size; at++) {
@@ -553,7 +520,7 @@ TEST(words_that_are_no_utf8_are_mended)
         }
     }
     assert_int_equal(changed, 2);
-    assert_ok(xsm_model_import_fasttext(NULL, test_file("bytes.bin", bytes, size), NULL, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_import_fasttext(NULL, test_file("bytes.bin", bytes, size), NULL, NULL, &m, &err));
     const xsm_class_map map = test_map_of_model(m);
     for (uint32_t i = 0; i < xsm_vocabulary_words(map.vocabulary); i++) {
         const char *word = xsm_vocabulary_word(map.vocabulary, i);
@@ -581,7 +548,6 @@ TEST(damaged_vocabularies_are_refused)
                    {"vocabulary_buckets", "vocabulary_bucketS"},
                    {"\1\0\0\0\2\0\0\0\6", "\1\0\0\0\1\0\0\0\6"},
                    {"\1\0\0\0\2\0\0\0\6", "\1\0\0\0\2\0\0\1\6"}};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = import(golden("pruned", ".ftz"));
     const xsm_load_options believe = {sizeof believe, 1, 0};
     assert_ok(xsm_model_save(m, test_path("kept.model"), NULL, &err), err);
@@ -671,9 +637,8 @@ TEST(agrees_with_the_command)
         snprintf(file, sizeof file, "%s/m.%s", folder, end);
         snprintf(text, sizeof text, "%s/test.txt", folder);
         snprintf(answers, sizeof answers, "%s/answers.txt", folder);
-        xsm_model *m = import(file);
+        HELD(xsm_model, m) = import(file);
         compare_answers(m, models[i].loss, text, answers);
-        xsm_model_free(m);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
     run(command);

@@ -18,20 +18,14 @@ static xsm_model *trained(const test_problem *p, const char *estimator, bool bia
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, estimator, "ridge=3");
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    map.classes = CLASSES;
-    map.labels = labels;
-    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(NULL, estimator, "ridge=3");
+    assert_ok(xsm_model_set_class_map(m, STRUCT(xsm_class_map, .classes = CLASSES, .labels = labels), &err), err);
     assert_ok(xsm_model_set_metadata(m, "origin", "here", &err), err);
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, p->data, e, o, NULL, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, p->data, e, o, NULL, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 
@@ -55,8 +49,7 @@ TEST(what_was_there_stays)
     }
     for (int bits = 0; bits < 3 * 8; bits++) {
         bool sparse = bits & 1, mapped = bits & 2, bias = bits & 4;
-        xsm_error err = XSM_ERROR_INIT;
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
         xsm_model *m = trained(&p, kinds[bits / 8], bias, labels);
         assert_true(m->w.alpha != 1 || m->w.row_scale);
         test_all_scores(m, p.data, before);
@@ -89,12 +82,9 @@ TEST(what_was_there_stays)
             memcpy(x + i * WIDER, p.x + i * FEATURES, FEATURES * sizeof *x);
             x[i * WIDER + FEATURES] = 5; /* but for one: new features weigh nothing */
         }
-        xsm_dataset *wide = NULL;
-        assert_ok(xsm_dataset_from_dense(
-                      NULL,
-                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = x, .rows = ROWS, .features = WIDER},
-                      &wide, &err),
-                  err);
+        NEW(xsm_dataset, wide,
+            xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = x, .rows = ROWS, .features = WIDER), &wide,
+                                   &err));
         test_all_scores(m, wide, after);
         for (int i = 0; i < ROWS; i++) {
             uint32_t old = 0;
@@ -111,14 +101,12 @@ TEST(what_was_there_stays)
         }
         xsm_dataset_free(wide);
         xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* Numbers of training rows that a file holds, and no others. */
 TEST(counts_are_those_a_file_holds)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const struct {
         uint64_t counts[2], rows;
         xsm_status set, grown; /* grown: by as many rows again */
@@ -133,8 +121,8 @@ TEST(counts_are_those_a_file_holds)
         {{1, 1}, UINT64_MAX, XSM_ERROR_RANGE, XSM_OK},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_model *m = NULL, *loaded = NULL;
-        assert_ok(xsm_model_new_linear(NULL, 3, 2, NULL, &m, &err), err);
+        HELD(xsm_model, loaded) = NULL;
+        MADE(xsm_model, m, xsm_model_new_linear(NULL, 3, 2, NULL, &m, &err));
         xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
         map.classes = 2;
         map.counts = cases[i].counts;
@@ -155,8 +143,6 @@ TEST(counts_are_those_a_file_holds)
             assert_int_equal(own.counts[0], times * cases[i].counts[0]);
             assert_int_equal(own.counts[1], times * cases[i].counts[1]);
         }
-        xsm_model_free(loaded);
-        xsm_model_free(m);
     }
 }
 
@@ -164,14 +150,11 @@ TEST(counts_are_those_a_file_holds)
 TEST(classes_alone)
 {
     static float before[ROWS * CLASSES], after[ROWS * MORE];
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
-        xsm_model *m = trained(&p, sparse ? "softmax" : "implicit", true, NULL);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
+        HELD(xsm_model, m) = trained(&p, sparse ? "softmax" : "implicit", true, NULL);
         test_all_scores(m, p.data, before);
-        xsm_class_map map = XSM_CLASS_MAP_INIT;
-        map.classes = MORE;
-        assert_ok(xsm_model_grow(m, FEATURES, &map, &err), err);
+        assert_ok(xsm_model_grow(m, FEATURES, STRUCT(xsm_class_map, .classes = MORE), &err), err);
         test_all_scores(m, p.data, after);
         for (int i = 0; i < ROWS; i++) {
             assert_memory_equal(before + i * CLASSES, after + i * MORE, CLASSES * sizeof *before);
@@ -183,29 +166,22 @@ TEST(classes_alone)
         uint64_t hash = test_hash(m);
         assert_ok(xsm_model_grow(m, FEATURES, NULL, &err), err);
         assert_true(test_hash(m) == hash);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* Who was bound to the model before is told to bind again, and then trains it on. */
 TEST(training_goes_on)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-    test_problem q = test_problem_new(ROWS, FEATURES, MORE, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, q) = test_problem_new(ROWS, FEATURES, MORE, true, 4);
     for (int kind = 0; kind < 2; kind++) {
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, kind ? "softmax" : "umax", "");
-        xsm_optimizer *o = NULL;
-        xsm_trainer *t = NULL;
-        xsm_gradient *g = test_gradient(NULL);
-        assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, kind ? "softmax" : "umax", "");
+        HELD(xsm_gradient, g) = test_gradient(NULL);
+        MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+        NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err));
         assert_ok(xsm_trainer_run(t, &err), err);
-        xsm_class_map map = XSM_CLASS_MAP_INIT;
-        map.classes = MORE;
-        assert_ok(xsm_model_grow(m, FEATURES, &map, &err), err);
+        assert_ok(xsm_model_grow(m, FEATURES, STRUCT(xsm_class_map, .classes = MORE), &err), err);
         xsm_batch batch = xsm_batch_range(p.data, 0, 1);
         assert_fails(xsm_estimator_gradient(e, &batch, 0.1, g, &err), XSM_ERROR_STATE, err);
         assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
@@ -214,20 +190,12 @@ TEST(training_goes_on)
         t = NULL;
         xsm_metrics before = XSM_METRICS_INIT, after = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, q.data, NULL, &before, &err), err);
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        options.eta = 0.05;
-        assert_ok(xsm_trainer_new(NULL, m, q.data, e, o, &options, &t, &err), err);
+        assert_ok(xsm_trainer_new(NULL, m, q.data, e, o, STRUCT(xsm_trainer_options, .eta = 0.05), &t, &err), err);
         assert_ok(xsm_trainer_run(t, &err), err);
         assert_ok(xsm_evaluate(NULL, m, q.data, NULL, &after, &err), err);
         assert_true(after.log_loss < before.log_loss);
         xsm_trainer_free(t);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
-    test_problem_free(&q);
 }
 
 /* -- datasets ------------------------------------------------------------------------------------------------------ */
@@ -238,9 +206,7 @@ TEST(datasets_get_classes)
     static const int64_t labels[] = {1, 5, 7}, union_of[] = {1, 2, 5, 7, 9};
     static const char *const names[] = {"one", "five", "seven"}, *const all_names[] = {"one", "2", "five", "seven",
                                                                                        "9"};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, test_file("rows", text, sizeof text - 1), NULL, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_read(NULL, test_file("rows", text, sizeof text - 1), NULL, NULL, &d, &err));
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     map.classes = 3;
     map.features = 8;
@@ -266,7 +232,6 @@ TEST(datasets_get_classes)
     assert_fails(xsm_dataset_extend(d, &map, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_dataset_extend(d, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_extend(NULL, &map, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_dataset_free(d);
 }
 
 /* Words are matched as words: the map's keep their numbers. */
@@ -274,9 +239,7 @@ TEST(words_get_classes)
 {
     static const char text[] = "label,a\npear,1\napple,2\nfig,3\n";
     static const char *const names[] = {"fig", "cherry"}, *const all_names[] = {"fig", "cherry", "apple", "pear"};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, test_file("rows.csv", text, sizeof text - 1), NULL, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_read(NULL, test_file("rows.csv", text, sizeof text - 1), NULL, NULL, &d, &err));
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     map.classes = 2;
     map.features = 1;
@@ -296,8 +259,7 @@ TEST(words_get_classes)
     map.features = 2;
     assert_fails(xsm_dataset_extend(d, &map, &err), XSM_ERROR_SHAPE, err);
     /* and a model of words grows to them */
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err));
     map.features = 1;
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     xsm_parameters at = XSM_PARAMETERS_INIT;
@@ -307,8 +269,6 @@ TEST(words_get_classes)
     assert_ok(xsm_model_grow(m, 1, &own, &err), err);
     assert_ok(xsm_model_get_parameters(m, &at, &err), err);
     assert_true(at.weight[0] == 1 && at.weight[at.class_step] == 2 && at.weight[2 * at.class_step] == 0);
-    xsm_model_free(m);
-    xsm_dataset_free(d);
 }
 
 /* -- refused ------------------------------------------------------------------------------------------------------- */
@@ -316,9 +276,7 @@ TEST(words_get_classes)
 TEST(what_cannot_be_is_refused)
 {
     static const int64_t labels[] = {1, 2, 3}, others[] = {1, 2, 4, 5};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(NULL, 5, 3, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, 5, 3, NULL, &m, &err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = 3;
     map.labels = labels;
@@ -333,9 +291,8 @@ TEST(what_cannot_be_is_refused)
     assert_int_equal(xsm_model_class_count(m), 3);
     /* features that nobody says what they are, beside columns */
     static const char *const columns[] = {"a", "b", "c", "d", "e"};
-    xsm_model *of_columns = NULL;
     xsm_class_map named = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_new_linear(NULL, 5, 3, NULL, &of_columns, &err), err);
+    NEW(xsm_model, of_columns, xsm_model_new_linear(NULL, 5, 3, NULL, &of_columns, &err));
     named.classes = 3;
     named.feature_names = columns;
     named.feature_name_count = named.features = 5;
@@ -348,8 +305,7 @@ TEST(what_cannot_be_is_refused)
     test_problem p = test_problem_new(ROWS, 5, 3, true, 3);
     static const char *const transforms[] = {"truncate=9", "log,unit"};
     for (int i = 0; i < 2; i++) {
-        xsm_transform *t = NULL;
-        assert_ok(xsm_transform_new(NULL, transforms[i], &t, &err), err);
+        MADE(xsm_transform, t, xsm_transform_new(NULL, transforms[i], &t, &err));
         assert_ok(xsm_transform_fit(t, p.data, &err), err);
         assert_ok(xsm_model_set_transform(m, t, &err), err);
         if (i == 0) {
@@ -361,7 +317,6 @@ TEST(what_cannot_be_is_refused)
             assert_int_equal(test_model_info(m).input_features, 6);
             assert_string_equal(test_model_info(m).transform, "log,unit");
         }
-        xsm_transform_free(t);
     }
     test_problem_free(&p);
     xsm_model_free(m);
@@ -369,10 +324,8 @@ TEST(what_cannot_be_is_refused)
     p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
     m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=frequency sampler.smoothing=1");
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     map.classes = MORE;
     map.labels = NULL;
@@ -392,9 +345,9 @@ TEST(what_cannot_be_is_refused)
 static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_class_map *map = state;
-    xsm_model *m = NULL;
-    xsm_transform *transform = NULL;
-    test_problem p = test_problem_new(6, FEATURES, 3, true, 3);
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_transform, transform) = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(6, FEATURES, 3, true, 3);
     static const char *const names[] = {"a", "b", "c"};
     xsm_class_map own = XSM_CLASS_MAP_INIT;
     own.classes = 3;
@@ -411,9 +364,6 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
         assert_int_equal(xsm_model_class_count(m), status ? 3 : 4);
         assert_int_equal(xsm_model_feature_count(m), status ? FEATURES : WIDER);
     }
-    xsm_transform_free(transform);
-    xsm_model_free(m);
-    test_problem_free(&p);
     return status;
 }
 
@@ -421,10 +371,6 @@ TEST(nothing_is_leaked)
 {
     static const char *const names[] = {"b", "d", "c", "a"};
     static const uint64_t counts[] = {1, 2, 3, 4};
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    map.classes = 4;
-    map.names = names;
-    map.counts = counts;
-    map.rows = 9;
-    assert_true(test_every_allocation(grow_one, &map) > 10);
+    assert_true(test_every_allocation(
+                    grow_one, STRUCT(xsm_class_map, .classes = 4, .names = names, .counts = counts, .rows = 9)) > 10);
 }

@@ -35,8 +35,7 @@ static xsm_model *new_model(uint32_t features, uint32_t classes, const kind *k)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = options_of(k);
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_embedding(NULL, features, HIDDEN, classes, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(NULL, features, HIDDEN, classes, &o, &m, &err));
     return m;
 }
 
@@ -81,10 +80,7 @@ static xsm_model *filled_model(const kind *k)
 static void widen(xsm_dataset *data, uint32_t features, uint32_t classes)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    map.classes = classes;
-    map.features = features;
-    assert_ok(xsm_dataset_extend(data, &map, &err), err);
+    assert_ok(xsm_dataset_extend(data, STRUCT(xsm_class_map, .classes = classes, .features = features), &err), err);
 }
 
 static xsm_embedding_parameters vectors_of(xsm_model *m)
@@ -99,7 +95,7 @@ static xsm_embedding_parameters vectors_of(xsm_model *m)
 static void check_new_vectors(xsm_model *m, const kind *k, float tolerance)
 {
     uint32_t features = xsm_model_feature_count(m);
-    xsm_model *fresh = new_model(features, xsm_model_class_count(m), k);
+    HELD(xsm_model, fresh) = new_model(features, xsm_model_class_count(m), k);
     xsm_embedding_parameters a = vectors_of(m), b = vectors_of(fresh);
     assert_int_equal(a.features, features);
     for (uint32_t j = FEATURES; j < features; j++) {
@@ -109,7 +105,6 @@ static void check_new_vectors(xsm_model *m, const kind *k, float tolerance)
         }
     }
     assert_true(b.vectors[FEATURES * b.feature_step] != 0);
-    xsm_model_free(fresh);
 }
 
 static void check_kind(const kind *k, bool mapped)
@@ -117,7 +112,7 @@ static void check_kind(const kind *k, bool mapped)
     static float before[ROWS * FEATURES], after[ROWS * WIDER], back[ROWS * WIDER];
     xsm_error err = XSM_ERROR_INIT;
     const uint32_t had = classes_of(k), now = k->tied ? LARGE : MORE, features = k->tied ? LARGE : WIDER;
-    test_problem p = test_problem_new(ROWS, FEATURES, had, true, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, had, true, 3);
     xsm_model *m = filled_model(k), *loaded = NULL;
     int64_t labels[CLASSES], all[MORE];
     uint32_t place[FEATURES];
@@ -185,7 +180,6 @@ static void check_kind(const kind *k, bool mapped)
     check_new_vectors(m, k, mapped ? 0 : 1e-6f);
     xsm_model_free(loaded);
     xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(rows_without_what_is_new_score_the_same_bits)
@@ -204,7 +198,6 @@ TEST(rows_without_what_is_new_score_the_same_bits)
 /* In two steps or in one, the numbers are the same, and those of a new model of that size. */
 TEST(twice_is_once)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 4; bits++) {
         kind k = {XSM_ACTIVATION_RELU, XSM_POOL_SUM, .tied = bits & 1, .bias = true};
         bool filled = bits & 2;
@@ -213,9 +206,8 @@ TEST(twice_is_once)
         for (int i = 0; i < 2; i++) {
             made[i] = filled ? filled_model(&k) : new_model(FEATURES, classes_of(&k), &k);
             for (int step = i; step < 2; step++) {
-                xsm_class_map map = XSM_CLASS_MAP_INIT;
-                map.classes = sizes[step];
-                assert_ok(xsm_model_grow(made[i], sizes[step], &map, &err), err);
+                assert_ok(xsm_model_grow(made[i], sizes[step], STRUCT(xsm_class_map, .classes = sizes[step]), &err),
+                          err);
             }
         }
         if (!filled) {
@@ -235,27 +227,22 @@ TEST(twice_is_once)
 
 TEST(training_goes_on)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 4; bits++) {
         kind k = {XSM_ACTIVATION_IDENTITY, XSM_POOL_SUM, .tied = bits & 1, .bias = true};
         bool adagrad = bits & 2;
-        test_problem p = test_problem_new(ROWS, FEATURES, classes_of(&k), true, 3);
-        test_problem q = test_problem_new(ROWS, LARGE, k.tied ? LARGE : classes_of(&k), true, 4);
-        xsm_model *m = new_model(FEATURES, classes_of(&k), &k);
-        xsm_estimator *e = test_estimator(NULL, "softmax", "");
-        xsm_optimizer *o = NULL;
-        xsm_trainer *t = NULL;
-        xsm_gradient *g = test_gradient(NULL);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, classes_of(&k), true, 3);
+        HELD_STRUCT(test_problem, q) = test_problem_new(ROWS, LARGE, k.tied ? LARGE : classes_of(&k), true, 4);
+        HELD(xsm_model, m) = new_model(FEATURES, classes_of(&k), &k);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "");
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
         options.eta = 0.1;
-        assert_ok(xsm_optimizer_new(NULL, adagrad ? "adagrad" : "sgd", &o, &err), err);
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, adagrad ? "adagrad" : "sgd", &o, &err));
+        NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err));
         assert_ok(xsm_trainer_run(t, &err), err);
         xsm_trainer_free(t);
         t = NULL;
-        xsm_class_map map = XSM_CLASS_MAP_INIT;
-        map.classes = k.tied ? LARGE : CLASSES;
-        assert_ok(xsm_model_grow(m, LARGE, &map, &err), err);
+        assert_ok(xsm_model_grow(m, LARGE, STRUCT(xsm_class_map, .classes = k.tied ? LARGE : CLASSES), &err), err);
         assert_ok(xsm_estimator_bind(e, m, q.data, &err), err);
         xsm_batch batch = xsm_batch_range(q.data, 0, 4);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
@@ -272,24 +259,16 @@ TEST(training_goes_on)
         assert_ok(xsm_evaluate(NULL, m, q.data, NULL, &after, &err), err);
         assert_true(after.log_loss < before.log_loss);
         xsm_trainer_free(t);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
-        test_problem_free(&q);
     }
 }
 
 TEST(what_cannot_be_is_refused)
 {
     static const int64_t labels[] = {0, 1, 2}, moved[] = {0, 1, 2, 3};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_model *m = NULL;
     o.tied = 1;
-    assert_ok(xsm_model_new_embedding(NULL, 3, 2, 3, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(NULL, 3, 2, 3, &o, &m, &err));
     uint64_t hash = test_hash(m);
     map.classes = 4;
     assert_fails(xsm_model_grow(m, 3, &map, &err), XSM_ERROR_SHAPE, err);
@@ -317,8 +296,7 @@ TEST(what_cannot_be_is_refused)
     test_problem p = test_problem_new(ROWS, 6, 3, true, 3);
     static const char *const transforms[] = {"truncate=9", "unit"};
     for (int i = 0; i < 2; i++) {
-        xsm_transform *t = NULL;
-        assert_ok(xsm_transform_new(NULL, transforms[i], &t, &err), err);
+        NEW(xsm_transform, t, xsm_transform_new(NULL, transforms[i], &t, &err));
         assert_ok(xsm_transform_fit(t, p.data, &err), err);
         assert_ok(xsm_model_set_transform(m, t, &err), err);
         xsm_transform_free(t);
@@ -340,7 +318,7 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
 {
     const kind *k = state;
     xsm_embedding_options o = options_of(k);
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     uint64_t counts[LARGE] = {0};
     map.classes = LARGE;
@@ -355,7 +333,6 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
         assert_int_equal(xsm_model_feature_count(m), status ? FEATURES : LARGE);
         assert_true(status == XSM_OK || test_hash(m) == hash);
     }
-    xsm_model_free(m);
     return status;
 }
 

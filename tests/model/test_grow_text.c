@@ -48,11 +48,9 @@ static void assert_words(const xsm_class_map *map, const char *wanted)
 static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *steps)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    xsm_transform *t = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     const xsm_class_map map = test_map_of(d);
-    assert_ok(xsm_model_new_linear(NULL, map.features - 1, map.classes, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, map.features - 1, map.classes, NULL, &m, &err));
     assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_SHAPE, err); /* of a network's input, say */
     xsm_model_free(m);
     assert_ok(hidden ? xsm_model_new_embedding(NULL, map.features, hidden, map.classes, NULL, &m, &err)
@@ -65,7 +63,7 @@ static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *st
         }
     }
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    assert_ok(xsm_transform_new(NULL, steps, &t, &err), err);
+    NEW(xsm_transform, t, xsm_transform_new(NULL, steps, &t, &err));
     assert_ok(xsm_transform_fit(t, d, &err), err);
     assert_ok(xsm_model_set_transform(m, t, &err), err);
     xsm_transform_free(t);
@@ -76,9 +74,8 @@ static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *st
 static xsm_dataset *grow(xsm_model *m, const char *text, const xsm_text_options *how)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     const xsm_class_map before = test_map_of_model(m);
-    assert_ok(read_text(text, how, &before, 1, &d, &err), err);
+    NEW(xsm_dataset, d, read_text(text, how, &before, 1, &d, &err));
     const xsm_class_map map = test_map_of(d);
     assert_ok(xsm_model_grow(m, map.features, &map, &err), err);
     assert_ok(xsm_model_transform(m, d, &err), err);
@@ -93,8 +90,7 @@ static const char last[] = "__label__e ant emu cat\n";
 static void assert_encoded(const xsm_model *m, const char *text, const xsm_dataset *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *encoder = NULL;
-    assert_ok(xsm_encoder_new(m, NULL, &encoder, &err), err);
+    MADE(xsm_encoder, encoder, xsm_encoder_new(m, NULL, &encoder, &err));
     for (uint64_t i = 0; i < rows->rows; i++) {
         xsm_batch batch = XSM_BATCH_INIT;
         xsm_row row = XSM_ROW_INIT;
@@ -106,7 +102,6 @@ static void assert_encoded(const xsm_model *m, const char *text, const xsm_datas
         assert_memory_equal(batch.values, row.values, row.count * sizeof *row.values);
         text += length + 1;
     }
-    xsm_encoder_free(encoder);
 }
 
 TEST(words_follow_all_features)
@@ -126,13 +121,10 @@ TEST(words_follow_all_features)
          "the:0 cat:1 dog:2 yak:7 a b c aa d e 8"},
     };
     static const char *const steps[] = {"", "log,unit", "tfidf,unit", "standard,unit"};
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < 2 * 4 * sizeof kinds / sizeof *kinds; i++) {
         const size_t kind = i / 8;
-        xsm_dataset *train = NULL, *back = NULL;
-        xsm_model *loaded = NULL;
-        assert_ok(read_text(training, &kinds[kind].how, NULL, 0, &train, &err), err);
-        xsm_model *m = model_of(train, i % 2 ? 3 : 0, steps[i % 8 / 2]);
+        MADE(xsm_dataset, train, read_text(training, &kinds[kind].how, NULL, 0, &train, &err));
+        HELD(xsm_model, m) = model_of(train, i % 2 ? 3 : 0, steps[i % 8 / 2]);
         xsm_dataset *rows = grow(m, more, NULL);
         xsm_class_map map = test_map_of_model(m);
         assert_words(&map, kinds[kind].once);
@@ -141,7 +133,7 @@ TEST(words_follow_all_features)
         /* Again, by what its file says. */
         const char *path = test_path("model");
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
         rows = grow(loaded, last, NULL);
         map = test_map_of_model(loaded);
         assert_words(&map, kinds[kind].twice);
@@ -151,48 +143,36 @@ TEST(words_follow_all_features)
         write.format = XSM_FORMAT_CACHE;
         path = test_path("cache");
         assert_ok(xsm_dataset_write(rows, path, &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &back, &err), err);
+        NEW(xsm_dataset, back, xsm_dataset_read(NULL, path, NULL, NULL, &back, &err));
         map = test_map_of(back);
         assert_words(&map, kinds[kind].twice);
         assert_encoded(loaded, last, back);
         xsm_dataset_free(back);
         xsm_dataset_free(rows);
-        xsm_model_free(loaded);
-        xsm_model_free(m);
-        xsm_dataset_free(train);
     }
 }
 
 /* Buckets of n-grams are those of the model, before and after. */
 TEST(old_rows_keep_their_features)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
-    xsm_dataset *train = NULL, *again = NULL;
-    how.word_ngrams = 3;
-    how.buckets = 50;
-    assert_ok(read_text(training, &how, NULL, 0, &train, &err), err);
-    xsm_model *m = model_of(train, 0, "");
+    MADE(xsm_dataset, train,
+         read_text(training, STRUCT(xsm_text_options, .word_ngrams = 3, .buckets = 50), NULL, 0, &train, &err));
+    HELD(xsm_model, m) = model_of(train, 0, "");
     xsm_dataset_free(grow(m, more, NULL));
     const xsm_class_map map = test_map_of_model(m);
-    assert_ok(read_text(training, NULL, &map, 0, &again, &err), err);
+    MADE(xsm_dataset, again, read_text(training, NULL, &map, 0, &again, &err));
     assert_int_equal(again->offsets[again->rows], train->offsets[train->rows]);
     assert_memory_equal(again->index, train->index, train->offsets[train->rows] * sizeof *train->index);
-    xsm_dataset_free(again);
-    xsm_dataset_free(train);
-    xsm_model_free(m);
 }
 
 TEST(least_counts_of_new_words)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
-    xsm_dataset *train = NULL, *rows = NULL;
-    assert_ok(read_text(training, NULL, NULL, 0, &train, &err), err);
-    xsm_model *m = model_of(train, 0, "");
+    MADE(xsm_dataset, train, read_text(training, NULL, NULL, 0, &train, &err));
+    HELD(xsm_model, m) = model_of(train, 0, "");
     xsm_class_map map = test_map_of_model(m);
     /* Left out, and counted. */
-    assert_ok(read_text(more, NULL, &map, 0, &rows, &err), err);
+    NEW(xsm_dataset, rows, read_text(more, NULL, &map, 0, &rows, &err));
     assert_int_equal(rows->counted.dropped_features, 3);
     assert_int_equal(rows->features, 5);
     xsm_dataset_free(rows);
@@ -210,43 +190,33 @@ TEST(least_counts_of_new_words)
     rows = NULL;
     assert_fails(read_text(more, &how, &map, 1, &rows, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(rows);
-    xsm_dataset_free(train);
-    xsm_model_free(m);
 }
 
 /* Old weights stay, a new feature weighs like one in the fewest rows. */
 TEST(weights_of_new_words)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *train = NULL;
-    assert_ok(read_text(training, NULL, NULL, 0, &train, &err), err);
-    xsm_model *m = model_of(train, 0, "tfidf");
-    xsm_dataset *rows = grow(m, more, NULL);
+    MADE(xsm_dataset, train, read_text(training, NULL, NULL, 0, &train, &err));
+    HELD(xsm_model, m) = model_of(train, 0, "tfidf");
+    HELD(xsm_dataset, rows) = grow(m, more, NULL);
     const float often = (float)(log(4.0 / 3) + 1), once = (float)(log(4.0 / 2) + 1); /* in 2 and in 1 of 3 rows */
     const float wanted[] = {often, once, once, often, once};
     for (size_t j = 0; j < 5; j++) {
         assert_true(fabsf(rows->values[j] - wanted[j]) < 1e-6f); /* the yak emu; cat yak */
     }
-    xsm_dataset_free(rows);
-    xsm_dataset_free(train);
-    xsm_model_free(m);
 }
 
 TEST(other_words_are_refused)
 {
     static const char *const others[] = {"__label__b the cat sat\n__label__a the dog the dog\n__label__c o cat\n",
                                          "__label__b cat the sat\n__label__a cat the dog dog\n__label__c a cat\n"};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_text_options pairs = XSM_TEXT_OPTIONS_INIT;
     pairs.word_ngrams = 2;
     pairs.buckets = 4;
-    xsm_dataset *train = NULL;
-    assert_ok(read_text(training, NULL, NULL, 0, &train, &err), err);
-    xsm_model *m = model_of(train, 0, "");
+    MADE(xsm_dataset, train, read_text(training, NULL, NULL, 0, &train, &err));
+    HELD(xsm_model, m) = model_of(train, 0, "");
     const uint64_t hash = test_hash(m);
     for (int i = 0; i < 3; i++) {
-        xsm_dataset *rows = NULL;
-        assert_ok(read_text(i < 2 ? others[i] : training, i < 2 ? NULL : &pairs, NULL, 0, &rows, &err), err);
+        MADE(xsm_dataset, rows, read_text(i < 2 ? others[i] : training, i < 2 ? NULL : &pairs, NULL, 0, &rows, &err));
         const xsm_class_map own = test_map_of_model(m), map = test_map_of(rows);
         assert_fails(xsm_model_grow(m, map.features, &map, &err), XSM_ERROR_DATA, err);
         assert_non_null(strstr(err.message, i < 2 ? "feature " : "word_ngrams"));
@@ -260,11 +230,10 @@ TEST(other_words_are_refused)
             assert_non_null(strstr(err.message, "word_ngrams"));
             assert_int_equal(rows->features, map.features);
         }
-        xsm_dataset_free(rows);
     }
     /* Features that are no words, and words of a text of no model. */
     assert_fails(xsm_model_grow(m, 9, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
-    xsm_dataset *rows = NULL;
+    HELD(xsm_dataset, rows) = NULL;
     assert_fails(read_text(more, NULL, NULL, 1, &rows, &err), XSM_ERROR_ARGUMENT, err);
     assert_int_equal(test_hash(m), hash);
     /* Rows that were read before others brought words get them. */
@@ -275,28 +244,22 @@ TEST(other_words_are_refused)
     assert_ok(xsm_dataset_extend(rows, &after, &err), err);
     const xsm_class_map both = test_map_of(rows);
     assert_words(&both, "the:0 cat:1 dog:2 a:3 sat:4 yak:5 emu:6 a b c aa d 7");
-    xsm_dataset_free(rows);
-    xsm_dataset_free(train);
-    xsm_model_free(m);
 }
 
 /* Classes are their names, whichever of them are left in the rows. */
 TEST(classes_are_their_names)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *train = NULL, *rows = NULL;
-    assert_ok(
-        read_text("__label__d __label__a w\n__label__b v\n__label__f __label__c w v\n", NULL, NULL, 0, &train, &err),
-        err);
+    MADE(xsm_dataset, train,
+         read_text("__label__d __label__a w\n__label__b v\n__label__f __label__c w v\n", NULL, NULL, 0, &train, &err));
     assert_ok(xsm_dataset_keep_labels(train, XSM_KEEP_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(train, XSM_DROP_CLASSES, NULL, &err), err);
     xsm_class_map map = test_map_of(train);
     assert_words(&map, "v:0 w:1 b d f 2");
     assert_null(map.labels);
-    xsm_model *m = model_of(train, 0, "");
+    HELD(xsm_model, m) = model_of(train, 0, "");
     map = test_map_of_model(m);
     assert_null(map.labels);
-    assert_ok(read_text("__label__c __label__f w\n__label__d v\n", NULL, &map, 1, &rows, &err), err);
+    MADE(xsm_dataset, rows, read_text("__label__c __label__f w\n__label__d v\n", NULL, &map, 1, &rows, &err));
     assert_ok(xsm_dataset_keep_labels(rows, XSM_KEEP_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(rows, XSM_DROP_CLASSES, NULL, &err), err);
     assert_ok(xsm_dataset_extend(rows, &map, &err), err);
@@ -304,7 +267,4 @@ TEST(classes_are_their_names)
     assert_words(&joined, "v:0 w:1 b d f c 2");
     assert_int_equal(rows->labels[0], 3);
     assert_int_equal(rows->labels[1], 1);
-    xsm_dataset_free(rows);
-    xsm_dataset_free(train);
-    xsm_model_free(m);
 }

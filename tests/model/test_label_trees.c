@@ -119,8 +119,7 @@ static xsm_model *make_model(xsm_context *ctx, int32_t link, uint32_t trees)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsmi_label_tree t[TREES];
-    xsm_model *m = NULL;
-    xsm_context *own = NULL;
+    HELD(xsm_context, own) = NULL;
     if (!ctx) {
         assert_ok(xsm_context_new(NULL, &own, &err), err);
         ctx = own;
@@ -128,12 +127,11 @@ static xsm_model *make_model(xsm_context *ctx, int32_t link, uint32_t trees)
     for (uint32_t i = 0; i < trees; i++) {
         t[i] = make_tree(ctx, i);
     }
-    assert_ok(xsmi_model_of_label_trees(ctx, link, t, trees, &m, &err), err);
+    NEW(xsm_model, m, xsmi_model_of_label_trees(ctx, link, t, trees, &m, &err));
     for (uint32_t i = 0; i < trees; i++) {
         xsmi_class_tree_release(t[i].tree);
         xsmi_sparse_release(t[i].weights);
     }
-    xsm_context_free(own);
     return m;
 }
 
@@ -196,7 +194,6 @@ TEST(scores_are_sums_over_paths)
 {
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
-            xsm_error err = XSM_ERROR_INIT;
             test_memory *memory;
             xsm_context *ctx = test_memory_context(&memory, trees > 1 ? 2 : 1);
             xsm_model *m = make_model(ctx, link, trees);
@@ -247,22 +244,16 @@ typedef struct predicted {
 static void predict(const xsm_model *m, const rows *r, uint32_t beam, uint32_t top, predicted *out)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_predictor *p = NULL;
-    o.beam = beam;
-    o.top = top;
-    assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+    MADE(xsm_predictor, p, xsm_predictor_new(m, STRUCT(xsm_predictor_options, .beam = beam, .top = top), &p, &err));
     xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
-    xsm_prediction prediction = XSM_PREDICTION_INIT;
-    prediction.batch = &batch;
-    prediction.classes = out->classes;
-    prediction.scores = out->scores;
-    prediction.probabilities = out->probabilities;
-    assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+    assert_ok(xsm_predictor_run(p,
+                                STRUCT(xsm_prediction, .batch = &batch, .classes = out->classes, .scores = out->scores,
+                                       .probabilities = out->probabilities),
+                                &err),
+              err);
     xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
     assert_ok(xsm_predictor_get_info(p, &info, &err), err);
     out->probed = info.probed;
-    xsm_predictor_free(p);
 }
 
 /* The sum of the probabilities of all classes, before they are divided by it. */
@@ -282,7 +273,7 @@ TEST(a_wide_beam_is_exact)
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             static predicted wide, exact;
-            xsm_model *m = make_model(NULL, link, trees);
+            HELD(xsm_model, m) = make_model(NULL, link, trees);
             rows *r = make_rows(NULL, true);
             predict(m, r, CLASSES - 1, TOP, &wide);
             predict(m, r, CLASSES, TOP, &exact);
@@ -302,7 +293,6 @@ TEST(a_wide_beam_is_exact)
                             (link == XSMI_LINK_NORMALISED ? 1e-5 : 1e-15));
             }
             end_rows(r);
-            xsm_model_free(m);
         }
     }
 }
@@ -358,7 +348,7 @@ TEST(a_narrow_beam_keeps_the_best_nodes)
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             static predicted have;
             static candidate found[CLASSES];
-            xsm_model *m = make_model(NULL, link, trees);
+            HELD(xsm_model, m) = make_model(NULL, link, trees);
             rows *r = make_rows(NULL, true);
             predict(m, r, width, 2, &have);
             for (uint32_t i = 0; i < ROWS; i++) {
@@ -385,7 +375,6 @@ TEST(a_narrow_beam_keeps_the_best_nodes)
                 assert_true(fabs(have.probabilities[2 * i] - best.score / total) < 1e-5);
             }
             end_rows(r);
-            xsm_model_free(m);
         }
     }
 }
@@ -394,21 +383,16 @@ TEST(a_narrow_beam_keeps_the_best_nodes)
 TEST(a_beam_finds_as_many_classes_as_wanted)
 {
     enum { WANTED = 200 };
-    xsm_error err = XSM_ERROR_INIT;
     for (uint32_t trees = 1; trees <= 2; trees++) {
-        xsm_model *m = make_model(NULL, XSMI_LINK_SOFTMAX, trees);
+        HELD(xsm_model, m) = make_model(NULL, XSMI_LINK_SOFTMAX, trees);
         rows *r = make_rows(NULL, true);
         xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-        xsm_predictor *p = NULL;
         uint32_t *classes = calloc(ROWS * WANTED, sizeof *classes);
         o.beam = 1;
         o.top = WANTED;
-        assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+        NEW(xsm_predictor, p, xsm_predictor_new(m, &o, &p, &err));
         xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
-        xsm_prediction prediction = XSM_PREDICTION_INIT;
-        prediction.batch = &batch;
-        prediction.classes = classes;
-        assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+        assert_ok(xsm_predictor_run(p, STRUCT(xsm_prediction, .batch = &batch, .classes = classes), &err), err);
         for (uint32_t i = 0; i < ROWS; i++) {
             bool seen[CLASSES] = {false};
             for (uint32_t j = 0; j < WANTED; j++) {
@@ -420,7 +404,6 @@ TEST(a_beam_finds_as_many_classes_as_wanted)
         xsm_predictor_free(p);
         free(classes);
         end_rows(r);
-        xsm_model_free(m);
     }
 }
 
@@ -561,8 +544,7 @@ TEST(calibrations_are_those_of_the_beam)
         }
         for (uint32_t trees = 1; trees <= 2; trees++) {
             static predicted have;
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_model *m = make_model(NULL, link, trees);
+            HELD(xsm_model, m) = make_model(NULL, link, trees);
             rows *r = make_rows(NULL, true);
             xsm_calibration given = XSM_CALIBRATION_INIT;
             given.method = cases[c].method;
@@ -595,7 +577,6 @@ TEST(calibrations_are_those_of_the_beam)
             assert_true(ranks_only ? isnan(metrics.log_loss) : near(metrics.log_loss, loss));
             assert_true(fabs(metrics.calibration_error - error) < 1e-4);
             end_rows(r);
-            xsm_model_free(m);
         }
     }
 }
@@ -608,7 +589,6 @@ TEST(evaluation_says_what_it_can)
         double first[2] = {0, 0};
         for (uint32_t threads = 1; threads <= 2; threads++) {
             static predicted have;
-            xsm_error err = XSM_ERROR_INIT;
             test_memory *memory;
             xsm_context *ctx = test_memory_context(&memory, threads);
             xsm_model *m = make_model(ctx, link, 2);
@@ -646,10 +626,9 @@ TEST(evaluation_says_what_it_can)
             double recall[2];
             found.top = 2;
             found.recall = recall;
-            xsm_predictor_options wide = XSM_PREDICTOR_OPTIONS_INIT;
-            wide.beam = CLASSES - 1;
-            wide.top = 2;
-            assert_ok(xsm_evaluate_search(NULL, m, r->sparse, &wide, &found, &err), err);
+            assert_ok(xsm_evaluate_search(NULL, m, r->sparse,
+                                          STRUCT(xsm_predictor_options, .beam = CLASSES - 1, .top = 2), &found, &err),
+                      err);
             assert_true(recall[0] == 1 && recall[1] == 1);
             xsm_ranks ranks = XSM_RANKS_INIT;
             double hits[1];
@@ -661,13 +640,11 @@ TEST(evaluation_says_what_it_can)
             test_memory_end(memory, ctx);
         }
     }
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *dense = NULL;
     rows *r = make_rows(NULL, false);
     xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
     xsm_metrics metrics = XSM_METRICS_INIT;
     o.beam = 10;
-    assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &dense, &err), err);
+    NEW(xsm_model, dense, xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &dense, &err));
     assert_fails(xsm_evaluate(NULL, dense, r->sparse, &o, &metrics, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_model_free(dense);
     end_rows(r);
@@ -748,17 +725,16 @@ TEST(trees_in_fewer_bits_score_nearly_alike)
 
 TEST(files_hold_trees)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
     for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         static predicted a, b;
         const uint32_t trees = (uint32_t)link % TREES + 1;
-        xsm_model *m = make_model(ctx, link, trees), *loaded = NULL;
+        HELD(xsm_model, m) = make_model(ctx, link, trees);
         rows *r = make_rows(ctx, true);
         assert_ok(xsm_model_save(m, first, NULL, &err), err);
-        assert_ok(xsm_model_load(ctx, first, NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(ctx, first, NULL, NULL, &loaded, &err));
         assert_ok(xsm_model_save(loaded, second, NULL, &err), err);
         size_t size, other;
         unsigned char *bytes = test_read(first, &size), *again = test_read(second, &other);
@@ -791,8 +767,6 @@ TEST(files_hold_trees)
         free(bytes);
         free(again);
         end_rows(r);
-        xsm_model_free(loaded);
-        xsm_model_free(m);
     }
     free(first);
     free(second);
@@ -802,7 +776,6 @@ TEST(files_hold_trees)
 /* Every byte of the first 5,000 is changed, and every 47th of the others; what is still accepted must be usable. */
 TEST(damage_is_found_or_harmless)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *m = make_model(ctx, XSMI_LINK_SOFTMAX, 2);
@@ -829,9 +802,7 @@ TEST(damage_is_found_or_harmless)
 
 TEST(other_shapes_are_no_trees)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     const uint32_t leaf = XSMI_TREE_LEAF;
     const struct {
         uint32_t nodes[6];
@@ -871,19 +842,16 @@ TEST(other_shapes_are_no_trees)
         assert_true((t != NULL) == (depth == XSMI_TREE_DEPTH));
         xsmi_class_tree_release(t);
     }
-    xsm_context_free(ctx);
 }
 
 TEST(what_needs_dense_weights_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = make_model(NULL, XSMI_LINK_SOFTMAX, 1), *other = NULL;
     rows *r = make_rows(NULL, false);
-    xsm_estimator *e = NULL;
     xsm_predictor *p = NULL;
     xsm_predictor_options alone = XSM_PREDICTOR_OPTIONS_INIT;
     alone.tree_alone = 1;
-    assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
+    NEW(xsm_estimator, e, xsm_estimator_new(NULL, "softmax", &e, &err));
     assert_fails(xsm_estimator_bind(e, m, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "label tree"));
     assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -897,22 +865,18 @@ TEST(what_needs_dense_weights_is_refused)
 
 static xsm_status load_and_predict(void *state, xsm_context *ctx, xsm_error *err)
 {
-    xsm_model *m = NULL;
-    xsm_predictor *p = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_predictor, p) = NULL;
     xsm_status status = xsm_model_load(ctx, state, NULL, NULL, &m, err);
     status = status == XSM_OK ? xsm_predictor_new(m, NULL, &p, err) : status;
-    xsm_predictor_free(p);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(missing_memory_leaves_nothing)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    char *path = strdup(test_path("memory"));
+    HELD_MEMORY(char, path) = strdup(test_path("memory"));
     xsm_model *m = make_model(NULL, XSMI_LINK_LOG_SIGMOID, 2);
     assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_model_free(m);
     assert_true(test_every_allocation(load_and_predict, path) > 15);
-    free(path);
 }

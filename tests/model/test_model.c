@@ -66,7 +66,7 @@ TEST(starts_at_zero)
 {
     for (int32_t layout = 0; layout < 2; layout++) {
         for (int32_t bias = 0; bias < 2; bias++) {
-            xsm_model *m = new_model(33, 70, bias, layout);
+            HELD(xsm_model, m) = new_model(33, 70, bias, layout);
             assert_int_equal(xsm_model_class_count(m), 70);
             assert_int_equal(xsm_model_feature_count(m), 33);
             assert_int_equal(test_model_info(m).input_features, 33);
@@ -79,7 +79,6 @@ TEST(starts_at_zero)
             for (size_t k = 0; bias && k < 70; k++) {
                 assert_true(m->w.bias[k] == 0.0f);
             }
-            xsm_model_free(m);
         }
     }
     xsm_model *m = NULL;
@@ -92,7 +91,6 @@ TEST(starts_at_zero)
 
 TEST(refuses_bad_settings)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = (xsm_model *)&err;
     xsm_model *const untouched = m;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
@@ -132,7 +130,7 @@ TEST(layouts_hold_the_same)
     static const uint32_t sizes[][2] = {{1, 1}, {1, 100}, {100, 1}, {31, 33}, {64, 64}, {200, 130}, {1024, 70}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int32_t bias = 0; bias < 2; bias++) {
-            xsm_model *m = new_model(sizes[i][0], sizes[i][1], bias, XSM_LAYOUT_CLASS_MAJOR);
+            HELD(xsm_model, m) = new_model(sizes[i][0], sizes[i][1], bias, XSM_LAYOUT_CLASS_MAJOR);
             fill(m);
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, NULL), XSM_OK);
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, NULL), XSM_OK);
@@ -142,22 +140,19 @@ TEST(layouts_hold_the_same)
             assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, NULL), XSM_OK);
             assert_int_equal(m->w.stride, xsmi_row_stride(sizes[i][0]));
             check_filled(m, 1.0f);
-            xsm_model_free(m);
         }
     }
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(3, 4, 0, 0);
+    HELD(xsm_model, m) = new_model(3, 4, 0, 0);
     assert_int_equal(xsm_model_set_layout(m, 3, &err), XSM_ERROR_RANGE);
     assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), XSM_ERROR_UNSUPPORTED);
     assert_int_equal(xsm_model_set_layout(m, -1, &err), XSM_ERROR_RANGE);
     assert_int_equal(xsm_model_set_layout(NULL, 0, &err), XSM_ERROR_ARGUMENT);
-    xsm_model_free(m);
 }
 
 TEST(scales_fold)
 {
     for (int variant = 0; variant < 4; variant++) {
-        xsm_model *m = new_model(50, 300, 1, XSM_LAYOUT_CLASS_MAJOR);
+        HELD(xsm_model, m) = new_model(50, 300, 1, XSM_LAYOUT_CLASS_MAJOR);
         fill(m);
         m->w.alpha = 0.5;
         float factor = 0.5f;
@@ -177,7 +172,6 @@ TEST(scales_fold)
         check_filled(m, factor); /* xsm_model_get_parameters() folds */
         assert_true(m->w.alpha == 1.0);
         assert_null(m->w.row_scale);
-        xsm_model_free(m);
     }
 }
 
@@ -196,9 +190,9 @@ TEST(survives_a_failing_runner)
     xsm_runner runner = {sizeof runner, NULL, 2, 0, failing_run};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
-    xsm_context *context = NULL;
+    HELD(xsm_context, context) = NULL;
     assert_int_equal(xsm_context_new(&options, &context, NULL), XSM_OK);
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     const uint32_t features = 1 << 12;
     const uint32_t classes = 600;
     assert_int_equal(xsm_model_new_linear(context, features, classes, NULL, &m, NULL), XSM_OK);
@@ -207,21 +201,17 @@ TEST(survives_a_failing_runner)
         m->w.weight[i] = 1.0f;
     }
     m->w.alpha = 0.5;
-    xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_RUNNER);
     assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_CLASS_MAJOR);
     assert_int_equal(xsmi_model_fold(m, &err), XSM_ERROR_RUNNER);
     for (size_t k = 0; k < classes; k++) {
         assert_true(m->w.alpha * m->w.row_scale[k] * (double)m->w.weight[k * m->w.stride] == 0.5);
     }
-    xsm_model_free(m);
-    xsm_context_free(context);
 }
 
 TEST(parameters_are_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(3, 4, 1, 0);
+    HELD(xsm_model, m) = new_model(3, 4, 1, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_int_equal(xsm_model_get_parameters(NULL, &p, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_model_get_parameters(m, NULL, &err), XSM_ERROR_ARGUMENT);
@@ -238,15 +228,13 @@ TEST(parameters_are_checked)
     assert_non_null(p.bias);
     assert_int_equal(p.dtype, XSM_DTYPE_FLOAT32);
     assert_int_equal(p.layout, XSM_LAYOUT_CLASS_MAJOR);
-    xsm_model_free(m);
 }
 
 /* A view's numbers times its factors are the weights, and a view applies nothing. */
 TEST(views_apply_nothing)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int32_t layout = 0; layout < 2; layout++) {
-        xsm_model *m = new_model(20, 50, 1, layout);
+        HELD(xsm_model, m) = new_model(20, 50, 1, layout);
         fill(m);
         m->w.alpha = 0.5;
         if (layout == XSM_LAYOUT_CLASS_MAJOR) {
@@ -293,18 +281,15 @@ TEST(views_apply_nothing)
         assert_fails(xsm_model_get_view(NULL, &v, &err), XSM_ERROR_ARGUMENT, err);
         assert_fails(xsm_model_get_view(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
         assert_fails(xsm_model_get_embedding_view(NULL, &e, &err), XSM_ERROR_ARGUMENT, err);
-        xsm_model_free(m);
     }
 }
 
 TEST(vectors_are_viewed)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int32_t tied = 0; tied < 2; tied++) {
         xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
         options.tied = tied;
-        xsm_model *m = NULL;
-        assert_ok(xsm_model_new_embedding(NULL, 9, 5, 9, &options, &m, &err), err);
+        MADE(xsm_model, m, xsm_model_new_embedding(NULL, 9, 5, 9, &options, &m, &err));
         xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
         assert_ok(xsm_model_get_embedding_view(m, &v, &err), err);
         assert_int_equal(v.features, 9);
@@ -324,29 +309,25 @@ TEST(vectors_are_viewed)
             assert_ok(xsm_model_get_embedding_parameters(m, &p, &err), err);
             assert_true(p.vectors[0] == first / 2);
         }
-        xsm_model_free(m);
     }
 }
 
 TEST(feature_numbers_are_each_once)
 {
     static const int64_t twice[] = {7, 9, 7}, once[] = {7, 11, 9};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_model *m = new_model(3, 3, 0, 0);
+    HELD(xsm_model, m) = new_model(3, 3, 0, 0);
     map.classes = map.feature_number_count = 3;
     map.feature_numbers = twice;
     assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_RANGE, err);
     assert_string_equal(err.message, "the number of features 0 and 2 is 7; each number is accepted once");
     map.feature_numbers = once;
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    xsm_model_free(m);
 }
 
 TEST(classes_are_kept)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(3, 3, 0, 0);
+    HELD(xsm_model, m) = new_model(3, 3, 0, 0);
     xsm_class_map view = XSM_CLASS_MAP_INIT;
     assert_int_equal(xsm_model_get_class_map(m, &view, &err), XSM_OK);
     assert_int_equal(view.classes, 3);
@@ -422,13 +403,11 @@ TEST(classes_are_kept)
     assert_int_equal(xsm_model_set_class_map(m, &view, &err), XSM_OK);
     assert_null(m->map.labels);
     assert_null(m->map.names);
-    xsm_model_free(m);
 }
 
 TEST(metadata_is_kept)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(3, 3, 0, 0);
+    HELD(xsm_model, m) = new_model(3, 3, 0, 0);
     assert_null(test_metadata_key(m, 0));
     assert_null(xsm_model_get_metadata(m, "a"));
     static const char *const keys[] = {"m", "b", "z", "a", "k", "b2"};
@@ -468,7 +447,6 @@ TEST(metadata_is_kept)
         snprintf(key, sizeof key, "%s", test_metadata_key(m, 0));
         assert_int_equal(xsm_model_set_metadata(m, key, NULL, &err), XSM_OK);
     }
-    xsm_model_free(m);
 }
 
 static const float transform_values[] = {1, 0, 2, 0, 3, 4, 5, 0, 6};
@@ -477,19 +455,16 @@ static xsm_dataset *transform_data(void)
 {
     xsm_dataset *data = NULL;
     assert_int_equal(
-        xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = transform_values, .rows = 3, .features = 3},
-            &data, NULL),
+        xsm_dataset_from_dense(NULL, STRUCT(xsm_dense_rows, .values = transform_values, .rows = 3, .features = 3),
+                               &data, NULL),
         XSM_OK);
     return data;
 }
 
 TEST(transform_is_kept)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = new_model(2, 3, 0, 0);
-    xsm_dataset *data = transform_data();
+    HELD(xsm_model, m) = new_model(2, 3, 0, 0);
+    HELD(xsm_dataset, data) = transform_data();
     assert_int_equal(xsm_model_transform(m, data, &err), XSM_OK); /* none yet: the rows stay */
     xsm_transform *t = NULL;
     assert_int_equal(xsm_transform_new(NULL, "truncate=2,tfidf,unit", &t, &err), XSM_OK);
@@ -504,7 +479,7 @@ TEST(transform_is_kept)
     assert_int_equal(test_model_info(m).input_features, 3);
     assert_int_equal(xsm_model_feature_count(m), 2);
 
-    xsm_dataset *expected = transform_data();
+    HELD(xsm_dataset, expected) = transform_data();
     assert_int_equal(xsm_transform_apply(t, expected, &err), XSM_OK);
     xsm_transform_free(t);
     assert_int_equal(xsm_model_transform(m, data, &err), XSM_OK);
@@ -521,9 +496,6 @@ TEST(transform_is_kept)
     assert_int_equal(xsm_model_transform(m, NULL, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_model_set_transform(m, NULL, &err), XSM_OK);
     assert_int_equal(test_model_info(m).input_features, 2);
-    xsm_dataset_free(data);
-    xsm_dataset_free(expected);
-    xsm_model_free(m);
 }
 
 static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
@@ -531,7 +503,7 @@ static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
     const xsm_transform *t = state;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     options.bias = 1;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_status status = xsm_model_new_linear(context, 2, 3, &options, &m, err);
     if (status != XSM_OK) {
         assert_null(m);
@@ -558,17 +530,14 @@ static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
             status = xsm_model_get_parameters(m, &p, err);
         }
     }
-    xsm_model_free(m);
     return status;
 }
 
 TEST(every_allocation_may_fail)
 {
-    xsm_dataset *data = transform_data();
-    xsm_transform *t = NULL;
+    HELD(xsm_dataset, data) = transform_data();
+    HELD(xsm_transform, t) = NULL;
     assert_int_equal(xsm_transform_new(NULL, "truncate=2,tfidf", &t, NULL), XSM_OK);
     assert_int_equal(xsm_transform_fit(t, data, NULL), XSM_OK);
     test_every_allocation(everything, t);
-    xsm_transform_free(t);
-    xsm_dataset_free(data);
 }

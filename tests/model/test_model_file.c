@@ -24,7 +24,7 @@ static const char golden_folder[] = TEST_SOURCE_ROOT "/tests/golden/";
 /* Entries of the folder that a path is in. */
 static size_t count_files(const char *path)
 {
-    char *folder = strdup(path);
+    HELD_MEMORY(char, folder) = strdup(path);
     *strrchr(folder, '/') = '\0';
     DIR *dir = opendir(folder);
     assert_non_null(dir);
@@ -33,7 +33,6 @@ static size_t count_files(const char *path)
         count += entry->d_name[0] != '.';
     }
     closedir(dir);
-    free(folder);
     return count;
 }
 
@@ -55,16 +54,13 @@ static const uint64_t counts[CLASSES] = {0, 7, UINT64_C(1) << 40, 1};
 static xsm_transform *fitted(xsm_context *ctx)
 {
     static const float rows[] = {1, 0, 2, 1, 0, 3, 0, 1};
-    xsm_dataset *data = NULL;
+    HELD(xsm_dataset, data) = NULL;
     xsm_transform *t = NULL;
-    assert_int_equal(xsm_dataset_from_dense(
-                         ctx,
-                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = rows, .rows = 2, .features = 4},
-                         &data, NULL),
-                     XSM_OK);
+    assert_int_equal(
+        xsm_dataset_from_dense(ctx, STRUCT(xsm_dense_rows, .values = rows, .rows = 2, .features = 4), &data, NULL),
+        XSM_OK);
     assert_int_equal(xsm_transform_new(ctx, "truncate=3,tfidf,standard,unit", &t, NULL), XSM_OK);
     assert_int_equal(xsm_transform_fit(t, data, NULL), XSM_OK);
-    xsm_dataset_free(data);
     return t;
 }
 
@@ -74,8 +70,7 @@ static xsm_model *make_model(xsm_context *ctx, int with)
     options.bias = (with & WITH_BIAS) != 0;
     options.layout = with & FEATURE_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(ctx, FEATURES, CLASSES, &options, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(ctx, FEATURES, CLASSES, &options, &m, &err));
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
@@ -87,18 +82,15 @@ static xsm_model *make_model(xsm_context *ctx, int with)
         }
     }
     if (with & WITH_CLASSES) {
-        xsm_class_map map = XSM_CLASS_MAP_INIT;
-        map.classes = CLASSES;
-        map.labels = labels;
-        map.names = names;
-        map.counts = counts;
-        map.rows = UINT64_C(1) << 40;
-        assert_ok(xsm_model_set_class_map(m, &map, &err), err);
+        assert_ok(xsm_model_set_class_map(m,
+                                          STRUCT(xsm_class_map, .classes = CLASSES, .labels = labels, .names = names,
+                                                 .counts = counts, .rows = UINT64_C(1) << 40),
+                                          &err),
+                  err);
     }
     if (with & WITH_TRANSFORM) {
-        xsm_transform *t = fitted(ctx);
+        HELD(xsm_transform, t) = fitted(ctx);
         assert_ok(xsm_model_set_transform(m, t, &err), err);
-        xsm_transform_free(t);
     }
     if (with & WITH_METADATA) {
         assert_ok(xsm_model_set_metadata(m, "estimator", "implicit", &err), err);
@@ -168,17 +160,14 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
 TEST(comes_back)
 {
     for (int with = 0; with < 64; with++) {
-        xsm_error err = XSM_ERROR_INIT;
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
         xsm_model *m = make_model(ctx, with);
         const char *path = test_path("model.safetensors");
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
         assert_int_equal(count_files(path), 1);
-        xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
-        options.skip_verify = with & 1;
-        xsm_model *loaded = NULL;
-        assert_ok(xsm_model_load(ctx, path, NULL, &options, &loaded, &err), err);
+        NEW(xsm_model, loaded,
+            xsm_model_load(ctx, path, NULL, STRUCT(xsm_load_options, .skip_verify = with & 1), &loaded, &err));
         xsm_model_info about = XSM_MODEL_INFO_INIT, made = XSM_MODEL_INFO_INIT;
         assert_ok(xsm_model_get_info(loaded, &about, &err), err);
         assert_ok(xsm_model_get_info(m, &made, &err), err);
@@ -192,12 +181,9 @@ TEST(comes_back)
         assert_int_equal((uintptr_t)loaded->w.weight % XSMI_ALIGNMENT, 0);
         /* It scores as it is, and saving it gives the same file. */
         const float row[FEATURES] = {1, 2, 4};
-        xsm_dataset *data = NULL;
-        assert_ok(xsm_dataset_from_dense(
-                      ctx,
-                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = row, .rows = 1, .features = FEATURES},
-                      &data, &err),
-                  err);
+        NEW(xsm_dataset, data,
+            xsm_dataset_from_dense(ctx, STRUCT(xsm_dense_rows, .values = row, .rows = 1, .features = FEATURES), &data,
+                                   &err));
         xsm_batch batch = xsm_batch_range(data, 0, 1);
         float scores[CLASSES];
         assert_ok(xsm_model_score_range(loaded, &batch, 0, CLASSES, scores, CLASSES, &err), err);
@@ -235,27 +221,22 @@ TEST(larger_models_come_back)
     /* More rows than are written together, and wide rows; both layouts. */
     static const uint32_t shapes[][2] = {{40, 9000}, {300001, 3}, {1030, 600}};
     for (size_t i = 0; i < 6; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_model *m = NULL;
         uint32_t d = shapes[i / 2][0];
         uint32_t k = shapes[i / 2][1];
-        assert_ok(xsm_model_new_linear(NULL, d, k, NULL, &m, &err), err);
+        MADE(xsm_model, m, xsm_model_new_linear(NULL, d, k, NULL, &m, &err));
         for (size_t r = 0; r < k; r++) {
             for (size_t c = 0; c < d; c++) {
                 m->w.weight[r * m->w.stride + c] = (float)(r * 31 + c);
             }
         }
         const char *path = test_path("large.safetensors");
-        xsm_model *loaded = NULL;
         if (i % 2) {
             assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
         }
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
         assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
         assert_same_model(m, loaded);
-        xsm_model_free(loaded);
-        xsm_model_free(m);
     }
     test_files_end();
 }
@@ -295,7 +276,6 @@ static bool is_mapped(const xsm_model *m, const void *memory)
 
 TEST(a_view_copies_nothing)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("viewed");
     xsm_model *saved = make_model(NULL, WITH_BIAS), *m = NULL;
     assert_ok(xsm_model_save(saved, path, NULL, &err), err);
@@ -315,8 +295,7 @@ TEST(a_view_copies_nothing)
     assert_false(is_mapped(m, p.weight));
     xsm_model_free(m);
 
-    xsm_model *embedding = NULL;
-    assert_ok(xsm_model_new_embedding(NULL, 7, 3, 4, NULL, &embedding, &err), err);
+    NEW(xsm_model, embedding, xsm_model_new_embedding(NULL, 7, 3, 4, NULL, &embedding, &err));
     assert_ok(xsm_model_save(embedding, path, NULL, &err), err);
     xsm_model_free(embedding);
     assert_ok(xsm_model_load(NULL, path, NULL, NULL, &m, &err), err);
@@ -328,7 +307,6 @@ TEST(a_view_copies_nothing)
 
 TEST(damage_is_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *m = make_model(ctx, WITH_BIAS | WITH_CLASSES | WITH_TRANSFORM | WITH_METADATA);
@@ -462,7 +440,6 @@ TEST(what_is_no_model_is_refused)
         {"{" WEIGHT ",\"__metadata__\":{\"transform\":\"tfidf\",\"input_features\":\"1\"}}", 8, "bytes: "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_status status = load_made(cases[i].header, &data, cases[i].size, &err);
         if (!cases[i].says) {
             assert_ok(status, err);
@@ -470,7 +447,6 @@ TEST(what_is_no_model_is_refused)
             fail_msg("%s: '%s' does not say '%s'", cases[i].header, err.message, cases[i].says);
         }
     }
-    xsm_error err = XSM_ERROR_INIT;
     data.labels[1] = 3;
     assert_fails(load_made("{" WEIGHT "," LABELS("[8,24]") "}", &data, 24, &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, "class 1"));
@@ -499,7 +475,6 @@ TEST(what_is_no_model_is_refused)
 
 TEST(a_failed_save_changes_nothing)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *m = make_model(ctx, WITH_BIAS);
@@ -557,7 +532,6 @@ TEST(a_failed_save_changes_nothing)
 
 TEST(a_failed_load_says_why)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     const char *path = test_path("none");
     assert_fails(xsm_model_load(NULL, path, NULL, NULL, &m, &err), XSM_ERROR_IO, err);
@@ -617,11 +591,9 @@ TEST(reads_what_numpy_writes)
     static const char *const files[] = {"numpy_full.safetensors", "numpy_plain.safetensors", "numpy_bare.safetensors",
                                         "numpy_products.safetensors"};
     for (size_t i = 0; i < 4; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         char path[4096];
         snprintf(path, sizeof path, "%s%s", golden_folder, files[i]);
-        xsm_model *m = NULL;
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &m, &err), err);
+        MADE(xsm_model, m, xsm_model_load(NULL, path, NULL, NULL, &m, &err));
         assert_int_equal(xsm_model_class_count(m), 5);
         assert_int_equal(xsm_model_feature_count(m), 3);
         assert_int_equal(test_model_info(m).bias, i < 2);
@@ -660,7 +632,6 @@ TEST(reads_what_numpy_writes)
             assert_int_equal(parts.pairs->lower, 0);
             assert_int_equal(parts.pairs->higher, 1);
         }
-        xsm_model_free(m);
     }
 }
 
@@ -697,7 +668,6 @@ TEST(numpy_reads_what_is_written)
         print_message("no python3 with NumPy: skipped\n");
         skip();
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = make_model(NULL, WITH_BIAS | WITH_CLASSES | WITH_TRANSFORM);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);

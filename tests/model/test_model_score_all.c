@@ -40,18 +40,15 @@ static void make_dataset(rows *r, bool sparse)
 {
     if (!sparse) {
         assert_int_equal(xsm_dataset_from_dense(NULL,
-                                                &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                                  .values = r->dense,
-                                                                  .stride = r->features,
-                                                                  .rows = r->n,
-                                                                  .features = (uint32_t)r->features},
+                                                STRUCT(xsm_dense_rows, .values = r->dense, .stride = r->features,
+                                                       .rows = r->n, .features = (uint32_t)r->features),
                                                 &r->dataset, NULL),
                          XSM_OK);
         return;
     }
-    uint64_t *offsets = malloc((r->n + 1) * sizeof *offsets);
-    uint32_t *index = malloc((r->n * r->features + 1) * sizeof *index);
-    float *values = malloc((r->n * r->features + 1) * sizeof *values);
+    HELD_MEMORY(uint64_t, offsets) = malloc((r->n + 1) * sizeof *offsets);
+    HELD_MEMORY(uint32_t, index) = malloc((r->n * r->features + 1) * sizeof *index);
+    HELD_MEMORY(float, values) = malloc((r->n * r->features + 1) * sizeof *values);
     assert_true(offsets && index && values);
     uint64_t total = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -65,17 +62,10 @@ static void make_dataset(rows *r, bool sparse)
     }
     offsets[r->n] = total;
     assert_int_equal(xsm_dataset_from_csr(NULL,
-                                          &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                          .offsets = offsets,
-                                                          .index = index,
-                                                          .values = values,
-                                                          .rows = r->n,
-                                                          .features = (uint32_t)r->features},
+                                          STRUCT(xsm_csr_rows, .offsets = offsets, .index = index, .values = values,
+                                                 .rows = r->n, .features = (uint32_t)r->features),
                                           &r->dataset, NULL),
                      XSM_OK);
-    free(offsets);
-    free(index);
-    free(values);
 }
 
 static void free_rows(rows *r)
@@ -198,7 +188,7 @@ TEST(matches_numpy)
     }
     static const uint32_t masks[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     for (size_t set = 0; set < 3; set++) {
-        xsm_context *context = new_context(1, masks[set]);
+        HELD(xsm_context, context) = new_context(1, masks[set]);
         for (int variant = 0; variant < 4; variant++) {
             bool sparse = variant & 1;
             const double *lse = sparse ? golden_sparse_log_sum_exp : golden_dense_log_sum_exp;
@@ -229,13 +219,12 @@ TEST(matches_numpy)
             }
             for (uint32_t first = 0; first < GOLDEN_CLASSES; first += 77) {
                 uint32_t count = GOLDEN_CLASSES - first < 301 ? GOLDEN_CLASSES - first : 301;
-                float *part = malloc(sizeof(float) * GOLDEN_ROWS * count);
+                HELD_MEMORY(float, part) = malloc(sizeof(float) * GOLDEN_ROWS * count);
                 assert_non_null(part);
                 assert_int_equal(xsm_model_score_range(m, &batch, first, count, part, count, NULL), XSM_OK);
                 for (size_t i = 0; i < GOLDEN_ROWS; i++) {
                     assert_memory_equal(part + i * count, range + i * 610 + first, count * sizeof(float));
                 }
-                free(part);
             }
             free(range);
             free(chosen);
@@ -243,7 +232,6 @@ TEST(matches_numpy)
             xsm_model_free(m);
             free_rows(&r);
         }
-        xsm_context_free(context);
     }
 }
 
@@ -391,8 +379,8 @@ TEST(instruction_sets_agree)
         rows r = noisy_rows(50, 90, 0.2, 3, variant & 1);
         results first = {0};
         for (size_t set = 0; set < 3; set++) {
-            xsm_context *context = new_context(1, masks[set]);
-            xsm_model *m = noisy_model(context, 90, 700, variant / 2, true);
+            HELD(xsm_context, context) = new_context(1, masks[set]);
+            HELD(xsm_model, m) = noisy_model(context, 90, 700, variant / 2, true);
             results now = exact(m, r.dataset, NULL, 6, 64);
             if (set == 0) {
                 first = now;
@@ -400,8 +388,6 @@ TEST(instruction_sets_agree)
                 assert_same_results(&first, &now, 50, 6, false);
                 free_results(&now);
             }
-            xsm_model_free(m);
-            xsm_context_free(context);
         }
         free_results(&first);
         free_rows(&r);
@@ -441,8 +427,8 @@ TEST(threads_change_nothing)
         rows r = noisy_rows(1000, 60, 0.2, 4, variant & 1);
         float *expected = NULL;
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
-            xsm_context *context = new_context(threads, 0);
-            xsm_model *m = noisy_model(context, 60, 333, variant / 2, true);
+            HELD(xsm_context, context) = new_context(threads, 0);
+            HELD(xsm_model, m) = noisy_model(context, 60, 333, variant / 2, true);
             float *scores = malloc(1000 * 333 * sizeof *scores);
             assert_non_null(scores);
             xsm_batch batch = xsm_batch_range(r.dataset, 0, 1000);
@@ -453,8 +439,6 @@ TEST(threads_change_nothing)
             } else {
                 expected = scores;
             }
-            xsm_model_free(m);
-            xsm_context_free(context);
         }
         free(expected);
         free_rows(&r);
@@ -563,7 +547,6 @@ TEST(large_scores_do_not_overflow)
 
 TEST(batches_are_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
     rows r = noisy_rows(10, 4, 1, 1, false);
     rows wide = noisy_rows(10, 5, 1, 1, false);
     xsm_model *m = noisy_model(NULL, 4, 6, 0, false);
@@ -641,11 +624,10 @@ TEST(every_allocation_may_fail)
 
 TEST(scratch_is_counted)
 {
-    xsm_model *m = noisy_model(NULL, 4, 6, 0, false);
+    HELD(xsm_model, m) = noisy_model(NULL, 4, 6, 0, false);
     assert_true(xsmi_model_score_all_scratch(m, false, 8, 5) < 1000000);
     m->features = XSM_FEATURES_MAX; /* never touched: only counted */
     size_t each = (size_t)XSM_FEATURES_MAX * XSMI_LANES * sizeof(float);
     assert_true(xsmi_model_score_all_scratch(m, false, 2, 5) > 2 * each);
     m->features = 4;
-    xsm_model_free(m);
 }

@@ -53,11 +53,9 @@ static void fill(xsm_model *m)
 static xsm_model *make_linear(xsm_context *ctx, int32_t layout, bool bias)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *m = NULL;
-    o.bias = bias;
-    o.layout = layout;
-    assert_ok(xsm_model_new_linear(ctx, FEATURES, CLASSES, &o, &m, &err), err);
+    NEW(xsm_model, m,
+        xsm_model_new_linear(ctx, FEATURES, CLASSES, STRUCT(xsm_model_options, .bias = bias, .layout = layout), &m,
+                             &err));
     fill(m);
     return m;
 }
@@ -66,12 +64,11 @@ static xsm_model *make_embedding(xsm_context *ctx, bool tied)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     o.bias = 1;
     o.tied = tied;
     o.activation = tied ? XSM_ACTIVATION_IDENTITY : XSM_ACTIVATION_TANH;
     o.pool = XSM_POOL_MEAN;
-    assert_ok(xsm_model_new_embedding(ctx, tied ? CLASSES : FEATURES, 21, CLASSES, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(ctx, tied ? CLASSES : FEATURES, 21, CLASSES, &o, &m, &err));
     return m;
 }
 
@@ -81,8 +78,7 @@ static xsm_model *one_row(const float *weights, uint32_t features)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(NULL, features, 1, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, features, 1, NULL, &m, &err));
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     memcpy(p.weight, weights, features * sizeof *weights);
     return m;
@@ -91,12 +87,13 @@ static xsm_model *one_row(const float *weights, uint32_t features)
 TEST(bfloat16_is_rounded_to_nearest_even)
 {
     enum { COUNT = sizeof bfloat16_golden / sizeof *bfloat16_golden };
-    xsm_error err = XSM_ERROR_INIT;
     float weights[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         memcpy(weights + i, &bfloat16_golden[i][0], sizeof *weights);
     }
-    xsm_model *m = one_row(weights, COUNT), *small = test_converted(m, XSM_DTYPE_BFLOAT16), *back;
+    HELD(xsm_model, m) = one_row(weights, COUNT);
+    HELD(xsm_model, small) = test_converted(m, XSM_DTYPE_BFLOAT16);
+    HELD(xsm_model, back) = NULL;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_view(small, &v, &err), err);
@@ -114,32 +111,28 @@ TEST(bfloat16_is_rounded_to_nearest_even)
         memcpy(&bits, v.weight + i, sizeof bits);
         assert_int_equal(bits, bfloat16_golden[i][1] << 16);
     }
-    xsm_model_free(back);
-    xsm_model_free(small);
-    xsm_model_free(m);
 }
 
 TEST(int8_has_a_factor_for_each_row)
 {
     enum { COUNT = sizeof int8_golden / sizeof *int8_golden };
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t i = 0; i < COUNT; i++) {
-        xsm_model *m = one_row(int8_golden[i].weights, ROW_WIDTH), *small = test_converted(m, XSM_DTYPE_INT8);
+        HELD(xsm_model, m) = one_row(int8_golden[i].weights, ROW_WIDTH);
+        HELD(xsm_model, small) = test_converted(m, XSM_DTYPE_INT8);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_get_view(small, &v, &err), err);
         assert_true(v.dtype == XSM_DTYPE_INT8 && v.bytes == ROW_WIDTH &&
                     v.class_scales[0] == (double)int8_golden[i].factor);
         assert_memory_equal(v.data, int8_golden[i].numbers, ROW_WIDTH);
-        xsm_model_free(small);
-        xsm_model_free(m);
     }
 }
 
 TEST(errors_are_bounded)
 {
-    xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
+    HELD(xsm_model, m) = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
     for (EACH_KIND(kind)) {
-        xsm_model *small = test_converted(m, kind->dtype), *back = test_converted(small, XSM_DTYPE_FLOAT32);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
+        HELD(xsm_model, back) = test_converted(small, XSM_DTYPE_FLOAT32);
         for (uint32_t k = 0; k < CLASSES; k++) {
             const float *was = m->w.weight + k * m->w.stride, *is = back->w.weight + k * back->w.stride;
             float most = 0;
@@ -151,19 +144,17 @@ TEST(errors_are_bounded)
                 assert_true(fabs((double)is[j] - (double)was[j]) <= bound + (double)most * 0x1p-23);
             }
         }
-        xsm_model_free(back);
-        xsm_model_free(small);
     }
-    xsm_model_free(m);
 }
 
 TEST(conversions_keep_the_rest)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = make_linear(NULL, XSM_LAYOUT_FEATURE_MAJOR, true), *same = make_linear(NULL, 0, true);
+    HELD(xsm_model, m) = make_linear(NULL, XSM_LAYOUT_FEATURE_MAJOR, true);
+    HELD(xsm_model, same) = make_linear(NULL, 0, true);
     for (EACH_KIND(kind)) {
-        xsm_model *small = test_converted(m, kind->dtype), *other = test_converted(same, kind->dtype),
-                  *again = test_converted(small, kind->dtype);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
+        HELD(xsm_model, other) = test_converted(same, kind->dtype);
+        HELD(xsm_model, again) = test_converted(small, kind->dtype);
         const xsm_model_info info = test_model_info(small);
         const size_t bytes = kind->bytes * CLASSES * FEATURES;
         assert_string_equal(xsm_model_get_metadata(small, "maker"), "test");
@@ -175,20 +166,14 @@ TEST(conversions_keep_the_rest)
         if (kind->factors) {
             assert_memory_equal(small->w.row_scale, again->w.row_scale, CLASSES * sizeof(double));
         }
-        xsm_model_free(again);
-        xsm_model_free(other);
-        xsm_model_free(small);
     }
-    xsm_model *copy = NULL;
+    HELD(xsm_model, copy) = NULL;
     assert_ok(xsm_model_convert(m, NULL, &copy, &err), err); /* float32 is the default */
     assert_true(test_model_info(copy).dtype == XSM_DTYPE_FLOAT32 && copy->w.layout == XSM_LAYOUT_CLASS_MAJOR);
     for (uint32_t k = 0; k < CLASSES; k++) {
         assert_memory_equal(copy->w.weight + k * copy->w.stride, same->w.weight + k * same->w.stride,
                             FEATURES * sizeof(float));
     }
-    xsm_model_free(copy);
-    xsm_model_free(same);
-    xsm_model_free(m);
 }
 
 /* -- scores -------------------------------------------------------------------------------------------------------- */
@@ -215,8 +200,9 @@ static void expect_same_scores(const xsm_model *a, const xsm_model *b, const xsm
 {
     static const uint32_t counts[] = {1, 2, 3, 4, 5, 31, 33, ROWS};
     xsm_error err = XSM_ERROR_INIT;
-    float *x = calloc(ROWS * CLASSES, sizeof *x), *y = calloc(ROWS * CLASSES, sizeof *y);
-    uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
+    HELD_MEMORY(float, x) = calloc(ROWS * CLASSES, sizeof *x);
+    HELD_MEMORY(float, y) = calloc(ROWS * CLASSES, sizeof *y);
+    HELD_MEMORY(uint32_t, classes) = calloc(ROWS * CLASSES, sizeof *classes);
     for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
         classes[i] = noise(i) % CLASSES;
     }
@@ -228,31 +214,24 @@ static void expect_same_scores(const xsm_model *a, const xsm_model *b, const xsm
         assert_ok(xsm_model_score_range(a, &batch, 3, CLASSES - 9, x, CLASSES, &err), err);
         assert_ok(xsm_model_score_range(b, &batch, 3, CLASSES - 9, y, CLASSES, &err), err);
         assert_memory_equal(x, y, counts[c] * CLASSES * sizeof *x);
-        xsm_predictor *p = NULL, *q = NULL;
         uint32_t found[2][ROWS * 5];
         float scores[2][ROWS * 5];
-        assert_ok(xsm_predictor_new(a, NULL, &p, &err), err);
-        assert_ok(xsm_predictor_new(b, NULL, &q, &err), err);
+        MADE(xsm_predictor, p, xsm_predictor_new(a, NULL, &p, &err));
+        MADE(xsm_predictor, q, xsm_predictor_new(b, NULL, &q, &err));
         for (int i = 0; i < 2; i++) {
-            xsm_prediction prediction = XSM_PREDICTION_INIT;
-            prediction.batch = &batch;
-            prediction.classes = found[i];
-            prediction.scores = scores[i];
-            assert_ok(xsm_predictor_run(i ? q : p, &prediction, &err), err);
+            assert_ok(
+                xsm_predictor_run(
+                    i ? q : p, STRUCT(xsm_prediction, .batch = &batch, .classes = found[i], .scores = scores[i]), &err),
+                err);
         }
         assert_memory_equal(found[0], found[1], counts[c] * 5 * sizeof **found);
         assert_memory_equal(scores[0], scores[1], counts[c] * 5 * sizeof **scores);
-        xsm_predictor_free(p);
-        xsm_predictor_free(q);
     }
     TEST_METRICS(first, 5);
     TEST_METRICS(second, 5);
     assert_ok(xsm_evaluate(NULL, a, data, NULL, &first, &err), err);
     assert_ok(xsm_evaluate(NULL, b, data, NULL, &second, &err), err);
     assert_true(first.log_loss == second.log_loss);
-    free(classes);
-    free(x);
-    free(y);
 }
 
 TEST(linear_models_score_like_widened_ones)
@@ -263,13 +242,11 @@ TEST(linear_models_score_like_widened_ones)
         rows *r = make_rows(ctx, FEATURES);
         for (size_t t = 0; t < 2 * TEST_KINDS; t++) {
             const test_kind *kind = &test_kinds[t / 2];
-            xsm_model *m = make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, t % 2), *small = test_converted(m, kind->dtype);
-            xsm_model *wide = widened(small, kind);
+            HELD(xsm_model, m) = make_linear(ctx, XSM_LAYOUT_CLASS_MAJOR, t % 2);
+            HELD(xsm_model, small) = test_converted(m, kind->dtype);
+            HELD(xsm_model, wide) = widened(small, kind);
             expect_same_scores(small, wide, r->full);
             expect_same_scores(small, wide, r->sparse);
-            xsm_model_free(wide);
-            xsm_model_free(small);
-            xsm_model_free(m);
         }
         end_rows(r);
         test_memory_end(memory, ctx);
@@ -279,15 +256,14 @@ TEST(linear_models_score_like_widened_ones)
 /* Sums in double precision over the numbers that a view shows. */
 TEST(scores_are_sums_of_what_is_stored)
 {
-    xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
     for (EACH_KIND(kind)) {
-        xsm_model *small = test_converted(m, kind->dtype);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_get_view(small, &v, &err), err);
         for (uint32_t count = 1; count <= ROWS; count += 76) {
-            float *z = calloc(ROWS * CLASSES, sizeof *z);
+            HELD_MEMORY(float, z) = calloc(ROWS * CLASSES, sizeof *z);
             xsm_batch batch = xsm_batch_range(r->full, 0, count);
             assert_ok(xsm_model_score_range(small, &batch, 0, CLASSES, z, CLASSES, &err), err);
             for (uint32_t i = 0; i < count; i++) {
@@ -304,9 +280,7 @@ TEST(scores_are_sums_of_what_is_stored)
                     assert_true(fabs((double)z[i * CLASSES + k] - want) < 1e-5 * size);
                 }
             }
-            free(z);
         }
-        xsm_model_free(small);
     }
     xsm_model_free(m);
     end_rows(r);
@@ -314,7 +288,6 @@ TEST(scores_are_sums_of_what_is_stored)
 
 TEST(embedding_models_have_vectors_of_the_type)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int tied = 0; tied < 2; tied++) {
         const uint32_t features = tied ? CLASSES : FEATURES;
         rows *r = make_rows(NULL, features);
@@ -323,14 +296,16 @@ TEST(embedding_models_have_vectors_of_the_type)
             fill(m);
         }
         for (EACH_KIND(kind)) {
-            xsm_model *small = test_converted(m, kind->dtype), *wide = test_converted(small, XSM_DTYPE_FLOAT32);
+            HELD(xsm_model, small) = test_converted(m, kind->dtype);
+            HELD(xsm_model, wide) = test_converted(small, XSM_DTYPE_FLOAT32);
             xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
             xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
             assert_ok(xsm_model_get_embedding_view(small, &v, &err), err);
             assert_ok(xsm_model_get_embedding_parameters(small, &p, &err), err);
             assert_true(!v.vectors && !p.vectors && v.data && v.dtype == kind->dtype && p.dtype == kind->dtype);
             assert_true(v.features == features && v.hidden == 21 && (v.feature_scales != NULL) == kind->factors);
-            float *a = calloc(ROWS * 21, sizeof *a), *b = calloc(ROWS * 21, sizeof *b);
+            HELD_MEMORY(float, a) = calloc(ROWS * 21, sizeof *a);
+            HELD_MEMORY(float, b) = calloc(ROWS * 21, sizeof *b);
             xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
             assert_ok(xsm_model_hidden_vectors(small, &batch, a, 21, &err), err);
             assert_ok(xsm_model_hidden_vectors(wide, &batch, b, 21, &err), err);
@@ -341,10 +316,6 @@ TEST(embedding_models_have_vectors_of_the_type)
                 expect_same_scores(small, wide, r->sparse);
                 expect_same_scores(small, wide, r->full);
             }
-            free(a);
-            free(b);
-            xsm_model_free(wide);
-            xsm_model_free(small);
         }
         xsm_model_free(m);
         end_rows(r);
@@ -353,50 +324,41 @@ TEST(embedding_models_have_vectors_of_the_type)
 
 TEST(distances_are_to_the_rounded_points)
 {
-    xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     for (EACH_KIND(kind)) {
-        xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, false);
+        HELD(xsm_model, m) = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, false);
         assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), err);
-        xsm_model *small = test_converted(m, kind->dtype), *wide = test_converted(small, XSM_DTYPE_FLOAT32);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
+        HELD(xsm_model, wide) = test_converted(small, XSM_DTYPE_FLOAT32);
         assert_int_equal(test_model_info(small).geometry, XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_set_geometry(wide, XSM_GEOMETRY_EUCLIDEAN, &err), err); /* computes the bias anew */
         assert_memory_equal(small->w.bias, wide->w.bias, CLASSES * sizeof(float));
         assert_ok(xsm_model_set_geometry(small, XSM_GEOMETRY_LINEAR, &err), err);
         assert_fails(xsm_model_set_geometry(small, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
-        xsm_model_free(wide);
-        xsm_model_free(small);
-        xsm_model_free(m);
     }
     end_rows(r);
 }
 
 TEST(indexes_search_widened_rows)
 {
-    xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
     for (EACH_KIND(kind)) {
-        xsm_model *small = test_converted(m, kind->dtype);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
         uint32_t found[2][ROWS * 5];
-        xsm_index *x = NULL;
-        assert_ok(xsm_index_new(NULL, "exact", &x, &err), err);
+        MADE(xsm_index, x, xsm_index_new(NULL, "exact", &x, &err));
         assert_ok(xsm_index_build_model(x, small, &err), err);
         for (int i = 0; i < 2; i++) {
-            xsm_predictor *p = NULL;
             xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
             xsm_batch batch = xsm_batch_range(r->full, 0, ROWS);
             xsm_prediction prediction = XSM_PREDICTION_INIT;
             o.index = i ? x : NULL;
             prediction.batch = &batch;
             prediction.classes = found[i];
-            assert_ok(xsm_predictor_new(small, &o, &p, &err), err);
+            MADE(xsm_predictor, p, xsm_predictor_new(small, &o, &p, &err));
             assert_ok(xsm_predictor_run(p, &prediction, &err), err);
-            xsm_predictor_free(p);
         }
         assert_memory_equal(found[0], found[1], sizeof found[0]);
-        xsm_index_free(x);
-        xsm_model_free(small);
     }
     xsm_model_free(m);
     end_rows(r);
@@ -412,8 +374,8 @@ static void expect_mapped(const xsm_model *m, const void *data, size_t bytes)
 
 TEST(files_are_mapped_and_saved_alike)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
+    HELD_MEMORY(char, first) = strdup(test_path("first"));
+    HELD_MEMORY(char, second) = strdup(test_path("second"));
     for (size_t t = 0; t < 3 * TEST_KINDS; t++) {
         const test_kind *kind = &test_kinds[t / 3];
         const bool vectors = t % 3 == 1;
@@ -427,14 +389,11 @@ TEST(files_are_mapped_and_saved_alike)
         free(test_read(first, &whole));
         const uint16_t halves[3] = {1, 2, 3}; /* numbers of two bytes, behind or before the weights */
         const uint64_t shape = 3;
-        xsm_tensor tensor = XSM_TENSOR_INIT;
-        tensor.name = "halves";
-        tensor.dtype = "F16";
-        tensor.shape = &shape;
-        tensor.rank = 1;
-        tensor.data = halves;
-        tensor.bytes = sizeof halves;
-        assert_ok(xsm_model_set_tensor(small, &tensor, &err), err);
+        assert_ok(xsm_model_set_tensor(small,
+                                       STRUCT(xsm_tensor, .name = "halves", .dtype = "F16", .shape = &shape, .rank = 1,
+                                              .data = halves, .bytes = sizeof halves),
+                                       &err),
+                  err);
         assert_ok(xsm_model_save(small, first, NULL, &err), err);
         assert_ok(xsm_model_load(ctx, first, NULL, NULL, &loaded, &err), err);
         assert_ok(xsm_model_save(loaded, second, NULL, &err), err);
@@ -457,8 +416,6 @@ TEST(files_are_mapped_and_saved_alike)
         xsm_model_free(m);
         test_memory_end(memory, ctx);
     }
-    free(first);
-    free(second);
 }
 
 /* Replaces the first occurrence of a text in the header by one of the same length. */
@@ -482,18 +439,15 @@ TEST(layers_of_other_programs_are_loaded)
                                  "\"bias\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[12,16]}}      ";
     static const uint16_t numbers[] = {0x3f80, 0xc000, 0x3f00, 0, 0x4040, 0x8000, 0x4100, 0xbf80};
     enum { LENGTH = (sizeof header - 1) / 8 * 8 };
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
     unsigned char bytes[8 + LENGTH + sizeof numbers] = {LENGTH};
     memcpy(bytes + 8, header, LENGTH);
     memcpy(bytes + 8 + LENGTH, numbers, sizeof numbers);
-    assert_ok(xsm_model_load(NULL, test_file("layer", bytes, sizeof bytes), NULL, NULL, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_load(NULL, test_file("layer", bytes, sizeof bytes), NULL, NULL, &m, &err));
     const float x[3] = {1, 2, 4};
     xsm_batch batch = xsm_batch_values(x, 1, 3, 3);
     float scores[2];
     assert_ok(xsm_model_score_range(m, &batch, 0, 2, scores, 2, &err), err);
     assert_true(scores[0] == 1 - 4 + 2 + 8 && scores[1] == 0 + 6 - 0 - 1);
-    xsm_model_free(m);
 }
 
 TEST(damaged_files_are_refused)
@@ -512,13 +466,13 @@ TEST(damaged_files_are_refused)
         {XSM_DTYPE_BFLOAT16, "\"BF16\",\"shape\":[611,75]", "\"U16\", \"shape\":[611,75]", "F32 of 2 is needed"},
         {XSM_DTYPE_BFLOAT16, "\"BF16\",\"shape\":[611,75]", "\"BF16\",\"shape\":[75,611]", "the model has 75 classes"},
     };
-    xsm_error err = XSM_ERROR_INIT;
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
-    xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *loaded = NULL;
-    char *path = strdup(test_path("model"));
+    HELD(xsm_model, m) = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true);
+    xsm_model *loaded = NULL;
+    HELD_MEMORY(char, path) = strdup(test_path("model"));
     o.skip_verify = 1;
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-        xsm_model *small = test_converted(m, damages[i].type);
+        HELD(xsm_model, small) = test_converted(m, damages[i].type);
         assert_ok(xsm_model_save(small, path, NULL, &err), err);
         size_t size;
         unsigned char *bytes = test_read(path, &size);
@@ -529,10 +483,9 @@ TEST(damaged_files_are_refused)
             fail_msg("'%s', not '%s'", err.message, damages[i].says);
         }
         free(bytes);
-        xsm_model_free(small);
     }
     /* Factors that are none. */
-    xsm_model *small = test_converted(m, XSM_DTYPE_INT8);
+    HELD(xsm_model, small) = test_converted(m, XSM_DTYPE_INT8);
     static const float bad[] = {NAN, INFINITY, -1};
     for (size_t i = 0; i < 3; i++) {
         const float good = (float)small->w.row_scale[9];
@@ -551,15 +504,11 @@ TEST(damaged_files_are_refused)
         o.skip_verify = 1;
         free(bytes);
     }
-    xsm_model_free(small);
-    xsm_model_free(m);
-    free(path);
 }
 
 /* Every byte of the header is changed; what is still accepted must be usable. */
 TEST(damage_is_found_or_harmless)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     rows *r = make_rows(ctx, FEATURES);
@@ -593,17 +542,14 @@ TEST(damage_is_found_or_harmless)
 
 TEST(what_changes_weights_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *other = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
     xsm_trainer *trainer = NULL;
     xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
-    assert_ok(xsm_estimator_new(NULL, "one-vs-all", &e, &err), err);
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    NEW(xsm_estimator, e, xsm_estimator_new(NULL, "one-vs-all", &e, &err));
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
     for (EACH_KIND(kind)) {
-        xsm_model *small = test_converted(m, kind->dtype);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
         assert_fails(xsm_estimator_bind(e, small, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, "training by an estimator needs float32 weights"));
         assert_non_null(strstr(err.message, kind->name));
@@ -617,7 +563,6 @@ TEST(what_changes_weights_is_refused)
         if (test_has_lbfgs()) {
             assert_fails(xsm_fit_full_batch(NULL, small, r->sparse, e, &fit, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
         }
-        xsm_model_free(small);
     }
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
@@ -627,7 +572,6 @@ TEST(what_changes_weights_is_refused)
 
 TEST(bad_arguments_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
     xsm_model_options with_bias = XSM_MODEL_OPTIONS_INIT;
     xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *out = NULL;
@@ -671,16 +615,15 @@ static xsm_status convert_in(void *state, xsm_context *ctx, xsm_error *err)
     (void)state;
     xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
-    xsm_model *m = NULL, *small = NULL, *back = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, small) = NULL;
+    HELD(xsm_model, back) = NULL;
     e.bias = 1;
     o.dtype = XSM_DTYPE_INT8;
     xsm_status status = xsm_model_new_embedding(ctx, 30, 11, 20, &e, &m, err);
     status = status == XSM_OK ? xsm_model_convert(m, &o, &small, err) : status;
     o.dtype = XSM_DTYPE_FLOAT32;
     status = status == XSM_OK ? xsm_model_convert(small, &o, &back, err) : status;
-    xsm_model_free(back);
-    xsm_model_free(small);
-    xsm_model_free(m);
     return status;
 }
 

@@ -51,9 +51,8 @@ static xsm_model *embedding(const test_problem *p, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     o.seed = seed;
-    assert_ok(xsm_model_new_embedding(NULL, p->features, HIDDEN, p->classes, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(NULL, p->features, HIDDEN, p->classes, &o, &m, &err));
     for (uint32_t k = 0; k < p->classes; k++) {
         for (uint32_t h = 0; h < HIDDEN; h++) {
             m->w.weight[k * m->w.stride + h] = (float)(test_uniform(&seed) - 0.5);
@@ -73,8 +72,7 @@ static xsm_model *model_of(const test_problem *p, int kind)
 
 TEST(what_they_are)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = problem();
+    HELD_STRUCT(test_problem, p) = problem();
     uint64_t offsets[ROWS + 1];
     uint32_t labels[2 * ROWS];
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -83,10 +81,10 @@ TEST(what_they_are)
         labels[2 * i + 1] = (p.labels[i] + 1 + i % 3) % CLASSES;
     }
     offsets[ROWS] = 2 * ROWS;
-    xsm_dataset *several = test_relabel(&p, true, CLASSES, offsets, labels);
+    HELD(xsm_dataset, several) = test_relabel(&p, true, CLASSES, offsets, labels);
     for (int kind = 0; kind < 2 * KINDS; kind++) {
         const bool both = kind >= KINDS;
-        xsm_model *m = model_of(&p, kind % KINDS);
+        HELD(xsm_model, m) = model_of(&p, kind % KINDS);
         float *plain = calloc((size_t)ROWS * CLASSES, sizeof *plain),
               *with = calloc((size_t)ROWS * CLASSES, sizeof *with);
         assert_true(plain && with);
@@ -117,27 +115,23 @@ TEST(what_they_are)
         assert_memory_equal(plain, with, (size_t)ROWS * CLASSES * sizeof *with);
         free(plain);
         free(with);
-        xsm_model_free(m);
     }
-    xsm_dataset_free(several);
-    test_problem_free(&p);
 }
 
 /* Chosen classes, ranges, dense and sparse rows, predictions, log-loss: the same scores. */
 TEST(every_score_has_them)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = problem();
-    xsm_dataset *dense = test_relabel(&p, false, CLASSES, NULL, p.labels);
+    HELD_STRUCT(test_problem, p) = problem();
+    HELD(xsm_dataset, dense) = test_relabel(&p, false, CLASSES, NULL, p.labels);
     float *all = calloc((size_t)ROWS * CLASSES, sizeof *all), *chosen = calloc((size_t)SOME * CLASSES, sizeof *chosen),
           *part = calloc((size_t)SOME * CLASSES, sizeof *part);
-    uint32_t *classes = calloc((size_t)SOME * CLASSES, sizeof *classes);
+    HELD_MEMORY(uint32_t, classes) = calloc((size_t)SOME * CLASSES, sizeof *classes);
     assert_true(all && chosen && part && classes);
     for (uint32_t i = 0; i < SOME * CLASSES; i++) {
         classes[i] = i % CLASSES;
     }
     for (int kind = 0; kind < KINDS; kind++) {
-        xsm_model *m = model_of(&p, kind);
+        HELD(xsm_model, m) = model_of(&p, kind);
         assert_ok(xsm_model_add_pairs(m, p.data, STRENGTH, &err), err);
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME), as_dense = xsm_batch_range(dense, 0, SOME),
                   whole = xsm_batch_range(p.data, 0, ROWS);
@@ -158,10 +152,7 @@ TEST(every_score_has_them)
             assert_memory_equal(part + i * CLASSES, all + i * CLASSES + FIRST, COUNT * sizeof *part);
         }
         double loss = 0, right = 0;
-        xsm_predictor *predictor = NULL;
-        xsm_predictor_options top = XSM_PREDICTOR_OPTIONS_INIT;
-        top.top = 1;
-        assert_ok(xsm_predictor_new(m, &top, &predictor, &err), err);
+        NEW(xsm_predictor, predictor, xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = 1), &predictor, &err));
         for (uint32_t i = 0; i < ROWS; i++) {
             const float *z = all + i * CLASSES;
             uint32_t best = 0, said;
@@ -181,14 +172,10 @@ TEST(every_score_has_them)
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
         assert_true(fabs(metrics.log_loss - loss / ROWS) < 1e-5);
         assert_true(fabs(metrics.precision[0] - right / ROWS) < 1e-9);
-        xsm_model_free(m);
     }
     free(all);
     free(chosen);
     free(part);
-    free(classes);
-    xsm_dataset_free(dense);
-    test_problem_free(&p);
 }
 
 TEST(saved_and_loaded)
@@ -198,19 +185,16 @@ TEST(saved_and_loaded)
           *after = calloc((size_t)ROWS * CLASSES, sizeof *after);
     assert_true(before && after);
     for (int kind = 0; kind < KINDS; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_model *m = model_of(&p, kind), *back = NULL;
+        HELD(xsm_model, m) = model_of(&p, kind);
         const char *path = test_path("pairs");
         assert_ok(xsm_model_add_pairs(m, p.data, STRENGTH, &err), err);
         test_all_scores(m, p.data, before);
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &back, &err), err);
+        MADE(xsm_model, back, xsm_model_load(NULL, path, NULL, NULL, &back, &err));
         assert_int_equal(test_model_info(back).correction, XSM_CORRECTION_PAIRS);
         assert_ok(xsm_model_set_layout(back, m->w.layout, &err), err);
         test_all_scores(back, p.data, after);
         assert_memory_equal(before, after, (size_t)ROWS * CLASSES * sizeof *before);
-        xsm_model_free(back);
-        xsm_model_free(m);
     }
     free(before);
     free(after);
@@ -224,8 +208,7 @@ TEST(bad_files_are_refused)
     enum { K = 3, D = 2, PAIRS = 3, DEFECTS = 9 };
     static const float weight[K * D] = {0}, numbers[K] = {0};
     for (int defect = 0; defect < DEFECTS; defect++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
         uint32_t counts[D] = {2, 1}, classes[PAIRS] = {0, 2, 1};
         float values[PAIRS] = {1, 2, 3};
         counts[1] = defect == 1 ? 2 : 1;                    /* more than there are */
@@ -262,7 +245,6 @@ TEST(bad_files_are_refused)
         }
         assert_ok(xsmi_container_commit(w, &err), err);
         test_load_corrected(ctx, path, defect == 0 ? XSM_CORRECTION_PAIRS : XSM_CORRECTION_NONE);
-        xsm_context_free(ctx);
     }
     test_files_end();
 }
@@ -270,12 +252,11 @@ TEST(bad_files_are_refused)
 /* Gradients over all classes are those of the scores with them; estimators that sample refuse them. */
 TEST(what_training_sees)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = problem();
-    float *z = calloc((size_t)ROWS * CLASSES, sizeof *z);
+    HELD_STRUCT(test_problem, p) = problem();
+    HELD_MEMORY(float, z) = calloc((size_t)ROWS * CLASSES, sizeof *z);
     assert_non_null(z);
     for (int kind = 2; kind < KINDS; kind++) {
-        xsm_model *m = model_of(&p, kind);
+        HELD(xsm_model, m) = model_of(&p, kind);
         assert_ok(xsm_model_add_pairs(m, p.data, STRENGTH, &err), err);
         test_all_scores(m, p.data, z);
         xsm_estimator *e = test_estimator(NULL, "softmax", "");
@@ -305,18 +286,15 @@ TEST(what_training_sees)
             assert_non_null(strstr(err.message, "pairs"));
             xsm_estimator_free(e);
         }
-        xsm_model_free(m);
     }
-    free(z);
-    test_problem_free(&p);
 }
 
 TEST(what_does_not_go_with_them)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = problem(), other = test_problem_new(30, FEATURES + 1, CLASSES, true, 4),
-                 fewer = test_problem_new(30, FEATURES, CLASSES - 1, true, 4);
-    xsm_dataset *dense = test_relabel(&p, false, CLASSES, NULL, p.labels);
+    HELD_STRUCT(test_problem, p) = problem();
+    HELD_STRUCT(test_problem, other) = test_problem_new(30, FEATURES + 1, CLASSES, true, 4);
+    HELD_STRUCT(test_problem, fewer) = test_problem_new(30, FEATURES, CLASSES - 1, true, 4);
+    HELD(xsm_dataset, dense) = test_relabel(&p, false, CLASSES, NULL, p.labels);
     xsm_model *m = model_of(&p, 4);
     assert_fails(xsm_model_add_pairs(NULL, p.data, 1, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_model_add_pairs(m, NULL, 1, &err), XSM_ERROR_ARGUMENT, err);
@@ -335,8 +313,7 @@ TEST(what_does_not_go_with_them)
     xsm_dataset_free(unseen);
     assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_NONE);
     assert_ok(xsm_model_add_pairs(m, p.data, 1, &err), err);
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_fails(xsm_index_build_model(index, m, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "pairs"));
     xsm_index_free(index);
@@ -364,28 +341,22 @@ TEST(what_does_not_go_with_them)
     for (uint64_t i = 0; i < p.rows * p.features; i++) {
         p.x[i] = p.x[i] > 0 ? -p.x[i] : p.x[i];
     }
-    xsm_dataset *below = test_relabel(&p, true, CLASSES, NULL, p.labels);
+    HELD(xsm_dataset, below) = test_relabel(&p, true, CLASSES, NULL, p.labels);
     m = model_of(&p, 0);
     assert_ok(xsm_model_add_pairs(m, below, 1, &err), err);
     assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_NONE);
     xsm_model_free(m);
-    xsm_dataset_free(below);
-    xsm_dataset_free(dense);
-    test_problem_free(&fewer);
-    test_problem_free(&other);
-    test_problem_free(&p);
 }
 
 static xsm_status make_and_load(void *state, xsm_context *ctx, xsm_error *err)
 {
     const test_problem *p = state;
-    xsm_model *m = NULL, *back = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, back) = NULL;
     xsm_status status = xsm_model_new_linear(ctx, p->features, p->classes, NULL, &m, err);
     status = status == XSM_OK ? xsm_model_add_pairs(m, p->data, 1, err) : status;
     status = status == XSM_OK ? xsm_model_save(m, test_path("pairs"), NULL, err) : status;
     status = status == XSM_OK ? xsm_model_load(ctx, test_path("pairs"), NULL, NULL, &back, err) : status;
-    xsm_model_free(back);
-    xsm_model_free(m);
     return status;
 }
 

@@ -40,11 +40,10 @@ static xsm_model *make_dense(xsm_context *ctx, int32_t layout, uint32_t features
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *m = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     o.bias = 1;
     o.layout = layout;
-    assert_ok(xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err));
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < features; j++) {
@@ -88,11 +87,7 @@ static uint64_t nonzeros_of(double below)
 static xsm_model *prune(const xsm_model *m, double below, uint32_t keep)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
-    xsm_model *pruned = NULL;
-    o.below = below;
-    o.keep = keep;
-    assert_ok(xsm_model_prune(m, &o, &pruned, &err), err);
+    NEW(xsm_model, pruned, xsm_model_prune(m, STRUCT(xsm_prune_options, .below = below, .keep = keep), &pruned, &err));
     return pruned;
 }
 
@@ -101,7 +96,6 @@ static xsm_model *prune(const xsm_model *m, double below, uint32_t keep)
 TEST(scores_are_those_of_the_weights_kept)
 {
     for (uint32_t threads = 1; threads <= 2; threads++) {
-        xsm_error err = XSM_ERROR_INIT;
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, threads);
         rows *r = make_rows(ctx, FEATURES);
@@ -130,13 +124,12 @@ TEST(scores_are_those_of_the_weights_kept)
             }
         }
         for (uint32_t form = 0; form < 2; form++) { /* chosen classes have the same bits */
-            uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
+            HELD_MEMORY(uint32_t, classes) = calloc(ROWS * CLASSES, sizeof *classes);
             for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
                 classes[i] = i % CLASSES;
             }
             assert_ok(xsm_model_scores(m, form ? &full : &batch, classes, CLASSES, part, &err), err);
             assert_memory_equal(part, range, ROWS * CLASSES * sizeof *range);
-            free(classes);
         }
         free(range);
         free(part);
@@ -151,9 +144,7 @@ TEST(scores_are_those_of_the_weights_kept)
 /* A tree of the classes has more nodes than a tile: ranges of classes, and their chosen paths. */
 TEST(scores_in_a_tree_are_those_of_its_paths)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     rows *r = make_rows(ctx, FEATURES);
     xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
     xsmi_class_tree *tree = NULL;
@@ -188,12 +179,10 @@ TEST(scores_in_a_tree_are_those_of_its_paths)
     xsm_model_free(m);
     xsm_model_free(dense);
     end_rows(r);
-    xsm_context_free(ctx);
 }
 
 TEST(evaluation_and_prediction_agree_with_the_sums)
 {
-    xsm_error err = XSM_ERROR_INIT;
     double first_loss = 0;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         test_memory *memory;
@@ -221,14 +210,10 @@ TEST(evaluation_and_prediction_agree_with_the_sums)
         assert_int_equal(metrics.beam, 0);
         assert_true(threads == 1 || metrics.log_loss == first_loss);
         first_loss = metrics.log_loss;
-        xsm_predictor *p = NULL;
-        assert_ok(xsm_predictor_new(m, NULL, &p, &err), err);
+        NEW(xsm_predictor, p, xsm_predictor_new(m, NULL, &p, &err));
         uint32_t classes[ROWS * 5];
         xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
-        xsm_prediction prediction = XSM_PREDICTION_INIT;
-        prediction.batch = &batch;
-        prediction.classes = classes;
-        assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+        assert_ok(xsm_predictor_run(p, STRUCT(xsm_prediction, .batch = &batch, .classes = classes), &err), err);
         for (uint32_t i = 0; i < ROWS; i++) {
             assert_int_equal(classes[i * 5], best[i]);
         }
@@ -254,8 +239,8 @@ static bool is_kept(uint32_t k, uint32_t j, uint32_t keep)
 TEST(the_largest_of_each_class_are_kept)
 {
     enum { KEEP = 9, FEW = 60 };
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_FEATURE_MAJOR, FEATURES), *m = prune(dense, 0.004, KEEP);
+    HELD(xsm_model, dense) = make_dense(NULL, XSM_LAYOUT_FEATURE_MAJOR, FEATURES);
+    HELD(xsm_model, m) = prune(dense, 0.004, KEEP);
     assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), err);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
@@ -266,16 +251,13 @@ TEST(the_largest_of_each_class_are_kept)
             assert_true(p.weight[k * p.class_step + j * p.feature_step] == (kept ? w : 0));
         }
     }
-    xsm_model_free(m);
-    xsm_model_free(dense);
 }
 
 TEST(layouts_change_back)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
+    HELD(xsm_model, dense) = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
     for (int32_t layout = XSM_LAYOUT_CLASS_MAJOR; layout <= XSM_LAYOUT_FEATURE_MAJOR; layout++) {
-        xsm_model *m = prune(dense, 0, 0);
+        HELD(xsm_model, m) = prune(dense, 0, 0);
         assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), err);
         assert_ok(xsm_model_set_layout(m, layout, &err), err);
         assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -287,24 +269,19 @@ TEST(layouts_change_back)
                 assert_true(p.weight[k * p.class_step + j * p.feature_step] == weight_of(k, j));
             }
         }
-        xsm_model_free(m);
     }
-    xsm_model_free(dense);
 }
 
 /* Chunks end early where the weights are many: the same model is made from several, with more than 256 rows, and
  * fewer. */
 TEST(chunks_of_any_size_give_the_same_scores)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     rows *r = make_rows(ctx, FEATURES);
     float *first = NULL;
     for (uint32_t each = 1; each <= 900; each = each * 7 + 1) {
         xsmi_sparse_builder *b = NULL;
         xsmi_sparse *s = NULL;
-        xsm_model *m = NULL;
         assert_ok(xsmi_sparse_builder_new(ctx, FEATURES, true, &b, &err), err);
         for (uint32_t k = 0; k < CLASSES; k += each) {
             const uint32_t count = CLASSES - k < each ? CLASSES - k : each;
@@ -337,7 +314,7 @@ TEST(chunks_of_any_size_give_the_same_scores)
         assert_int_equal(s->chunks, (CLASSES + each - 1) / each);
         assert_true((s->row8 != NULL) == (each <= 256));
         assert_int_equal(xsmi_sparse_entries(s), nonzeros_of(BELOW));
-        assert_ok(xsmi_model_of_sparse(ctx, s, &m, &err), err);
+        MADE(xsm_model, m, xsmi_model_of_sparse(ctx, s, &m, &err));
         xsmi_sparse_release(s);
         float *range = calloc(ROWS * CLASSES, sizeof *range);
         xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
@@ -348,11 +325,9 @@ TEST(chunks_of_any_size_give_the_same_scores)
         } else {
             first = range;
         }
-        xsm_model_free(m);
     }
     free(first);
     end_rows(r);
-    xsm_context_free(ctx);
 }
 
 /* -- in fewer bits ------------------------------------------------------------------------------------------------- */
@@ -382,7 +357,6 @@ static double largest_of(uint32_t k)
 TEST(weights_in_fewer_bits_are_rounded)
 {
     for (EACH_KIND(kind)) {
-        xsm_error err = XSM_ERROR_INIT;
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1 + kind->bytes % 2);
         rows *r = make_rows(ctx, FEATURES);
@@ -446,13 +420,13 @@ TEST(weights_that_do_not_fit_are_refused)
     static const test_kind float32 = {XSM_DTYPE_FLOAT32, "float32", 4, false, 0, NAN, NULL};
     for (size_t t = 0; t <= TEST_KINDS; t++) {
         const test_kind *kind = t < TEST_KINDS ? &test_kinds[t] : &float32;
-        xsm_error err = XSM_ERROR_INIT;
         xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
         xsm_parameters p = XSM_PARAMETERS_INIT;
-        xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *out = NULL;
+        HELD(xsm_model, dense) = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
+        xsm_model *out = NULL;
         assert_ok(xsm_model_get_parameters(dense, &p, &err), err);
         p.weight[777 * p.class_step + 333 * p.feature_step] = 2; /* kept by pruning, and found by its value */
-        xsm_model *m = prune(dense, 1.5, 0);
+        HELD(xsm_model, m) = prune(dense, 1.5, 0);
         assert_int_equal(xsmi_sparse_entries(m->w.sparse), 1);
         ((float *)(uintptr_t)m->w.sparse->values)[0] = kind->too_large;
         o.dtype = kind->dtype;
@@ -460,8 +434,6 @@ TEST(weights_that_do_not_fit_are_refused)
         assert_non_null(strstr(err.message, "class 777 and feature 333"));
         assert_non_null(strstr(err.message, kind->name));
         assert_null(out);
-        xsm_model_free(m);
-        xsm_model_free(dense);
     }
 }
 
@@ -588,11 +560,12 @@ TEST(factors_must_fit_the_weights)
         {"values_scale", "values_scal3"}, /* int8 without factors */
         {"\"I8\"", "\"U8\""},             /* no type of weights */
     };
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0);
-    xsm_model *small = test_converted(m, XSM_DTYPE_INT8), *loaded = NULL;
+    HELD(xsm_model, dense) = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
+    HELD(xsm_model, m) = prune(dense, BELOW, 0);
+    HELD(xsm_model, small) = test_converted(m, XSM_DTYPE_INT8);
+    xsm_model *loaded = NULL;
     xsm_load_options unchecked = XSM_LOAD_OPTIONS_INIT;
-    char *path = strdup(test_path("factors"));
+    HELD_MEMORY(char, path) = strdup(test_path("factors"));
     unchecked.skip_verify = 1;
     for (int i = 0; i < 4; i++) {
         if (i >= 2) { /* the first factor */
@@ -610,27 +583,19 @@ TEST(factors_must_fit_the_weights)
         assert_true(i == 0 || strstr(err.message, "values_scale"));
         assert_null(loaded);
     }
-    free(path);
-    xsm_model_free(small);
-    xsm_model_free(m);
-    xsm_model_free(dense);
 }
 
 /* -- what cannot be done ------------------------------------------------------------------------------------------- */
 
 TEST(what_needs_dense_weights_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     rows *r = make_rows(NULL, FEATURES);
     xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0), *other = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_index *x = NULL;
     xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_estimator_new(NULL, "one-vs-all", &e, &err), err);
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_index_new(NULL, "exact", &x, &err), err);
+    NEW(xsm_estimator, e, xsm_estimator_new(NULL, "one-vs-all", &e, &err));
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_index, x, xsm_index_new(NULL, "exact", &x, &err));
     assert_fails(xsm_estimator_bind(e, m, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "training by an estimator needs dense weights"));
     assert_fails(xsm_estimator_bind_labels(e, m, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -647,7 +612,7 @@ TEST(what_needs_dense_weights_is_refused)
     assert_null(p.weight);
     assert_true(p.bias && p.bias[3] == bias_of(3));
     for (EACH_KIND(kind)) {
-        xsm_model *small = test_converted(m, kind->dtype);
+        HELD(xsm_model, small) = test_converted(m, kind->dtype);
         assert_fails(xsm_estimator_bind(e, small, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_index_build_model(x, small, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_fails(xsm_model_prune(small, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -655,13 +620,9 @@ TEST(what_needs_dense_weights_is_refused)
         assert_non_null(strstr(err.message, kind->name));
         assert_ok(xsm_model_get_parameters(small, &p, &err), err);
         assert_true(!p.weight && p.dtype == kind->dtype);
-        xsm_model_free(small);
     }
-    xsm_prune_options wrong = XSM_PRUNE_OPTIONS_INIT;
-    wrong.below = -1;
-    assert_fails(xsm_model_prune(dense, &wrong, &other, &err), XSM_ERROR_RANGE, err);
-    xsm_model *embedding = NULL;
-    assert_ok(xsm_model_new_embedding(NULL, 5, 3, 4, NULL, &embedding, &err), err);
+    assert_fails(xsm_model_prune(dense, STRUCT(xsm_prune_options, .below = -1), &other, &err), XSM_ERROR_RANGE, err);
+    NEW(xsm_model, embedding, xsm_model_new_embedding(NULL, 5, 3, 4, NULL, &embedding, &err));
     assert_fails(xsm_model_prune(embedding, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_null(other);
     xsm_model_free(embedding);
@@ -677,7 +638,10 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
 {
     const char *path = state;
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *dense = NULL, *m = NULL, *loaded = NULL, *small = NULL;
+    HELD(xsm_model, dense) = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, loaded) = NULL;
+    HELD(xsm_model, small) = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_convert_options to = XSM_CONVERT_OPTIONS_INIT;
     to.dtype = XSM_DTYPE_INT8;
@@ -693,16 +657,11 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, NULL, &loaded, err) : status;
     status = status == XSM_OK ? xsm_model_convert(loaded, &to, &small, err) : status;
     status = status == XSM_OK ? xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, err) : status;
-    xsm_model_free(small);
-    xsm_model_free(loaded);
-    xsm_model_free(m);
-    xsm_model_free(dense);
     return status;
 }
 
 TEST(missing_memory_leaves_nothing)
 {
-    char *path = strdup(test_path("memory"));
+    HELD_MEMORY(char, path) = strdup(test_path("memory"));
     assert_true(test_every_allocation(prune_save_load, path) > 20);
-    free(path);
 }

@@ -38,10 +38,7 @@ static test_problem golden_problem(bool sparse)
 static xsm_model *golden_model(xsm_context *ctx, int32_t layout)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *m = NULL;
-    shape.bias = 1;
-    assert_ok(xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(ctx, FEATURES, CLASSES, STRUCT(xsm_model_options, .bias = 1), &m, &err));
     for (uint32_t k = 0; k < CLASSES; k++) {
         m->w.bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
         for (uint32_t j = 0; j < FEATURES; j++) {
@@ -100,30 +97,27 @@ static const xsm_estimator_ops pairs_ops = {
 static xsm_optimizer *adagrad(xsm_context *ctx, const char *name, double initial)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, name, &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, name, &o, &err));
     assert_ok(xsm_optimizer_set_number(o, "initial", initial, &err), err);
     return o;
 }
 
 TEST(runs_are_those_of_numpy)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
     for (size_t c = 0; c < sizeof golden_adagrad / sizeof *golden_adagrad; c++) {
-        test_problem p = golden_problem(golden_adagrad[c].sparse);
+        HELD_STRUCT(test_problem, p) = golden_problem(golden_adagrad[c].sparse);
         uint64_t hashes[2][4];
         for (int bits = 0; bits < 8; bits++) {
             int32_t layout = bits < 4 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR;
-            xsm_context *ctx = test_context(bits % 4 == 3 ? 3 : 1, TEST_BUILT_IN, cpus[bits % 4 % 3]);
-            xsm_model *m = golden_model(ctx, layout);
-            xsm_optimizer *o = adagrad(ctx, golden_adagrad[c].optimizer, golden_adagrad[c].initial);
-            xsm_estimator *e = NULL;
+            HELD(xsm_context, ctx) = test_context(bits % 4 == 3 ? 3 : 1, TEST_BUILT_IN, cpus[bits % 4 % 3]);
+            HELD(xsm_model, m) = golden_model(ctx, layout);
+            HELD(xsm_optimizer, o) = adagrad(ctx, golden_adagrad[c].optimizer, golden_adagrad[c].initial);
             const xsm_estimator_ops *ops = xsm_estimator_find(golden_adagrad[c].loss);
-            assert_ok(xsm_estimator_new_from(ctx, ops ? ops : &pairs_ops, &e, &err), err);
+            MADE(xsm_estimator, e, xsm_estimator_new_from(ctx, ops ? ops : &pairs_ops, &e, &err));
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             assert_ok(xsm_optimizer_bind(o, m, &err), err);
-            xsm_gradient *g = test_gradient(ctx);
+            HELD(xsm_gradient, g) = test_gradient(ctx);
             for (uint64_t step = 0; step < ADAGRAD_STEPS; step++) {
                 uint64_t rows[4], n = (uint64_t)golden_adagrad[c].batch;
                 float values[4][FEATURES + 2];
@@ -154,40 +148,30 @@ TEST(runs_are_those_of_numpy)
             }
             hashes[bits / 4][bits % 4] = test_hash(m);
             assert_true(hashes[bits / 4][bits % 4] == hashes[bits / 4][0]);
-            xsm_gradient_free(g);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
-        test_problem_free(&p);
     }
 }
 
 /* A larger problem: more examples than one product takes, more classes than one sum, every way into a step. */
 TEST(both_layouts_agree)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(90, 21, 2100, sparse, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(90, 21, 2100, sparse, 2);
         static const char *const estimators[] = {"softmax", "margin", "ove"};
         for (size_t s = 0; s < 6; s++) {
             for (uint64_t n = 1; n <= 70; n += 69) {
                 xsm_model *m[2];
                 for (int i = 0; i < 2; i++) {
                     m[i] = test_model(NULL, &p, true, i ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-                    xsm_estimator *e = test_estimator(NULL, estimators[s % 3], "");
+                    HELD(xsm_estimator, e) = test_estimator(NULL, estimators[s % 3], "");
                     assert_ok(xsm_estimator_bind(e, m[i], p.data, &err), err);
-                    xsm_optimizer *o = adagrad(NULL, s < 3 ? "adagrad" : "row-adagrad", 1e-3);
+                    HELD(xsm_optimizer, o) = adagrad(NULL, s < 3 ? "adagrad" : "row-adagrad", 1e-3);
                     assert_ok(xsm_optimizer_bind(o, m[i], &err), err);
-                    xsm_gradient *g = test_gradient(NULL);
+                    HELD(xsm_gradient, g) = test_gradient(NULL);
                     for (uint64_t step = 0; step < 4; step++) {
                         xsm_batch batch = xsm_batch_range(p.data, step * 5, n);
                         test_take_step(e, o, g, &batch, 0.05);
                     }
-                    xsm_gradient_free(g);
-                    xsm_optimizer_free(o);
-                    xsm_estimator_free(e);
                 }
                 double worst = 0;
                 for (uint32_t k = 0; k < p.classes; k++) {
@@ -204,51 +188,44 @@ TEST(both_layouts_agree)
                 xsm_model_free(m[1]);
             }
         }
-        test_problem_free(&p);
     }
 }
 
 TEST(what_does_not_go_with_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(60, 6, 9, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 6, 9, false, 2);
     static const char *const refused[][3] = {
         {"implicit", "", "proximal"}, {"softmax", "ridge=1", "ridge"}, {"umax", "weight-bound=2", "length of rows"}};
     for (int i = 0; i < 3; i++) {
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-        xsm_estimator *e = test_estimator(NULL, refused[i][0], refused[i][1]);
-        xsm_optimizer *o = adagrad(NULL, "adagrad", 1);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+        HELD(xsm_estimator, e) = test_estimator(NULL, refused[i][0], refused[i][1]);
+        HELD(xsm_optimizer, o) = adagrad(NULL, "adagrad", 1);
         xsm_trainer *t = (xsm_trainer *)&err;
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        options.eta = 0.1;
-        assert_fails(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_fails(xsm_trainer_new(NULL, m, p.data, e, o, STRUCT(xsm_trainer_options, .eta = 0.1), &t, &err),
+                     XSM_ERROR_UNSUPPORTED, err);
         assert_ptr_equal(t, &err);
         assert_non_null(strstr(err.message, refused[i][2]));
         assert_ok(xsm_optimizer_bind(o, m, &err), err);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, 1);
         uint64_t before = test_hash(m);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
         assert_fails(xsm_optimizer_apply(o, &batch, g, 0.1, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, refused[i][2]));
         assert_true(test_hash(m) == before);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* A model whose rows still have scales of their own, from implicit steps with a ridge. */
 TEST(scaled_rows_are_multiplied_out)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(60, 6, 9, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_estimator *implicit = test_estimator(NULL, "implicit", "ridge=5"), *e = test_estimator(NULL, "ove", "");
-    xsm_optimizer *sgd = test_optimizer(NULL, m), *o = adagrad(NULL, "adagrad", 1e-3);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 6, 9, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_estimator, implicit) = test_estimator(NULL, "implicit", "ridge=5");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "ove", "");
+    HELD(xsm_optimizer, sgd) = test_optimizer(NULL, m);
+    HELD(xsm_optimizer, o) = adagrad(NULL, "adagrad", 1e-3);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(implicit, m, p.data, &err), err);
     test_take_step(implicit, sgd, g, &batch, 1);
@@ -261,21 +238,13 @@ TEST(scaled_rows_are_multiplied_out)
     double t = (double)view.coefficients[0] * (double)p.x[3 * p.features], before = test_weight(m, k, 0);
     assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
     assert_float_equal(test_weight(m, k, 0), before - 0.1 * t / sqrt(1e-3 + t * t), 1e-6);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_optimizer_free(sgd);
-    xsm_estimator_free(e);
-    xsm_estimator_free(implicit);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(its_option)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(6, 4, 3, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_optimizer *o = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(6, 4, 3, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_optimizer, o) = NULL;
     char text[32];
     assert_non_null(xsm_optimizer_at(2));
     assert_null(xsm_optimizer_at(3));
@@ -307,7 +276,4 @@ TEST(its_option)
     assert_int_equal(xsm_optimizer_get(NULL, "initial", text, sizeof text), SIZE_MAX);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     assert_fails(xsm_optimizer_set(o, "initial", "3", &err), XSM_ERROR_STATE, err);
-    xsm_optimizer_free(o);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

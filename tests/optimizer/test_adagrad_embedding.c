@@ -40,14 +40,13 @@ static xsm_model *golden_model(xsm_context *ctx, const char *activation, int mea
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     o.activation = strcmp(activation, "tanh") == 0   ? XSM_ACTIVATION_TANH
                    : strcmp(activation, "relu") == 0 ? XSM_ACTIVATION_RELU
                                                      : XSM_ACTIVATION_IDENTITY;
     o.pool = mean ? XSM_POOL_MEAN : XSM_POOL_SUM;
     o.tied = tied;
     o.bias = 1;
-    assert_ok(xsm_model_new_embedding(ctx, FEATURES, HIDDEN, FEATURES, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(ctx, FEATURES, HIDDEN, FEATURES, &o, &m, &err));
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
     assert_ok(xsm_model_get_embedding_parameters(m, &v, &err), err);
     for (uint32_t k = 0; k < FEATURES; k++) {
@@ -65,8 +64,7 @@ static xsm_model *golden_model(xsm_context *ctx, const char *activation, int mea
 static xsm_optimizer *adagrad(xsm_context *ctx, xsm_model *m, const char *name, double initial)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, name, &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, name, &o, &err));
     assert_ok(xsm_optimizer_set_number(o, "initial", initial, &err), err);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     return o;
@@ -92,15 +90,15 @@ static void check_golden(size_t c, xsm_model *m)
 
 TEST(runs_are_those_of_numpy)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
-    test_problem p = golden_rows();
+    HELD_STRUCT(test_problem, p) = golden_rows();
     for (size_t c = 0; c < sizeof golden_adagrad_embedding / sizeof *golden_adagrad_embedding; c++) {
         uint64_t first = 0;
         for (int way = 0; way < 4; way++) {
-            xsm_context *ctx = test_context(way == 3 ? 3 : 1, way == 3 ? TEST_PTHREADS : TEST_BUILT_IN, cpus[way % 3]);
-            xsm_model *m = golden_model(ctx, golden_adagrad_embedding[c].activation, golden_adagrad_embedding[c].mean,
-                                        golden_adagrad_embedding[c].tied);
+            HELD(xsm_context, ctx) =
+                test_context(way == 3 ? 3 : 1, way == 3 ? TEST_PTHREADS : TEST_BUILT_IN, cpus[way % 3]);
+            HELD(xsm_model, m) = golden_model(ctx, golden_adagrad_embedding[c].activation,
+                                              golden_adagrad_embedding[c].mean, golden_adagrad_embedding[c].tied);
             xsm_optimizer *o =
                 adagrad(ctx, m, golden_adagrad_embedding[c].optimizer, golden_adagrad_embedding[c].initial);
             xsm_estimator *e = test_estimator(ctx, "softmax", "");
@@ -120,29 +118,24 @@ TEST(runs_are_those_of_numpy)
             xsm_gradient_free(g);
             xsm_estimator_free(e);
             xsm_optimizer_free(o);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
     }
-    test_problem_free(&p);
 }
 
 /* Batches large enough for several threads to share the features. */
 TEST(threads_do_not_matter)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(600, 300, 40, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(600, 300, 40, true, 4);
     uint64_t hashes[6];
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t t = i % 3;
-        xsm_context *ctx = test_context(t + 1, t == 2 ? TEST_REVERSED : TEST_BUILT_IN, 0);
-        xsm_model *m = NULL;
+        HELD(xsm_context, ctx) = test_context(t + 1, t == 2 ? TEST_REVERSED : TEST_BUILT_IN, 0);
         xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
         options.bias = 1;
-        assert_ok(xsm_model_new_embedding(ctx, 300, 24, 40, &options, &m, &err), err);
-        xsm_optimizer *o = adagrad(ctx, m, i < 3 ? "adagrad" : "row-adagrad", 0.01);
-        xsm_estimator *e = test_estimator(ctx, "sampled-softmax", "negatives=7");
-        xsm_gradient *g = test_gradient(ctx);
+        MADE(xsm_model, m, xsm_model_new_embedding(ctx, 300, 24, 40, &options, &m, &err));
+        HELD(xsm_optimizer, o) = adagrad(ctx, m, i < 3 ? "adagrad" : "row-adagrad", 0.01);
+        HELD(xsm_estimator, e) = test_estimator(ctx, "sampled-softmax", "negatives=7");
+        HELD(xsm_gradient, g) = test_gradient(ctx);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
         for (uint64_t step = 0; step < 6; step++) {
             xsm_batch batch = xsm_batch_range(p.data, step * 100, 100);
@@ -150,24 +143,18 @@ TEST(threads_do_not_matter)
         }
         hashes[i] = test_hash_embedding(m);
         assert_true(hashes[i] == hashes[i - t]);
-        xsm_gradient_free(g);
-        xsm_estimator_free(e);
-        xsm_optimizer_free(o);
-        xsm_model_free(m);
-        xsm_context_free(ctx);
     }
-    test_problem_free(&p);
 }
 
 /* Steps with a ridge leave a scale beside the vectors; adagrad's steps are of what is meant. */
 TEST(scaled_vectors_are_multiplied_out)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = golden_rows();
-    xsm_model *m = golden_model(NULL, "identity", 0, 0);
-    xsm_estimator *ridged = test_estimator(NULL, "softmax", "ridge=20"), *plain = test_estimator(NULL, "softmax", "");
-    xsm_optimizer *sgd = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = golden_rows();
+    HELD(xsm_model, m) = golden_model(NULL, "identity", 0, 0);
+    HELD(xsm_estimator, ridged) = test_estimator(NULL, "softmax", "ridge=20");
+    HELD(xsm_estimator, plain) = test_estimator(NULL, "softmax", "");
+    HELD(xsm_optimizer, sgd) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(ridged, m, p.data, &err), err);
     test_take_step(ridged, sgd, g, &batch, 0.5);
@@ -179,7 +166,7 @@ TEST(scaled_vectors_are_multiplied_out)
             before[j][h] = m->layer->w.weight[j * m->layer->w.stride + h];
         }
     }
-    xsm_optimizer *o = adagrad(NULL, m, "adagrad", 1e-3);
+    HELD(xsm_optimizer, o) = adagrad(NULL, m, "adagrad", 1e-3);
     assert_fails(xsm_optimizer_apply(o, &batch, g, 0.5, &err), XSM_ERROR_UNSUPPORTED, err); /* a ridge */
     assert_ok(xsm_estimator_bind(plain, m, p.data, &err), err);
     assert_ok(xsm_estimator_gradient(plain, &batch, 0.5, g, &err), err);
@@ -197,11 +184,4 @@ TEST(scaled_vectors_are_multiplied_out)
             assert_float_equal(v.vectors[j * v.feature_step + h], want, 1e-5);
         }
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(ridged);
-    xsm_estimator_free(plain);
-    xsm_optimizer_free(sgd);
-    xsm_optimizer_free(o);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

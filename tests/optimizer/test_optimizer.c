@@ -93,12 +93,12 @@ typedef struct kind {
 static void check_kind(const kind *s)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(90, 21, 70, s->sparse, 2);
-    xsm_model *m = test_model(NULL, &p, s->bias, s->layout, 0.5, 3);
-    xsm_estimator *e = test_estimator(NULL, s->estimator, s->options);
+    HELD_STRUCT(test_problem, p) = test_problem_new(90, 21, 70, s->sparse, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, s->bias, s->layout, 0.5, 3);
+    HELD(xsm_estimator, e) = test_estimator(NULL, s->estimator, s->options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     uint64_t seed = 4, rows[80];
     dense d = dense_of(m);
     for (int step = 0; step < 12; step++) {
@@ -118,11 +118,6 @@ static void check_kind(const kind *s)
                  s->bias, s->layout, (unsigned long long)s->n, off);
     }
     free(d.w);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(steps_are_the_formula)
@@ -159,14 +154,13 @@ TEST(steps_are_the_formula)
 /* Shrinks are for batches, too, in the order of the examples: a gradient made up here. */
 TEST(shrinks_of_batches)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(5, 9, 6, sparse, 2);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-        xsm_estimator *e = test_estimator(NULL, "ove", "negatives=2");
+        HELD_STRUCT(test_problem, p) = test_problem_new(5, 9, 6, sparse, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "ove", "negatives=2");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, 5);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.3, g, &err), err);
         double shrinks[15];
@@ -183,11 +177,6 @@ TEST(shrinks_of_batches)
         assert_true(distance(&d, m, true) <= 1e-6);
         g->shrinks = NULL;
         free(d.w);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -197,12 +186,12 @@ TEST(shrinks_of_batches)
 static double many_steps(const char *estimator, const char *options, double eta, bool bias, uint64_t steps, int *folds)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(64, 30, 10, true, 2);
-    xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_estimator *e = test_estimator(NULL, estimator, options);
+    HELD_STRUCT(test_problem, p) = test_problem_new(64, 30, 10, true, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_estimator, e) = test_estimator(NULL, estimator, options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     dense d = dense_of(m);
     uint64_t seed = 4;
     *folds = 0;
@@ -223,11 +212,6 @@ static double many_steps(const char *estimator, const char *options, double eta,
     double off = distance(&d, m, false);
     assert_true(distance(&d, m, true) <= 5e-5); /* a bias does not shrink, and so forgets none of its roundings */
     free(d.w);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
     return off;
 }
 
@@ -254,23 +238,22 @@ TEST(scales_stay_exact)
 
 TEST(same_bits_on_any_threads)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 16; bits++) {
         bool sparse = bits & 1, feature_major = bits & 2, exact = bits & 4, bias = bits & 8;
-        test_problem p = test_problem_new(200, 33, exact ? 700 : 3000, sparse, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(200, 33, exact ? 700 : 3000, sparse, 2);
         uint64_t first = 0;
         for (int way = 0; way < 6; way++) {
-            xsm_context *ctx = way < 4 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
-                                       : test_context(3, way == 4 ? TEST_REVERSED : TEST_PTHREADS, 0);
-            xsm_model *m = test_model(ctx, &p, bias, feature_major, 0.5, 3);
-            xsm_estimator *e = test_estimator(ctx,
-                                              exact           ? "softmax"
-                                              : feature_major ? "ove"
-                                                              : "umax",
-                                              exact ? "ridge=1" : "ridge=1 negatives=9");
+            HELD(xsm_context, ctx) = way < 4 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
+                                             : test_context(3, way == 4 ? TEST_REVERSED : TEST_PTHREADS, 0);
+            HELD(xsm_model, m) = test_model(ctx, &p, bias, feature_major, 0.5, 3);
+            HELD(xsm_estimator, e) = test_estimator(ctx,
+                                                    exact           ? "softmax"
+                                                    : feature_major ? "ove"
+                                                                    : "umax",
+                                                    exact ? "ridge=1" : "ridge=1 negatives=9");
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-            xsm_optimizer *o = test_optimizer(ctx, m);
-            xsm_gradient *g = test_gradient(ctx);
+            HELD(xsm_optimizer, o) = test_optimizer(ctx, m);
+            HELD(xsm_gradient, g) = test_gradient(ctx);
             for (uint64_t step = 0; step < 4; step++) {
                 xsm_batch batch = xsm_batch_range(p.data, step * 30, 20 + step * 30);
                 test_take_step(e, o, g, &batch, 0.5);
@@ -281,13 +264,7 @@ TEST(same_bits_on_any_threads)
                 fail_msg("sparse %d layout %d exact %d bias %d: way %d has other bits", sparse, feature_major, exact,
                          bias, way);
             }
-            xsm_gradient_free(g);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
-        test_problem_free(&p);
     }
 }
 
@@ -296,15 +273,14 @@ TEST(same_bits_on_any_threads)
 /* A gradient that held a proximal step is filled by an estimator that takes none. */
 TEST(old_shrinks_are_not_used)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(10, 9, 6, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_estimator *implicit = test_estimator(NULL, "implicit", "ridge=50 negatives=3");
-    xsm_estimator *ove = test_estimator(NULL, "ove", "negatives=3");
+    HELD_STRUCT(test_problem, p) = test_problem_new(10, 9, 6, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_estimator, implicit) = test_estimator(NULL, "implicit", "ridge=50 negatives=3");
+    HELD(xsm_estimator, ove) = test_estimator(NULL, "ove", "negatives=3");
     assert_ok(xsm_estimator_bind(implicit, m, p.data, &err), err);
     assert_ok(xsm_estimator_bind(ove, m, p.data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     static const uint64_t rows[] = {2, 5};
     xsm_batch one = xsm_batch_rows(p.data, rows, 1), two = xsm_batch_rows(p.data, rows, 2);
     assert_ok(xsm_estimator_gradient(implicit, &one, 1, g, &err), err);
@@ -318,26 +294,19 @@ TEST(old_shrinks_are_not_used)
     assert_ok(xsm_optimizer_apply(o, &two, g, 0.1, &err), err);
     assert_true(distance(&d, m, true) <= 1e-6);
     free(d.w);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(implicit);
-    xsm_estimator_free(ove);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Proximal steps without a ridge leave all scales at 1, which are then not read; those with a ridge, and all later
  * ones, read them. */
 TEST(scales_are_read_once_they_differ)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(10, 9, 6, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(10, 9, 6, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     for (int step = 0; step < 4; step++) {
         const bool ridge = step % 2;
-        xsm_estimator *e = test_estimator(NULL, "implicit", ridge ? "ridge=50 negatives=3" : "negatives=3");
+        HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", ridge ? "ridge=50 negatives=3" : "negatives=3");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
         const uint64_t rows[] = {(uint64_t)(2 * step)};
         xsm_batch one = xsm_batch_rows(p.data, rows, 1);
@@ -350,27 +319,21 @@ TEST(scales_are_read_once_they_differ)
         assert_true(distance(&d, m, true) <= 1e-6);
         assert_true(m->w.row_scale && (xsmi_weights_scales(&m->w) == NULL) == (step == 0));
         free(d.w);
-        xsm_estimator_free(e);
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Rows that an implicit step shrank one by one, then a step on every class. */
 TEST(exact_steps_know_the_rows_scales)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(10, 9, 6, sparse, 2);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-        xsm_estimator *implicit = test_estimator(NULL, "implicit", "ridge=50 negatives=3");
-        xsm_estimator *softmax = test_estimator(NULL, "softmax", "ridge=1");
+        HELD_STRUCT(test_problem, p) = test_problem_new(10, 9, 6, sparse, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+        HELD(xsm_estimator, implicit) = test_estimator(NULL, "implicit", "ridge=50 negatives=3");
+        HELD(xsm_estimator, softmax) = test_estimator(NULL, "softmax", "ridge=1");
         assert_ok(xsm_estimator_bind(implicit, m, p.data, &err), err);
         assert_ok(xsm_estimator_bind(softmax, m, p.data, &err), err);
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_gradient *g = test_gradient(NULL);
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         static const uint64_t rows[] = {2, 5};
         xsm_batch one = xsm_batch_rows(p.data, rows, 1), two = xsm_batch_rows(p.data, rows, 2);
         test_take_step(implicit, o, g, &one, 1);
@@ -381,12 +344,6 @@ TEST(exact_steps_know_the_rows_scales)
         assert_ok(xsm_optimizer_apply(o, &two, g, 0.5, &err), err);
         assert_true(distance(&d, m, true) <= 1e-6);
         free(d.w);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(implicit);
-        xsm_estimator_free(softmax);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -394,10 +351,10 @@ TEST(exact_steps_know_the_rows_scales)
 
 TEST(bad_calls_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(10, 9, 60, false, 2), narrow = test_problem_new(10, 9, 6, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
-    xsm_model *small = test_model(NULL, &narrow, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(10, 9, 60, false, 2);
+    HELD_STRUCT(test_problem, narrow) = test_problem_new(10, 9, 6, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    HELD(xsm_model, small) = test_model(NULL, &narrow, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
     xsm_optimizer *o = (xsm_optimizer *)&err;
     assert_fails(xsm_optimizer_new(NULL, "adam", &o, &err), XSM_ERROR_NAME, err);
     assert_non_null(strstr(err.message, "'sgd'"));
@@ -453,8 +410,4 @@ TEST(bad_calls_are_refused)
     xsm_estimator_free(proximal);
     xsm_optimizer_free(o);
     xsm_optimizer_free(NULL);
-    xsm_model_free(m);
-    xsm_model_free(small);
-    test_problem_free(&p);
-    test_problem_free(&narrow);
 }

@@ -95,14 +95,13 @@ static xsm_model *make_model(xsm_context *ctx, const test_problem *p, int form)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     if (form < EMBEDDING) {
         return test_model(ctx, p, true, form == FEATURE_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 0.5,
                           3);
     }
     e.bias = 1;
     e.tied = form == TIED;
-    assert_ok(xsm_model_new_embedding(ctx, FEATURES, HIDDEN, form == TIED ? FEATURES : CLASSES, &e, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(ctx, FEATURES, HIDDEN, form == TIED ? FEATURES : CLASSES, &e, &m, &err));
     return m;
 }
 
@@ -121,11 +120,11 @@ typedef struct setting {
 static uint64_t run(const setting *s, const test_problem *p, int kind, uint32_t threads)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-    xsm_model *m = make_model(ctx, p, s->form);
-    xsm_estimator *e = test_estimator(ctx, s->estimator, s->options);
-    xsm_optimizer *o = make_optimizer(ctx, kind);
-    xsm_gradient *g = test_gradient(ctx);
+    HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+    HELD(xsm_model, m) = make_model(ctx, p, s->form);
+    HELD(xsm_estimator, e) = test_estimator(ctx, s->estimator, s->options);
+    HELD(xsm_optimizer, o) = make_optimizer(ctx, kind);
+    HELD(xsm_gradient, g) = test_gradient(ctx);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     for (uint64_t step = 0; step < 4; step++) {
@@ -134,11 +133,6 @@ static uint64_t run(const setting *s, const test_problem *p, int kind, uint32_t 
     }
     assert_int_equal(o->steps, 4);
     const uint64_t bits = hash(m);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_context_free(ctx);
     return bits;
 }
 
@@ -149,7 +143,8 @@ TEST(a_host_s_rule_has_the_bits_of_the_built_in_one)
     static const uint64_t batches[] = {1, 7, 70};
     for (int form = 0; form < MODELS; form++) {
         for (int sparse = form >= EMBEDDING; sparse < 2; sparse++) {
-            test_problem p = test_problem_new(ROWS, FEATURES, form == TIED ? FEATURES : CLASSES, sparse, 2);
+            HELD_STRUCT(test_problem, p) =
+                test_problem_new(ROWS, FEATURES, form == TIED ? FEATURES : CLASSES, sparse, 2);
             for (size_t i = 0; i < 12; i++) {
                 const char *const *e = estimators[i / 3];
                 const setting s = {e[0], e[1], sparse, form, batches[i % 3]};
@@ -161,7 +156,6 @@ TEST(a_host_s_rule_has_the_bits_of_the_built_in_one)
                     }
                 }
             }
-            test_problem_free(&p);
         }
     }
 }
@@ -202,9 +196,8 @@ static void training_free(training *r)
 
 TEST(trained_runs_have_the_same_bits)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(600, 40, 3000, sparse, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(600, 40, 3000, sparse, 2);
         for (uint64_t batch = 1; batch < 10; batch += 8) {
             uint64_t want = 0;
             for (int way = 0; way < 2 * KINDS; way++) {
@@ -218,14 +211,12 @@ TEST(trained_runs_have_the_same_bits)
                 training_free(&r);
             }
         }
-        test_problem_free(&p);
     }
 }
 
 TEST(a_checkpoint_of_one_is_one_of_the_other)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(60, 40, 30, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(60, 40, 30, false, 2);
     const char *path = test_path("rule");
     for (int kind = 0; kind < 2; kind++) {
         training saved = training_new(&p, kind, 1, 1), resumed = training_new(&p, !kind, 1, 1);
@@ -248,5 +239,4 @@ TEST(a_checkpoint_of_one_is_one_of_the_other)
         training_free(&saved);
         training_free(&resumed);
     }
-    test_problem_free(&p);
 }

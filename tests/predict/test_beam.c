@@ -42,19 +42,14 @@ static xsm_model *trained(const test_problem *p, const char *sampler)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=5");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "negative-sampling", "negatives=5");
     assert_ok(xsm_estimator_set(e, "sampler", sampler, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 5;
-    options.batch = 1;
-    options.eta = 0.3;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(NULL, m, p->data, e, o, &options, &t, &err), err);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(NULL, m, p->data, e, o, STRUCT(xsm_trainer_options, .epochs = 5, .batch = 1, .eta = 0.3), &t,
+                        &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 
@@ -68,12 +63,8 @@ static const xsmi_tree *tree_of(const xsm_model *m)
 static xsm_predictor *predictor(const xsm_model *m, uint32_t top, uint32_t beam, int32_t alone)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor *p = NULL;
-    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    o.top = top;
-    o.beam = beam;
-    o.tree_alone = alone;
-    assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+    NEW(xsm_predictor, p,
+        xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = top, .beam = beam, .tree_alone = alone), &p, &err));
     return p;
 }
 
@@ -114,8 +105,8 @@ TEST(beams_keep_the_likeliest)
     static xsmi_beam_node nodes[3 * MOST];
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t classes = sizes[s];
-        test_problem p = near_classes(classes, false);
-        xsm_model *m = trained(&p, "tree");
+        HELD_STRUCT(test_problem, p) = near_classes(classes, false);
+        HELD(xsm_model, m) = trained(&p, "tree");
         const xsmi_tree *t = tree_of(m);
         for (uint64_t row = 0; row < 30; row++) {
             float code[FEATURES + 8];
@@ -139,8 +130,6 @@ TEST(beams_keep_the_likeliest)
                 assert_memory_equal(kept, there, sizeof kept);
             }
         }
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -152,15 +141,14 @@ TEST(beams_as_wide_as_the_classes_are_exact)
 {
     static uint32_t want[SOME * TOP], have[SOME * TOP];
     static float want_scores[SOME * TOP], have_scores[SOME * TOP];
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = near_classes(CLASSES, sparse);
-        xsm_model *m = trained(&p, "tree");
+        HELD_STRUCT(test_problem, p) = near_classes(CLASSES, sparse);
+        HELD(xsm_model, m) = trained(&p, "tree");
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
-        xsm_predictor *exact = predictor(m, TOP, 0, 0);
+        HELD(xsm_predictor, exact) = predictor(m, TOP, 0, 0);
         assert_ok(test_predict(exact, &batch, want, want_scores, NULL, &err), err);
         for (uint32_t beam = CLASSES - 1; beam <= CLASSES + 10; beam++) {
-            xsm_predictor *wide = predictor(m, TOP, beam, 0);
+            HELD(xsm_predictor, wide) = predictor(m, TOP, beam, 0);
             assert_ok(test_predict(wide, &batch, have, have_scores, NULL, &err), err);
             if (beam >= CLASSES) {
                 assert_memory_equal(want, have, sizeof want);
@@ -174,11 +162,7 @@ TEST(beams_as_wide_as_the_classes_are_exact)
                 assert_true(differ < SOME * TOP / 100);
                 assert_int_equal(test_predictor_info(wide).probed, SOME * (CLASSES - 1));
             }
-            xsm_predictor_free(wide);
         }
-        xsm_predictor_free(exact);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -187,13 +171,12 @@ TEST(beams_score_as_the_model_does)
 {
     uint32_t classes[SOME * TOP], plain[SOME * TOP];
     float scores[SOME * TOP], wanted[TOP];
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = near_classes(CLASSES, sparse);
-        xsm_model *m = trained(&p, "tree");
+        HELD_STRUCT(test_problem, p) = near_classes(CLASSES, sparse);
+        HELD(xsm_model, m) = trained(&p, "tree");
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
         for (uint32_t beam = TOP; beam < 40; beam += 11) {
-            xsm_predictor *search = predictor(m, TOP, beam, 0);
+            HELD(xsm_predictor, search) = predictor(m, TOP, beam, 0);
             assert_ok(test_predict(search, &batch, classes, scores, NULL, &err), err);
             assert_ok(test_predict(search, &batch, plain, NULL, NULL, &err), err);
             assert_memory_equal(classes, plain, sizeof classes);
@@ -207,10 +190,7 @@ TEST(beams_score_as_the_model_does)
                                 classes[i * TOP + j] > classes[i * TOP + j - 1]);
                 }
             }
-            xsm_predictor_free(search);
         }
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -219,14 +199,13 @@ TEST(the_tree_predicts_alone)
     uint32_t classes[SOME * TOP];
     float scores[SOME * TOP];
     double probabilities[SOME * TOP];
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = near_classes(CLASSES, false);
-    xsm_model *m = trained(&p, "tree");
+    HELD_STRUCT(test_problem, p) = near_classes(CLASSES, false);
+    HELD(xsm_model, m) = trained(&p, "tree");
     const xsmi_tree *t = tree_of(m);
     xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
     static const uint32_t beams[] = {0, TOP, 20, CLASSES, CLASSES + 1};
     for (size_t b = 0; b < sizeof beams / sizeof *beams; b++) {
-        xsm_predictor *alone = predictor(m, TOP, beams[b], 1);
+        HELD(xsm_predictor, alone) = predictor(m, TOP, beams[b], 1);
         uint32_t right = 0;
         assert_ok(test_predict(alone, &batch, classes, scores, probabilities, &err), err);
         uint64_t width = beams[b] == 0 ? 10 : beams[b] < CLASSES ? beams[b] : CLASSES;
@@ -248,15 +227,11 @@ TEST(the_tree_predicts_alone)
             right += better < TOP;
         }
         assert_true(right > SOME * 3 / 5);
-        xsm_predictor_free(alone);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(nothing_is_allocated_in_a_search)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     test_problem p = near_classes(CLASSES, false);
@@ -282,12 +257,12 @@ TEST(nothing_is_allocated_in_a_search)
 
 TEST(what_cannot_be_searched_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = near_classes(CLASSES, false);
-    xsm_model *m = trained(&p, "tree"), *other = trained(&p, "frequency"), *plain = trained(&p, "uniform");
-    xsm_predictor *made = NULL;
+    HELD_STRUCT(test_problem, p) = near_classes(CLASSES, false);
+    HELD(xsm_model, m) = trained(&p, "tree");
+    HELD(xsm_model, other) = trained(&p, "frequency");
+    HELD(xsm_model, plain) = trained(&p, "uniform");
+    HELD(xsm_predictor, made) = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_index *index = NULL;
     o.beam = 4; /* top is 5 */
     assert_fails(xsm_predictor_new(m, &o, &made, &err), XSM_ERROR_RANGE, err);
     o.tree_alone = 1;
@@ -302,7 +277,7 @@ TEST(what_cannot_be_searched_is_refused)
     o.beam = 0;
     o.tree_alone = 1;
     assert_fails(xsm_predictor_new(plain, &o, &made, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    MADE(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_fails(xsm_index_build_model(index, m, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "beam"));
     assert_ok(xsm_index_build_model(index, plain, &err), err);
@@ -323,12 +298,6 @@ TEST(what_cannot_be_searched_is_refused)
     assert_fails(test_predict(made, &one, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
     xsm_model_clear_correction(m);
     assert_fails(test_predict(made, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
-    xsm_predictor_free(made);
-    xsm_index_free(index);
-    xsm_model_free(plain);
-    xsm_model_free(other);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- against all classes ------------------------------------------------------------------------------------------- */
@@ -336,9 +305,8 @@ TEST(what_cannot_be_searched_is_refused)
 TEST(recall_is_counted_right)
 {
     static uint32_t want[ROWS * TOP], have[ROWS * TOP];
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = near_classes(CLASSES, false);
-    xsm_model *m = trained(&p, "tree");
+    HELD_STRUCT(test_problem, p) = near_classes(CLASSES, false);
+    HELD(xsm_model, m) = trained(&p, "tree");
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
     double before[TOP] = {0}, precision = 0;
     xsm_predictor *exact = predictor(m, TOP, 0, 0);
@@ -363,7 +331,7 @@ TEST(recall_is_counted_right)
         xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
         o.beam = beams[b];
         for (uint32_t threads = 1; threads <= 3; threads++) {
-            xsm_context *ctx = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
+            HELD(xsm_context, ctx) = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
             double values[2][TOP];
             xsm_search_metrics found = {.size = sizeof found, .top = TOP, .recall = values[0], .precision = values[1]};
             assert_ok(xsm_evaluate_search(ctx, m, p.data, &o, &found, &err), err);
@@ -374,7 +342,6 @@ TEST(recall_is_counted_right)
                 assert_true(fabs(found.recall[k] - recall[k] / (ROWS * (k + 1.0))) < 1e-12);
                 assert_true(fabs(found.precision[k] - right[k] / (ROWS * (k + 1.0))) < 1e-12);
             }
-            xsm_context_free(ctx);
         }
         for (uint32_t k = 0; k < TOP; k++) { /* wider beams find more */
             assert_true(recall[k] >= before[k]);
@@ -386,17 +353,14 @@ TEST(recall_is_counted_right)
     }
     assert_true(before[0] >= ROWS && before[TOP - 1] >= ROWS * TOP);
     assert_true(precision > 0.3 * ROWS); /* that the model has learnt something */
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* A weight is so many copies of the row, to the bit, with any number of threads. */
 TEST(searches_are_weighted)
 {
     enum { ALL = CLASSES + 2 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = near_classes(CLASSES, false);
-    xsm_model *m = trained(&p, "tree");
+    HELD_STRUCT(test_problem, p) = near_classes(CLASSES, false);
+    HELD(xsm_model, m) = trained(&p, "tree");
     static uint64_t copies[3 * ROWS];
     static float weights[ROWS];
     uint64_t count = 0, seed = 4;
@@ -412,35 +376,29 @@ TEST(searches_are_weighted)
     xsm_search_metrics found = {.size = sizeof found, .top = ALL, .recall = values[4], .precision = values[5]};
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     o.tree_alone = 1;
-    xsm_dataset *all = NULL;
-    assert_ok(xsm_dataset_select(p.data, copies, count, &all, &err), err);
+    MADE(xsm_dataset, all, xsm_dataset_select(p.data, copies, count, &all, &err));
     assert_ok(xsm_evaluate_search(NULL, m, all, &o, &wanted, &err), err);
     assert_ok(xsm_evaluate_search(NULL, m, p.data, &o, &plain, &err), err);
     xsm_dataset_weights w = {sizeof w, weights, ROWS, NULL, 0};
     assert_ok(xsm_dataset_set_weights(p.data, &w, &err), err);
     for (uint32_t threads = 1; threads <= 3; threads++) {
-        xsm_context *ctx = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
         memset(values[4], 0, 2 * sizeof values[4]);
         assert_ok(xsm_evaluate_search(ctx, m, p.data, &o, &found, &err), err);
         assert_memory_equal(values[4], values[2], 2 * sizeof values[2]);
         assert_true(found.recall[1] != plain.recall[1] && found.precision[1] != plain.precision[1]);
         assert_true(found.rows == ROWS && found.labelled == ROWS && found.probed == plain.probed);
-        xsm_context_free(ctx);
     }
     memset(weights, 0, sizeof weights);
     assert_ok(xsm_dataset_set_weights(p.data, &w, &err), err);
     assert_fails(xsm_evaluate_search(NULL, m, p.data, &o, &found, &err), XSM_ERROR_DATA, err);
-    xsm_dataset_free(all);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Rows with several labels and with none. */
 TEST(searches_are_evaluated_on_any_labels)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = near_classes(CLASSES, false);
-    xsm_model *m = trained(&p, "tree");
+    HELD_STRUCT(test_problem, p) = near_classes(CLASSES, false);
+    HELD(xsm_model, m) = trained(&p, "tree");
     static uint64_t offsets[ROWS + 1];
     static uint32_t labels[2 * ROWS], have[ROWS * TOP];
     uint64_t total = 0, labelled = 0;
@@ -452,8 +410,8 @@ TEST(searches_are_evaluated_on_any_labels)
         labelled += i % 3 > 0;
     }
     offsets[ROWS] = total;
-    xsm_dataset *data = test_relabel(&p, false, CLASSES, offsets, labels);
-    xsm_predictor *alone = predictor(m, 3, 0, 1);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, CLASSES, offsets, labels);
+    HELD(xsm_predictor, alone) = predictor(m, 3, 0, 1);
     xsm_batch batch = xsm_batch_range(data, 0, ROWS);
     assert_ok(test_predict(alone, &batch, have, NULL, NULL, &err), err);
     double right[3] = {0};
@@ -477,7 +435,7 @@ TEST(searches_are_evaluated_on_any_labels)
         assert_true(fabs(found.precision[k] - right[k] / ((double)labelled * (k + 1))) < 1e-12);
     }
     memset(offsets, 0, sizeof offsets);
-    xsm_dataset *bare = test_relabel(&p, false, CLASSES, offsets, labels);
+    HELD(xsm_dataset, bare) = test_relabel(&p, false, CLASSES, offsets, labels);
     assert_ok(xsm_evaluate_search(NULL, m, bare, &o, &found, &err), err);
     assert_int_equal(found.labelled, 0);
     assert_true(isnan(found.precision[0]) && found.recall[0] > 0);
@@ -505,15 +463,9 @@ TEST(searches_are_evaluated_on_any_labels)
     assert_fails(xsm_evaluate_search(NULL, NULL, data, &o, &found, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_evaluate_search(NULL, m, NULL, &o, &found, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_evaluate_search(NULL, m, data, &o, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    test_problem narrow = test_problem_new(10, FEATURES - 1, CLASSES, false, 1);
+    HELD_STRUCT(test_problem, narrow) = test_problem_new(10, FEATURES - 1, CLASSES, false, 1);
     o.beam = 0;
     assert_fails(xsm_evaluate_search(NULL, m, narrow.data, &o, &found, &err), XSM_ERROR_SHAPE, err);
-    test_problem_free(&narrow);
-    xsm_predictor_free(alone);
-    xsm_dataset_free(bare);
-    xsm_dataset_free(data);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* A number a class is a part of the product: an index searches by it, and scores with it. */
@@ -521,9 +473,8 @@ TEST(indexes_see_corrections_by_class)
 {
     static uint32_t want[SOME * TOP], have[SOME * TOP];
     static float want_scores[SOME * TOP], have_scores[SOME * TOP];
-    xsm_error err = XSM_ERROR_INIT;
     for (int bias = 0; bias < 2; bias++) {
-        test_problem p = near_classes(CLASSES, false);
+        HELD_STRUCT(test_problem, p) = near_classes(CLASSES, false);
         xsm_model *m = trained(&p, "frequency");
         if (!bias) { /* the correction alone makes the difference */
             xsm_model *without = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
@@ -533,8 +484,7 @@ TEST(indexes_see_corrections_by_class)
         }
         assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_CLASSES);
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
-        xsm_index *index = NULL;
-        assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+        NEW(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
         assert_ok(xsm_index_build_model(index, m, &err), err);
         xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
         xsm_predictor *exact = predictor(m, TOP, 0, 0), *search = NULL;
@@ -555,7 +505,6 @@ TEST(indexes_see_corrections_by_class)
         xsm_predictor_free(search);
         xsm_index_free(index);
         xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -569,7 +518,7 @@ typedef struct memory_state {
 static xsm_status search_some(void *state, xsm_context *ctx, xsm_error *err)
 {
     const memory_state *s = state;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     double recall[5];
@@ -584,13 +533,11 @@ static xsm_status search_some(void *state, xsm_context *ctx, xsm_error *err)
             status = xsm_evaluate_search(ctx, m, s->data, &o, &metrics, err);
         }
     }
-    xsm_model_free(m);
     return status;
 }
 
 TEST(every_allocation_is_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = near_classes(CLASSES, false);
     xsm_model *m = trained(&p, "tree");
     test_problem few = test_problem_new(10, FEATURES, CLASSES, false, 1);

@@ -59,7 +59,7 @@ static void judge_naively(const xsm_model *m, const test_problem *p, const xsm_d
 {
     const xsm_calibration c = get(m);
     double sure[BINS] = {0}, right[BINS] = {0}, loss = 0;
-    double *z = calloc(m->classes, sizeof *z);
+    HELD_MEMORY(double, z) = calloc(m->classes, sizeof *z);
     for (uint64_t i = 0; i < p->rows; i++) {
         double *row = probabilities + i * m->classes, most = -INFINITY, sum = 0, branches = 0, target = 0;
         uint32_t best = 0;
@@ -91,7 +91,6 @@ static void judge_naively(const xsm_model *m, const test_problem *p, const xsm_d
     for (size_t b = 0; b < BINS; b++) {
         *error += fabs(right[b] - sure[b]) / (double)p->rows;
     }
-    free(z);
 }
 
 /* One label a row, or a second one for every third row. */
@@ -104,20 +103,14 @@ static void compare_predictions(const xsm_model *m, const test_problem *p, const
 {
     enum { TOP = 3 };
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    options.top = TOP;
-    xsm_predictor *predictor;
-    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
-    uint32_t *classes = calloc(p->rows * TOP, sizeof *classes);
-    double *probabilities = calloc(p->rows * TOP, sizeof *probabilities);
+    MADE(xsm_predictor, predictor, xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = TOP), &predictor, &err));
+    HELD_MEMORY(uint32_t, classes) = calloc(p->rows * TOP, sizeof *classes);
+    HELD_MEMORY(double, probabilities) = calloc(p->rows * TOP, sizeof *probabilities);
     xsm_batch batch = xsm_batch_range(data, 0, p->rows);
     assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
     for (uint64_t i = 0; i < p->rows * TOP; i++) {
         assert_true(fabs(probabilities[i] - want[i / TOP * m->classes + classes[i]]) < 1e-5);
     }
-    free(classes);
-    free(probabilities);
-    xsm_predictor_free(predictor);
 }
 
 /* Against the naive way, for dense and sparse rows, both layouts, few rows and many, more than one class run. */
@@ -193,9 +186,9 @@ TEST(test_optimum)
     for (int j = 0; j < 8; j++) {
         const bool sparse = j % 2 == 1, several = j % 4 >= 2;
         const int32_t method = j < 4 ? XSM_CALIBRATION_TEMPERATURE : XSM_CALIBRATION_LABELS;
-        test_problem p = test_problem_new(700, 12, 23, sparse, 5);
-        xsm_dataset *data = labelled(&p, sparse, several);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(700, 12, 23, sparse, 5);
+        HELD(xsm_dataset, data) = labelled(&p, sparse, several);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         /* Better than by chance: the bias of classes follows their counts. */
         xsm_parameters weights = XSM_PARAMETERS_INIT;
         assert_int_equal(xsm_model_get_parameters(m, &weights, NULL), XSM_OK);
@@ -227,9 +220,6 @@ TEST(test_optimum)
             const double above = loss_at(m, data, c.scale, c.shift + h), below = loss_at(m, data, c.scale, c.shift - h);
             assert_true(fabs(above - below) < 0.05 * (above + below - 2 * r.log_loss));
         }
-        xsm_dataset_free(data);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -287,13 +277,12 @@ TEST(test_known)
     xsm_dataset *data = two_kinds(alike);
     for (int j = -6; j <= 6; j++) {
         const double c = exp2(j);
-        xsm_model *m = two_classes(0, 0, 0, (float)c);
+        HELD(xsm_model, m) = two_classes(0, 0, 0, (float)c);
         const xsm_calibrate_result r = calibrate(NULL, m, data, XSM_CALIBRATION_AUTO);
         assert_int_equal(r.method, XSM_CALIBRATION_TEMPERATURE);
         assert_true(fabs(r.scale * c / log(3) - 1) < 1e-4);
         assert_true(fabs(r.log_loss - (-0.25 * log(0.25) - 0.75 * log(0.75))) < 1e-6);
         assert_true(evaluate(m, data).calibration_error < 1e-4);
-        xsm_model_free(m);
     }
     xsm_dataset_free(data);
     /* z = 2 x - 1 for the one class and its negative for the other; 30 of 50 rows with x = 1 have class 0, and 10 of 50
@@ -309,10 +298,9 @@ TEST(test_known)
     xsm_model_free(m);
     /* The same with z = 3 x + 5 for both classes: shares 1/2 at either. */
     m = two_classes(3, 5, 3, 5);
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
-    options.method = XSM_CALIBRATION_LABELS;
-    assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_DATA, err);
+    assert_fails(
+        xsm_model_calibrate(NULL, m, data, STRUCT(xsm_calibrate_options, .method = XSM_CALIBRATION_LABELS), NULL, &err),
+        XSM_ERROR_DATA, err);
     assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
     xsm_model_free(m);
     xsm_dataset_free(data);
@@ -321,10 +309,9 @@ TEST(test_known)
 /* No minimum, no rows, rows of another shape. */
 TEST(test_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const uint32_t right[2][2] = {{50, 0}, {0, 50}};
-    xsm_dataset *data = two_kinds(right);
-    xsm_model *m = two_classes(-2, 1, 2, -1);
+    HELD(xsm_dataset, data) = two_kinds(right);
+    HELD(xsm_model, m) = two_classes(-2, 1, 2, -1);
     assert_fails(xsm_model_calibrate(NULL, m, data, NULL, NULL, &err), XSM_ERROR_DATA, err);
     xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
     options.method = XSM_CALIBRATION_LABELS;
@@ -360,19 +347,17 @@ TEST(test_refused)
         assert_fails(xsm_model_set_calibration(m, &c, &err), XSM_ERROR_RANGE, err);
         assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
     }
-    xsm_model_free(m);
-    xsm_dataset_free(data);
 }
 
 /* The same bits for any number of threads; a sample of the rows. */
 TEST(test_threads)
 {
-    test_problem p = test_problem_new(1500, 12, 23, true, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(1500, 12, 23, true, 5);
     xsm_calibrate_result first[2];
     for (uint32_t threads = 1; threads <= 4; threads += 3) {
         for (int32_t method = XSM_CALIBRATION_TEMPERATURE; method <= XSM_CALIBRATION_LABELS; method++) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
+            HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
             xsm_parameters weights = XSM_PARAMETERS_INIT;
             assert_int_equal(xsm_model_get_parameters(m, &weights, NULL), XSM_OK);
             for (uint64_t i = 0; i < p.rows; i++) {
@@ -385,7 +370,6 @@ TEST(test_threads)
             xsm_calibrate_result *one = &first[method - XSM_CALIBRATION_TEMPERATURE];
             *one = threads == 1 ? r : *one;
             assert_true(r.scale == one->scale && r.shift == one->shift && r.log_loss == one->log_loss);
-            xsm_error err = XSM_ERROR_INIT;
             xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
             xsm_calibrate_result some = XSM_CALIBRATE_RESULT_INIT;
             options.method = method;
@@ -393,11 +377,8 @@ TEST(test_threads)
             assert_ok(xsm_model_calibrate(ctx, m, p.data, &options, &some, &err), err);
             assert_int_equal(some.rows, 400);
             assert_true(fabs(some.scale / r.scale - 1) < 0.3);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
     }
-    test_problem_free(&p);
 }
 
 /* -- a model that has one ------------------------------------------------------------------------------------------ */
@@ -406,7 +387,6 @@ TEST(test_threads)
 TEST(test_sure)
 {
     enum { N = 200 };
-    xsm_error err = XSM_ERROR_INIT;
     float values[N];
     double probability[2 * N];
     uint32_t labels[N], found[2 * N];
@@ -414,14 +394,12 @@ TEST(test_sure)
         labels[i] = (uint32_t)i % 2;
         values[i] = (91.7f + 0.37f * (float)i) * (i % 2 ? -1.0f : 1.0f);
     }
-    xsm_dataset *d = NULL;
-    xsm_model *m = NULL;
     xsm_predictor *predictor = NULL;
     xsm_parameters w = XSM_PARAMETERS_INIT;
     const xsm_labels given = {.size = sizeof given, .classes = 2, .labels = labels};
     const xsm_dense_rows rows = {.size = sizeof rows, .values = values, .rows = N, .features = 1, .labels = &given};
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
-    assert_ok(xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_from_dense(NULL, &rows, &d, &err));
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err));
     assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     w.weight[0] = 3.3f;
     w.weight[w.class_step] = -3.3f;
@@ -440,29 +418,24 @@ TEST(test_sure)
             xsm_predictor_free(predictor);
         }
     }
-    xsm_model_free(m);
-    xsm_dataset_free(d);
 }
 
 TEST(test_saved)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(50, 6, 9, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(50, 6, 9, false, 2);
     static const xsm_calibration calibrations[] = {{0, XSM_CALIBRATION_NONE, 0, 1, 0},
                                                    {0, XSM_CALIBRATION_TEMPERATURE, 0, 0.7, 0},
                                                    {0, XSM_CALIBRATION_LABELS, 0, 1e-5, -123.456}};
     for (size_t i = 0; i < sizeof calibrations / sizeof *calibrations; i++) {
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3), *loaded;
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
         set(m, calibrations[i].method, calibrations[i].scale, calibrations[i].shift);
         const char *path = test_path("model");
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
         const xsm_calibration a = get(m), b = get(loaded);
         assert_true(a.method == b.method && a.scale == b.scale && a.shift == b.shift);
         assert_true(evaluate(m, p.data).log_loss == evaluate(loaded, p.data).log_loss);
         assert_fails(xsm_model_set_metadata(m, "calibration", "temperature 2", &err), XSM_ERROR_ARGUMENT, err);
-        xsm_model_free(loaded);
-        xsm_model_free(m);
     }
     static const char *const wrong[] = {
         "",           "temperature",     "temperature 0",  "temperature 1 0", "labels 1",
@@ -487,14 +460,12 @@ TEST(test_saved)
             fail_msg("'%s': %s", wrong[i], err.message);
         }
     }
-    test_problem_free(&p);
 }
 
 /* What changes the scores drops a calibration; growth and another layout keep it. */
 TEST(test_dropped)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(50, 6, 9, true, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(50, 6, 9, true, 2);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
     set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
     assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
@@ -538,36 +509,28 @@ TEST(test_dropped)
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
     xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* A model of `hierarchical` has probabilities by its tree. */
 TEST(test_hierarchy)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(50, 6, 9, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
-    xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer *t;
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(50, 6, 9, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "hierarchical", "");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_calibration c = XSM_CALIBRATION_INIT;
     assert_ok(xsm_model_set_calibration(m, &c, &err), err);
     c.method = XSM_CALIBRATION_TEMPERATURE;
     assert_fails(xsm_model_set_calibration(m, &c, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_fails(xsm_model_calibrate(NULL, m, p.data, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* The rows of a problem with labels of which some are others, some unknown, and some missing. */
 static xsm_dataset *with_noise(const test_problem *p, bool several)
 {
-    uint32_t *first = calloc(p->rows, sizeof *first);
+    HELD_MEMORY(uint32_t, first) = calloc(p->rows, sizeof *first);
     for (uint64_t i = 0; i < p->rows; i++) {
         first[i] = i % 15 == 0   ? XSM_CLASS_UNSEEN
                    : i % 10 == 1 ? p->classes
@@ -575,7 +538,6 @@ static xsm_dataset *with_noise(const test_problem *p, bool several)
                                  : p->labels[i];
     }
     xsm_dataset *data = test_second_labels(p, true, p->classes + 1, first, several);
-    free(first);
     return data;
 }
 
@@ -583,15 +545,15 @@ static xsm_dataset *with_noise(const test_problem *p, bool several)
  * training and others, with labels that are unknown and rows without one. The result depends on no threads. */
 TEST(test_label_tree)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const int32_t links[] = {XSM_LABEL_TREE_LINK_SOFTMAX, XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_HINGE,
                                     XSM_LABEL_TREE_LINK_NORMALISED};
     for (size_t i = 0; i < 32; i++) {
         const int32_t link = links[i % 4];
         const bool several = i / 4 % 2 == 1, own = i / 8 % 2 == 1, steep = i >= 16;
         const bool one_sum = link == XSM_LABEL_TREE_LINK_SOFTMAX || link == XSM_LABEL_TREE_LINK_NORMALISED;
-        test_problem p = test_problem_new(400, 30, 60, true, 2 + i);
-        xsm_dataset *train = labelled(&p, true, several), *other = with_noise(&p, several);
+        HELD_STRUCT(test_problem, p) = test_problem_new(400, 30, 60, true, 2 + i);
+        HELD(xsm_dataset, train) = labelled(&p, true, several);
+        HELD(xsm_dataset, other) = with_noise(&p, several);
         const xsm_dataset *rows = own ? train : other;
         xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
         options.leaf = 5;
@@ -599,15 +561,16 @@ TEST(test_label_tree)
         options.trees = 1 + (uint32_t)(i / 4 + i) % 2;
         options.link = link;
         options.cost = steep ? 100 : 1;
-        xsm_model *m;
+        HELD(xsm_model, m) = NULL;
         assert_ok(xsm_fit_label_tree(NULL, train, &options, &m, NULL, &err), err);
         if (!one_sum) {
-            xsm_calibrate_options wanted = XSM_CALIBRATE_OPTIONS_INIT;
-            wanted.method = XSM_CALIBRATION_TEMPERATURE;
-            assert_fails(xsm_model_calibrate(NULL, m, rows, &wanted, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_fails(xsm_model_calibrate(NULL, m, rows,
+                                             STRUCT(xsm_calibrate_options, .method = XSM_CALIBRATION_TEMPERATURE), NULL,
+                                             &err),
+                         XSM_ERROR_UNSUPPORTED, err);
         }
         const xsm_metrics before = evaluate(m, rows);
-        xsm_context *two = test_context(2, 0, 0);
+        HELD(xsm_context, two) = test_context(2, 0, 0);
         const xsm_calibrate_result r = calibrate(NULL, m, rows, XSM_CALIBRATION_AUTO);
         const xsm_calibrate_result again = calibrate(two, m, rows, XSM_CALIBRATION_AUTO);
         const xsm_metrics after = evaluate(m, rows);
@@ -620,11 +583,6 @@ TEST(test_label_tree)
         if (link != XSM_LABEL_TREE_LINK_HINGE && !(link == XSM_LABEL_TREE_LINK_NORMALISED && several)) {
             assert_true(after.calibration_error <= before.calibration_error + 1e-6);
         }
-        xsm_context_free(two);
-        xsm_model_free(m);
-        xsm_dataset_free(train);
-        xsm_dataset_free(other);
-        test_problem_free(&p);
     }
 }
 
@@ -632,57 +590,45 @@ TEST(test_label_tree)
 TEST(test_label_tree_classes)
 {
     enum { TOP = 3, ROWS = 60 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, 6, 9, false, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 6, 9, false, 2);
     xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
     options.leaf = 3;
     static const int32_t links[] = {XSM_LABEL_TREE_LINK_SOFTMAX, XSM_LABEL_TREE_LINK_SIGMOID, XSM_LABEL_TREE_LINK_HINGE,
                                     XSM_LABEL_TREE_LINK_NORMALISED};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
-        xsm_model *m;
+        HELD(xsm_model, m) = NULL;
         options.link = links[i];
         assert_ok(xsm_fit_label_tree(NULL, p.data, &options, &m, NULL, &err), err);
         const xsm_calibrate_result r = calibrate(NULL, m, p.data, XSM_CALIBRATION_LABELS);
-        xsm_predictor_options predict = XSM_PREDICTOR_OPTIONS_INIT;
-        predict.top = TOP;
-        xsm_predictor *predictor;
-        assert_ok(xsm_predictor_new(m, &predict, &predictor, &err), err);
+        MADE(xsm_predictor, predictor,
+             xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = TOP), &predictor, &err));
         uint32_t classes[ROWS * TOP];
         float scores[ROWS * TOP];
         double probabilities[ROWS * TOP];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
-        xsm_prediction got = XSM_PREDICTION_INIT;
-        got.batch = &batch;
-        got.classes = classes;
-        got.scores = scores;
-        got.probabilities = probabilities;
-        assert_ok(xsm_predictor_run(predictor, &got, &err), err);
+        assert_ok(xsm_predictor_run(predictor,
+                                    STRUCT(xsm_prediction, .batch = &batch, .classes = classes, .scores = scores,
+                                           .probabilities = probabilities),
+                                    &err),
+                  err);
         for (size_t j = 0; j < ROWS * TOP; j++) {
             const double log_p = fmin((double)scores[j], -0x1p-24), hinge = (double)scores[j];
             const double z = links[i] == XSM_LABEL_TREE_LINK_HINGE ? hinge : log_p - log(1 - exp(log_p));
             assert_true(fabs(probabilities[j] - 1 / (1 + exp(-(r.scale * z + r.shift)))) <= 1e-5);
         }
-        xsm_predictor_free(predictor);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* Probabilities of a search: available for a calibration of each class by itself. */
 TEST(test_search)
 {
     enum { TOP = 3 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(40, 6, 60, false, 2);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
-    xsm_index *index;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(40, 6, 60, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+    MADE(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_ok(xsm_index_build_model(index, m, &err), err);
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    options.top = TOP;
-    options.index = index;
-    xsm_predictor *predictor;
-    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+    MADE(xsm_predictor, predictor,
+         xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = TOP, .index = index), &predictor, &err));
     uint32_t classes[40 * TOP];
     float scores[40 * TOP];
     double probabilities[40 * TOP];
@@ -698,10 +644,6 @@ TEST(test_search)
             assert_true(fabs(probabilities[i] - 1 / (1 + exp(1 - 1.5 * z))) < 1e-5);
         }
     }
-    xsm_predictor_free(predictor);
-    xsm_index_free(index);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- memory and cancelling ----------------------------------------------------------------------------------------- */
@@ -710,11 +652,10 @@ TEST(test_search)
 TEST(test_weights)
 {
     for (int several = 0; several < 2; several++) {
-        xsm_error err = XSM_ERROR_INIT;
         enum { ROWS = 200 };
         uint64_t copies[2 * ROWS], count = 0;
         float weights[ROWS];
-        test_problem p = test_problem_new(ROWS, 5, 8, several, 21);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 5, 8, several, 21);
         xsm_dataset *rows = labelled(&p, several, several), *all = NULL;
         xsm_model *a = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
         xsm_model *b = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3), *both[] = {a, b};
@@ -747,14 +688,13 @@ TEST(test_weights)
         xsm_dataset_free(rows);
         xsm_model_free(a);
         xsm_model_free(b);
-        test_problem_free(&p);
     }
 }
 
 static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
 {
     const test_problem *p = state;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     o.bias = 1;
     xsm_status status = xsm_model_new_linear(ctx, p->features, p->classes, &o, &m, err);
@@ -773,7 +713,6 @@ static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
         }
         status = status == XSM_ERROR_DATA ? XSM_OK : status;
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -782,7 +721,7 @@ TEST(test_memory_and_cancelling)
     /* Classes 1 and 2 of three are more frequent, as the biases say. */
     uint64_t offsets[301] = {0};
     uint32_t labels[300];
-    test_problem p = test_problem_new(300, 4, 3, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(300, 4, 3, false, 3);
     for (uint64_t i = 0; i < p.rows; i++) {
         offsets[i + 1] = i + 1;
         labels[i] = i % 6 == 0 ? 0 : i % 2 ? 2 : 1;
@@ -793,5 +732,4 @@ TEST(test_memory_and_cancelling)
     test_every_poll(calibrate_both, &p, 1, 2, "calibrating");
     xsm_dataset_free(p.data);
     p.data = all;
-    test_problem_free(&p);
 }

@@ -95,12 +95,11 @@ static xsm_status predict(const xsm_model *m, const xsm_dataset *rows, uint32_t 
 {
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = top;
-    xsm_predictor *p = NULL;
+    HELD(xsm_predictor, p) = NULL;
     XSMI_TRY(xsm_predictor_new(m, &options, &p, err));
     const xsm_batch batch = xsm_batch_range(rows, 0, count);
     const xsm_status status =
         test_predict(p, &batch, to->classes[number], to->scores[number], to->probabilities[number], err);
-    xsm_predictor_free(p);
     return status;
 }
 
@@ -123,11 +122,10 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
 static xsm_status load_and_use(test_rank *r)
 {
     const work *w = r->user;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_model_set_layout(m, w->layout, &r->err);
     status = status == XSM_OK ? use_model(r, m) : status;
-    xsm_model_free(m);
     return status;
 }
 
@@ -163,7 +161,7 @@ static void correct(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsmi_head *c = NULL;
-    float *numbers = calloc(CLASSES, sizeof *numbers);
+    HELD_MEMORY(float, numbers) = calloc(CLASSES, sizeof *numbers);
     uint64_t seed = 9;
     assert_non_null(numbers);
     for (uint32_t k = 0; k < CLASSES; k++) {
@@ -172,7 +170,6 @@ static void correct(xsm_model *m)
     assert_ok(xsmi_correction_of_classes(m->context, numbers, CLASSES, &c, &err), err);
     xsmi_model_set_head(m, c);
     xsmi_head_release(c);
-    free(numbers);
 }
 
 static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
@@ -180,8 +177,8 @@ static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
-    xsm_dataset *several = several_labels(&p, sparse);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
+    HELD(xsm_dataset, several) = several_labels(&p, sparse);
     xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
     if (corrected) {
         correct(m);
@@ -223,8 +220,6 @@ static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
         assert_in_range(sent, least, least + count * (3 * SOME * 4 + 300));
     }
     remove(path);
-    xsm_dataset_free(several);
-    test_problem_free(&p);
 }
 
 TEST(test_bits)
@@ -250,7 +245,8 @@ typedef struct pruned {
 static xsm_status use_pruned(test_rank *r)
 {
     pruned *w = r->user;
-    xsm_model *m = NULL, *narrow = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, narrow) = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_convert_options type = XSM_CONVERT_OPTIONS_INIT;
     type.dtype = XSM_DTYPE_INT8;
@@ -260,8 +256,6 @@ static xsm_status use_pruned(test_rank *r)
     w->made[r->rank][1] = metrics.error;
     status = status == XSM_OK ? xsm_model_convert(m, &type, &narrow, &r->err) : status;
     status = status == XSM_OK ? xsm_model_save(narrow, w->saved, NULL, &r->err) : status;
-    xsm_model_free(narrow);
-    xsm_model_free(m);
     return status;
 }
 
@@ -272,24 +266,21 @@ static void save_pruned(const test_problem *p, const char *path)
     xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
     options.below = 0.5;
     options.keep = 3;
-    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6), *sparse = NULL;
-    assert_ok(xsm_model_prune(m, &options, &sparse, &err), err);
+    HELD(xsm_model, m) = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    MADE(xsm_model, sparse, xsm_model_prune(m, &options, &sparse, &err));
     assert_ok(xsm_model_save(sparse, path, NULL, &err), err);
-    xsm_model_free(sparse);
-    xsm_model_free(m);
 }
 
 TEST(test_sparse)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, sparse ? CLASSES : FEW, sparse, 5);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, sparse ? CLASSES : FEW, sparse, 5);
         pruned w = {.rows = p.data};
         snprintf(w.sparse, sizeof w.sparse, "%s", test_path("sparse"));
         snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
         save_pruned(&p, w.sparse);
         const test_made made = {w.saved, w.made, sizeof *w.made};
         test_same_on_ranks(use_pruned, &w, &made, 4, "sparse weights");
-        test_problem_free(&p);
     }
 }
 
@@ -344,13 +335,12 @@ static void write_unmarked(const char *path)
 static xsm_status save_nowhere(test_rank *r)
 {
     const work *w = r->user;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_model_save(m, "/nowhere/at/all", NULL, &r->err);
     if (status == XSM_ERROR_IO && strncmp(r->err.message, "rank 0: /nowhere", 16) == 0) {
         status = xsm_model_save(m, w->saved, NULL, &r->err);
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -358,7 +348,7 @@ static xsm_status save_nowhere(test_rank *r)
 static xsm_status save_diverged(test_rank *r)
 {
     const work *w = r->user;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     if (r->rank == r->ranks - 1) {
         m->part.own->w.weight[3] = (float)INFINITY;
@@ -368,15 +358,13 @@ static xsm_status save_diverged(test_rank *r)
         xsm_metrics metrics = XSM_METRICS_INIT;
         status = xsm_evaluate(NULL, m, w->one, NULL, &metrics, &r->err);
     }
-    xsm_model_free(m);
     return status;
 }
 
 TEST(test_failures)
 {
     test_rank ranks[TEST_RANKS];
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
     results of[3];
     work w = {.one = p.data, .several = p.data, .rows = 5, .of = of};
@@ -428,7 +416,6 @@ TEST(test_failures)
         assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
     } while (ranks[0].status != XSM_OK);
     assert_true(at > 20);
-    test_problem_free(&p);
 }
 
 /* -- what cannot be divided ---------------------------------------------------------------------------------------- */
@@ -446,11 +433,11 @@ TEST(test_failures)
 static xsm_status refuse_index(test_rank *r, const xsm_model *m)
 {
     const work *w = r->user;
-    xsm_index *index = NULL, *loaded = NULL;
+    HELD(xsm_index, index) = NULL;
+    xsm_index *loaded = NULL;
     XSMI_TRY(xsm_index_new(r->context, "spherical", &index, &r->err));
     REFUSES(xsm_index_build_model(index, m, &r->err));
     REFUSES(xsm_index_load(r->context, w->saved, NULL, NULL, m, &loaded, &r->err));
-    xsm_index_free(index);
     return XSM_OK;
 }
 
@@ -472,8 +459,8 @@ static xsm_status refuse_choices(test_rank *r, xsm_model *m)
     const work *w = r->user;
     xsm_choice *choice = NULL;
     REFUSES(xsm_choose(r->context, w->one, NULL, &choice, &r->err));
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
     xsm_tuning *tuning = NULL;
     XSMI_TRY(xsm_estimator_new(NULL, "softmax", &e, &r->err));
     XSMI_TRY(xsm_optimizer_new(NULL, "sgd", &o, &r->err));
@@ -481,8 +468,6 @@ static xsm_status refuse_choices(test_rank *r, xsm_model *m)
     if (test_has_lbfgs()) { /* else it is refused for that */
         REFUSES(xsm_fit_full_batch(r->context, m, w->one, e, NULL, NULL, &r->err));
     }
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return XSM_OK;
 }
 
@@ -511,12 +496,11 @@ static xsm_status refuse_passes(test_rank *r, xsm_model *m)
 static xsm_status refuse_nodes(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
-    xsm_estimator *e = NULL;
+    HELD(xsm_estimator, e) = NULL;
     xsm_model *loaded = NULL;
     XSMI_TRY(xsm_estimator_new(r->context, "hierarchical", &e, &r->err));
     REFUSES(xsm_estimator_bind(e, m, w->one, &r->err));
     REFUSES(xsm_model_load(r->context, w->nodes, NULL, NULL, &loaded, &r->err));
-    xsm_estimator_free(e);
     return XSM_OK;
 }
 
@@ -524,11 +508,10 @@ static xsm_status refuse_nodes(test_rank *r, xsm_model *m)
 static xsm_status refuse_sparse(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
-    xsm_model *loaded = NULL;
+    HELD(xsm_model, loaded) = NULL;
     REFUSES(xsm_model_prune(m, NULL, &loaded, &r->err));
     XSMI_TRY(xsm_model_load(r->context, w->sparse, NULL, NULL, &loaded, &r->err));
     REFUSES(xsm_model_set_layout(loaded, XSM_LAYOUT_CLASS_MAJOR, &r->err));
-    xsm_model_free(loaded);
     return XSM_OK;
 }
 
@@ -561,7 +544,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
 
 static xsm_status refuse(test_rank *r)
 {
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     if (xsm_model_new_linear(r->context, FEATURES, XSMI_RUN_CLASSES, NULL, &m, &r->err) != XSM_ERROR_RANGE) {
         return XSM_ERROR_INTERNAL;
     }
@@ -572,7 +555,6 @@ static xsm_status refuse(test_rank *r)
                  ? XSM_ERROR_INTERNAL
                  : status;
     status = status == XSM_OK ? refuse_all(r, m) : status;
-    xsm_model_free(m);
     return status;
 }
 
@@ -580,33 +562,29 @@ static xsm_status refuse(test_rank *r)
 static void save_index(const test_problem *p, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_index *index = NULL;
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
     rows.rows = p->x;
     rows.count = ROWS;
     rows.width = FEATURES;
     rows.stride = FEATURES;
-    assert_ok(xsm_index_new(NULL, "spherical", &index, &err), err);
+    MADE(xsm_index, index, xsm_index_new(NULL, "spherical", &index, &err));
     assert_ok(xsm_index_build(index, &rows, &err), err);
     assert_ok(xsm_index_save(index, path, NULL, &err), err);
-    xsm_index_free(index);
 }
 
 static void save_tied(const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
     layer.tied = 1;
-    assert_ok(xsm_model_new_embedding(NULL, CLASSES, 3, CLASSES, &layer, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_new_embedding(NULL, CLASSES, 3, CLASSES, &layer, &m, &err));
     assert_ok(xsm_model_save(m, path, NULL, &err), err);
-    xsm_model_free(m);
 }
 
 TEST(test_refusals)
 {
     test_rank ranks[TEST_RANKS];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     work w = {.one = p.data};
     snprintf(w.saved, sizeof w.saved, "%s", test_path("index"));
     save_index(&p, w.saved);
@@ -615,7 +593,6 @@ TEST(test_refusals)
     snprintf(w.nodes, sizeof w.nodes, "%s", test_path("nodes"));
     snprintf(w.sparse, sizeof w.sparse, "%s", test_path("sparse"));
     save_pruned(&p, w.sparse);
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
     test_correct(m, &p, XSM_CORRECTION_HIERARCHY);
     assert_ok(xsm_model_save(m, w.nodes, NULL, &err), err);
@@ -624,7 +601,6 @@ TEST(test_refusals)
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(ranks[r].status, ranks[r].err);
     }
-    test_problem_free(&p);
 }
 
 /* -- ranks that are unlike ----------------------------------------------------------------------------------------- */
@@ -644,13 +620,11 @@ static xsm_status predict_unlike(test_rank *r)
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = u->top[which];
     uint32_t classes[4 * RANKED];
-    xsm_model *m = NULL;
-    xsm_predictor *p = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_predictor, p) = NULL;
     XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
     xsm_status status = xsm_predictor_new(m, &options, &p, &r->err);
     status = status == XSM_OK ? test_predict(p, &u->batches[which], classes, NULL, NULL, &r->err) : status;
-    xsm_predictor_free(p);
-    xsm_model_free(m);
     return status;
 }
 
@@ -660,9 +634,9 @@ TEST(test_unlike_batches)
 {
     static const char other[] = "rank 1: the rows are not those of rank 0";
     static const uint64_t rows[] = {3, 1, 2}, others[] = {3, 2, 1};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
-                 moved = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
-                 wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, moved) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, wide) = test_problem_new(ROWS, FEATURES + 1, CLASSES, false, 5);
     ((float *)(uintptr_t)moved.data->values)[FEATURES - 1] += 1;
     const float *values = p.data->values;
     const size_t stride = p.data->stride;
@@ -697,9 +671,6 @@ TEST(test_unlike_batches)
             assert_memory_equal(ranks[r].err.message, u.message, strlen(u.message));
         }
     }
-    test_problem_free(&wide);
-    test_problem_free(&moved);
-    test_problem_free(&p);
 }
 
 /* -- other settings than rank 0's ---------------------------------------------------------------------------------- */
@@ -751,7 +722,7 @@ static xsm_status score_unlike(const unlike_calls *u, bool other, const xsm_mode
     if (u->call == LISTED) {
         return xsm_model_scores(m, &batch, classes, 1, scores, err);
     }
-    xsm_predictor *p = NULL;
+    HELD(xsm_predictor, p) = NULL;
     xsm_prediction to = XSM_PREDICTION_INIT;
     to.batch = &batch;
     to.classes = classes;
@@ -760,17 +731,15 @@ static xsm_status score_unlike(const unlike_calls *u, bool other, const xsm_mode
     xsm_predictor_options find = XSM_PREDICTOR_OPTIONS_INIT;
     find.top = RANKED;
     XSMI_TRY(xsm_predictor_new(m, &find, &p, err));
-    const xsm_status status = xsm_predictor_run(p, &to, err);
-    xsm_predictor_free(p);
-    return status;
+    return xsm_predictor_run(p, &to, err);
 }
 
 /* Bindings and a gradient. */
 static xsm_status bind_unlike(const unlike_calls *u, xsm_context *ctx, bool other, const xsm_model *m, xsm_error *err)
 {
-    xsm_estimator *e = NULL;
-    xsm_sampler *s = NULL;
-    xsm_gradient *g = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_sampler, s) = NULL;
+    HELD(xsm_gradient, g) = NULL;
     xsm_stream_options stream = XSM_STREAM_OPTIONS_INIT;
     stream.examples = other ? 800 : 400;
     const xsm_batch batch = xsm_batch_range(u->rows, 0, other ? 6 : 5);
@@ -788,15 +757,12 @@ static xsm_status bind_unlike(const unlike_calls *u, xsm_context *ctx, bool othe
         XSMI_TRY(xsm_gradient_new(ctx, &g, err));
         status = xsm_estimator_gradient(e, &batch, .1, g, err);
     }
-    xsm_gradient_free(g);
-    xsm_sampler_free(s);
-    xsm_estimator_free(e);
     return status;
 }
 
 static xsm_status use_unlike(const unlike_calls *u, xsm_context *ctx, bool other, xsm_error *err)
 {
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
     xsm_calibration scale = XSM_CALIBRATION_INIT;
@@ -816,7 +782,6 @@ static xsm_status use_unlike(const unlike_calls *u, xsm_context *ctx, bool other
              : u->call == SCALE    ? xsm_evaluate(NULL, m, u->rows, NULL, &metrics, err)
              : u->call == METADATA ? xsm_model_save(m, test_path("unlike"), NULL, err)
                                    : bind_unlike(u, ctx, other, m, err);
-    xsm_model_free(m);
     return status;
 }
 
@@ -828,8 +793,8 @@ static xsm_status call_unlike(test_rank *r)
     }
     const size_t call = r->rank == 1 ? u->call : SIZE_MAX; /* what this rank does otherwise */
     double measures[4];
-    xsm_model *m = NULL;
-    xsm_predictor *p = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_predictor, p) = NULL;
     xsm_confusion pairs[2];
     xsm_predictor_options find = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_evaluate_options evaluate_options = XSM_EVALUATE_OPTIONS_INIT;
@@ -856,16 +821,14 @@ static xsm_status call_unlike(test_rank *r)
     } else {
         status = xsm_evaluate_classes(NULL, m, u->rows, &of_classes, &class_metrics, &r->err);
     }
-    xsm_predictor_free(p);
-    xsm_model_free(m);
     return status;
 }
 
 /* What differs is named, on all ranks, also where one refuses what is its own. */
 TEST(test_unlike_settings)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
-                 others = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, others) = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     for (size_t i = 0; i < sizeof unlike_says / sizeof *unlike_says; i++) {
         unlike_calls u = {p.data, others.data, i};
         test_rank ranks[TEST_RANKS];
@@ -876,6 +839,4 @@ TEST(test_unlike_settings)
             }
         }
     }
-    test_problem_free(&others);
-    test_problem_free(&p);
 }

@@ -153,13 +153,13 @@ static xsm_status convert(const work *w, xsm_context *ctx, xsm_error *err)
 {
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = w->dtype;
-    xsm_model *m = NULL, *narrow = NULL;
+    xsm_model *m = NULL;
+    HELD(xsm_model, narrow) = NULL;
     XSMI_TRY(xsm_model_load(ctx, w->wide, NULL, NULL, &m, err));
     xsm_status status = xsm_model_convert(m, &options, &narrow, err);
     xsm_model_free(m);
     XSMI_TRY(status);
     status = xsm_model_save(narrow, w->converted, NULL, err);
-    xsm_model_free(narrow);
     return status;
 }
 
@@ -184,9 +184,8 @@ static xsm_model *model_new(const test_problem *p, bool bias, uint32_t hidden)
     layer.bias = bias;
     layer.activation = XSM_ACTIVATION_TANH;
     layer.pool = XSM_POOL_MEAN;
-    xsm_model *m = NULL;
     uint64_t seed = 6;
-    assert_ok(xsm_model_new_embedding(NULL, FEATURES, hidden, CLASSES, &layer, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(NULL, FEATURES, hidden, CLASSES, &layer, &m, &err));
     assert_ok(xsmi_model_own(m, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         for (size_t j = 0; j < hidden; j++) {
@@ -207,15 +206,13 @@ static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t 
     snprintf(w.converted, sizeof w.converted, "%s", test_path("converted"));
     snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
-    xsm_model *m = model_new(p, bias, hidden), *narrow = NULL;
+    HELD(xsm_model, m) = model_new(p, bias, hidden);
     test_correct(m, p, correction);
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = dtype;
     assert_ok(xsm_model_save(m, w.wide, NULL, &err), err);
-    assert_ok(xsm_model_convert(m, &options, &narrow, &err), err);
+    MADE(xsm_model, narrow, xsm_model_convert(m, &options, &narrow, &err));
     assert_ok(xsm_model_save(narrow, w.model, NULL, &err), err);
-    xsm_model_free(narrow);
-    xsm_model_free(m);
     return w;
 }
 
@@ -223,7 +220,7 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
 {
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
     work w = work_new(&p, bias, hidden, dtype, correction);
     w.of = &one;
     test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
@@ -256,7 +253,6 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
         remove(w.converted);
     }
     free(file);
-    test_problem_free(&p);
 }
 
 TEST(test_floats)
@@ -297,7 +293,7 @@ TEST(test_first_layers)
 static xsm_status use_diverged(test_rank *r)
 {
     const work *w = r->user;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     if (r->rank == r->ranks - 1) {
         xsm_model *own = (xsm_model *)(uintptr_t)xsmi_model_weights(m);
@@ -311,7 +307,6 @@ static xsm_status use_diverged(test_rank *r)
         xsm_metrics metrics = XSM_METRICS_INIT;
         status = xsm_evaluate(NULL, m, w->rows, NULL, &metrics, &r->err);
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -335,8 +330,8 @@ static void lose_group(work *w, uint64_t least)
 static xsm_status refuse(test_rank *r)
 {
     const work *w = r->user;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, NULL, &m, &r->err));
     xsm_status status = xsm_estimator_new(r->context, "nce", &e, &r->err);
     if (status == XSM_OK) {
@@ -344,8 +339,6 @@ static xsm_status refuse(test_rank *r)
                      ? XSM_OK
                      : XSM_ERROR_INTERNAL;
     }
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -353,7 +346,7 @@ TEST(test_failures)
 {
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     work w = work_new(&p, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
     w.of = &one;
     test_run_ranks(1, 1, 0, use_diverged, &w, ranks);
@@ -374,5 +367,4 @@ TEST(test_failures)
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
     assert_ok(ranks[1].status, ranks[1].err);
-    test_problem_free(&p);
 }

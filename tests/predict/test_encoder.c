@@ -72,17 +72,15 @@ static char *join(const lines *l, const char *header)
 static xsm_model *model_of(xsm_context *ctx, const xsm_dataset *d, const char *steps)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_transform *transform = NULL;
-    xsm_model *model = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_model_options biased = XSM_MODEL_OPTIONS_INIT;
     biased.bias = 1;
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    assert_ok(xsm_transform_new(ctx, steps, &transform, &err), err);
+    NEW(xsm_transform, transform, xsm_transform_new(ctx, steps, &transform, &err));
     assert_ok(xsm_transform_fit(transform, d, &err), err);
     const uint32_t features = xsmi_transform_output_features(transform);
-    assert_ok(xsm_model_new_linear(ctx, features, map.classes, &biased, &model, &err), err);
+    NEW(xsm_model, model, xsm_model_new_linear(ctx, features, map.classes, &biased, &model, &err));
     assert_ok(xsm_model_get_parameters(model, &p, &err), err);
     for (uint32_t k = 0; k < map.classes; k++) {
         for (uint32_t j = 0; j < features; j++) {
@@ -100,9 +98,6 @@ static void compare(xsm_context *ctx, test_memory *memory, const xsm_model *mode
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_dataset *d = NULL;
-    xsm_encoder *encoder = NULL;
-    xsm_predictor *predictor = NULL;
     xsm_predictor_options top = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
@@ -112,11 +107,11 @@ static void compare(xsm_context *ctx, test_memory *memory, const xsm_model *mode
     options.format = format;
     top.top = 3;
     char *text = join(l, "");
-    assert_ok(read_text(ctx, text, &read, &d, &err), err);
+    MADE(xsm_dataset, d, read_text(ctx, text, &read, &d, &err));
     free(text);
     assert_ok(xsm_model_transform(model, d, &err), err);
-    assert_ok(xsm_encoder_new(model, &options, &encoder, &err), err);
-    assert_ok(xsm_predictor_new(model, &top, &predictor, &err), err);
+    MADE(xsm_encoder, encoder, xsm_encoder_new(model, &options, &encoder, &err));
+    MADE(xsm_predictor, predictor, xsm_predictor_new(model, &top, &predictor, &err));
     size_t calls = 0;
     for (size_t pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < l->count; i++) {
@@ -150,16 +145,12 @@ static void compare(xsm_context *ctx, test_memory *memory, const xsm_model *mode
         }
         calls = test_memory_calls(memory);
     }
-    xsm_predictor_free(predictor);
-    xsm_encoder_free(encoder);
-    xsm_dataset_free(d);
 }
 
 TEST(sparse_lines)
 {
     static const char *const steps[] = {"", "tfidf,unit", "truncate=1000,tfidf", "tfidf,unit,products=4",
                                         "log,standard,unit"};
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_data("bibtex/bibtex_test.txt.gz");
     if (!path) {
         skip();
@@ -168,12 +159,11 @@ TEST(sparse_lines)
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
-        xsm_dataset *d = NULL;
         xsm_read_options xc = XSM_READ_OPTIONS_INIT;
         xc.format = XSM_FORMAT_XC;
         xc.labels = XSM_KEEP_LABELS_FIRST;
         char *text = join(&l, "");
-        assert_ok(read_text(ctx, text, &xc, &d, &err), err);
+        NEW(xsm_dataset, d, read_text(ctx, text, &xc, &d, &err));
         xsm_model *model = model_of(ctx, d, steps[s]);
         compare(ctx, memory, model, &l, XSM_FORMAT_XC);
         compare(ctx, memory, model, &l, XSM_FORMAT_LIBSVM); /* from 0, as the model's rows */
@@ -195,7 +185,6 @@ TEST(text_lines)
                 {"tfidf,unit", 2, 3, 5, 1},
                 {"", 3, 1, 2, 3},
                 {"unit,products=5", 1, 0, 0, 2}};
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_data("text/ptb.valid.txt.gz");
     if (!path) {
         skip();
@@ -215,7 +204,6 @@ TEST(text_lines)
     for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
-        xsm_dataset *d = NULL;
         xsm_text_options words = XSM_TEXT_OPTIONS_INIT;
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
         words.word_ngrams = runs[r].words;
@@ -227,7 +215,7 @@ TEST(text_lines)
         read.text = &words;
         const lines half = {l.line, l.count / 2}; /* the others have words that are not known */
         char *text = join(&half, "");
-        assert_ok(read_text(ctx, text, &read, &d, &err), err);
+        NEW(xsm_dataset, d, read_text(ctx, text, &read, &d, &err));
         free(text);
         xsm_model *model = model_of(ctx, d, runs[r].steps);
         xsm_dataset_free(d);
@@ -269,7 +257,6 @@ static void made_up(xsm_context *ctx, const xsm_model *model, int32_t format, co
 {
     xsm_error err = XSM_ERROR_INIT, own = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_encoder *encoder = NULL;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
     uint64_t random = 5;
@@ -279,14 +266,14 @@ static void made_up(xsm_context *ctx, const xsm_model *model, int32_t format, co
     read.classes = &map;
     read.format = format;
     options.format = format;
-    assert_ok(xsm_encoder_new(model, &options, &encoder, &err), err);
+    MADE(xsm_encoder, encoder, xsm_encoder_new(model, &options, &encoder, &err));
     for (int i = 0; i < 4000; i++) {
         char text[2048];
         memcpy(text, first, head);
         const size_t length = make_line(&random, pieces, count, text + head);
         text[head + length] = '\n';
         test_bytes bytes = {text, head + length + 1, 0, SIZE_MAX, 0};
-        xsm_dataset *d = NULL;
+        HELD(xsm_dataset, d) = NULL;
         xsm_batch batch = XSM_BATCH_INIT;
         const xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "lines"), &read, &d, &err);
         assert_int_equal(xsm_encoder_encode(encoder, text + head, length + (i % 2), &batch, &own), status);
@@ -308,11 +295,9 @@ static void made_up(xsm_context *ctx, const xsm_model *model, int32_t format, co
             assert_int_equal(batch.offsets[1], 0);
             empty++;
         }
-        xsm_dataset_free(d);
     }
     print_message("%zu of 4000 lines refused, %zu skipped in files\n", refused, empty);
     assert_true(refused > 200 && refused < 3800);
-    xsm_encoder_free(encoder);
 }
 
 TEST(any_line)
@@ -322,22 +307,18 @@ TEST(any_line)
     static const char *const words[] = {"a", " b", " __label__x", " \xC3\xA9t\xC3\xA9", "  ", " c", " unknown", " a b"};
     static const int32_t formats[] = {XSM_FORMAT_XC, XSM_FORMAT_LIBSVM, XSM_FORMAT_TEXT};
     static const char *const first[] = {"1 1:1 12:2\n", "1 1:1 12:2\n", "__label__x a b c\n"};
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t f = 0; f < 3; f++) {
         for (int32_t base = XSM_INDEX_BASE_ZERO; base <= (formats[f] == XSM_FORMAT_LIBSVM ? 2 : 1); base++) {
-            xsm_dataset *d = NULL;
             xsm_read_options read = XSM_READ_OPTIONS_INIT;
             xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
             text.word_ngrams = 2;
             read.format = formats[f];
             read.index_base = formats[f] == XSM_FORMAT_LIBSVM ? base : XSM_INDEX_BASE_AUTO;
             read.text = formats[f] == XSM_FORMAT_TEXT ? &text : NULL;
-            assert_ok(read_text(NULL, first[f], &read, &d, &err), err);
-            xsm_model *model = model_of(NULL, d, "");
+            MADE(xsm_dataset, d, read_text(NULL, first[f], &read, &d, &err));
+            HELD(xsm_model, model) = model_of(NULL, d, "");
             made_up(NULL, model, formats[f], first[f], formats[f] == XSM_FORMAT_TEXT ? words : pairs,
                     formats[f] == XSM_FORMAT_TEXT ? 8 : 16);
-            xsm_model_free(model);
-            xsm_dataset_free(d);
         }
     }
 }
@@ -347,11 +328,9 @@ TEST(any_line)
 static xsm_model *small_model(int32_t base, const char *steps)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_read_options read = XSM_READ_OPTIONS_INIT;
-    xsm_dataset *d = NULL;
-    read.format = XSM_FORMAT_LIBSVM;
-    read.index_base = base;
-    assert_ok(read_text(NULL, "0 1:1 4:2\n1 2:3\n2 1:1 2:1 9:1\n", &read, &d, &err), err);
+    NEW(xsm_dataset, d,
+        read_text(NULL, "0 1:1 4:2\n1 2:3\n2 1:1 2:1 9:1\n",
+                  STRUCT(xsm_read_options, .format = XSM_FORMAT_LIBSVM, .index_base = base), &d, &err));
     xsm_model *model = model_of(NULL, d, steps);
     xsm_dataset_free(d);
     return model;
@@ -361,11 +340,9 @@ TEST(pairs)
 {
     static const uint32_t index[] = {0, 3, 8}, crooked[] = {3, 0}, large[] = {9};
     static const float values[] = {1, 2, 0.5f}, bad[] = {1, (float)(1.0f / 0.0f)};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *encoder = NULL;
     xsm_batch text = XSM_BATCH_INIT, given = XSM_BATCH_INIT, kept = XSM_BATCH_INIT;
-    xsm_model *model = small_model(XSM_INDEX_BASE_ONE, "tfidf,unit");
-    assert_ok(xsm_encoder_new(model, NULL, &encoder, &err), err);
+    HELD(xsm_model, model) = small_model(XSM_INDEX_BASE_ONE, "tfidf,unit");
+    NEW(xsm_encoder, encoder, xsm_encoder_new(model, NULL, &encoder, &err));
     assert_ok(xsm_encoder_encode(encoder, TEXT("1:1 4:2 9:0.5 10:7\r\n"), &text, &err), err);
     assert_int_equal(text.offsets[1], 3);
     float bits[3];
@@ -396,7 +373,6 @@ TEST(pairs)
     assert_int_equal(kept.count, 0);
     xsm_encoder_free(encoder);
     xsm_encoder_free(NULL);
-    xsm_model_free(model);
 }
 
 /* A sparse row has the values of the dense row that it stands for, from which means are subtracted. */
@@ -405,19 +381,15 @@ TEST(means)
     enum { ROWS = 4, FEATURES = 3 };
     static const float rows[ROWS * FEATURES] = {1, 0, 5, 0, 0, 5, 4, 2, 5, 0, 0, 5};
     static const uint32_t all[FEATURES] = {0, 1, 2};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *encoder = NULL;
-    xsm_dataset *d = NULL;
     static const uint32_t class_of[ROWS] = {0, 1, 0, 1};
     const xsm_labels labels = {.size = sizeof labels, .labels = class_of, .classes = 2};
     const xsm_dense_rows given = {
         .size = sizeof given, .values = rows, .rows = ROWS, .features = FEATURES, .labels = &labels};
-    assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
-    xsm_model *model = model_of(NULL, d, "standard,unit");
+    MADE(xsm_dataset, d, xsm_dataset_from_dense(NULL, &given, &d, &err));
+    HELD(xsm_model, model) = model_of(NULL, d, "standard,unit");
     assert_ok(xsm_model_transform(model, d, &err), err);
-    xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
-    options.format = XSM_FORMAT_XC;
-    assert_ok(xsm_encoder_new(model, &options, &encoder, &err), err);
+    MADE(xsm_encoder, encoder,
+         xsm_encoder_new(model, STRUCT(xsm_encoder_options, .format = XSM_FORMAT_XC), &encoder, &err));
     for (uint64_t i = 0; i < ROWS; i++) {
         uint32_t index[FEATURES], count = 0;
         float values[FEATURES];
@@ -436,9 +408,6 @@ TEST(means)
         assert_memory_equal(batch.values, row.values, FEATURES * sizeof *row.values);
         assert_true(row.values[0] != 0 && row.values[1] != 0 && row.values[2] == 0);
     }
-    xsm_encoder_free(encoder);
-    xsm_model_free(model);
-    xsm_dataset_free(d);
 }
 
 /* Rows without an entry are sparse rows: their scores are the biases, and neither values nor an index are needed. */
@@ -447,17 +416,15 @@ TEST(empty_rows)
     static const uint64_t none[] = {2, 2, 2}, some[] = {0, 1, 0};
     static const float values[] = {1}, bias[] = {0.5f, -1.25f, 3};
     static const uint32_t index[] = {1};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *encoder = NULL;
     xsm_batch batch = XSM_BATCH_INIT;
     xsm_parameters own = XSM_PARAMETERS_INIT;
     float scores[2][3];
-    xsm_model *model = small_model(XSM_INDEX_BASE_ONE, "none");
+    HELD(xsm_model, model) = small_model(XSM_INDEX_BASE_ONE, "none");
     assert_ok(xsm_model_get_parameters(model, &own, &err), err);
     for (size_t k = 0; k < 3; k++) {
         own.bias[k] = bias[k];
     }
-    assert_ok(xsm_encoder_new(model, NULL, &encoder, &err), err);
+    NEW(xsm_encoder, encoder, xsm_encoder_new(model, NULL, &encoder, &err));
     assert_ok(xsm_encoder_encode(encoder, "", 0, &batch, &err), err); /* before any other row */
     assert_ok(xsm_model_score_range(model, &batch, 0, 3, scores[0], 3, &err), err);
     assert_memory_equal(scores[0], bias, sizeof bias);
@@ -473,15 +440,13 @@ TEST(empty_rows)
     batch = xsm_batch_sparse_values(some, NULL, values, 2, 9);
     assert_fails(xsm_model_score_range(model, &batch, 0, 3, scores[0], 3, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "xsm_batch.index is NULL"));
-    xsm_model_free(model);
 }
 
 TEST(mistakes)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *encoder = NULL;
+    HELD(xsm_encoder, encoder) = NULL;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
-    xsm_model *model = small_model(XSM_INDEX_BASE_ONE, ""), *other = NULL;
+    HELD(xsm_model, model) = small_model(XSM_INDEX_BASE_ONE, "");
     options.format = XSM_FORMAT_TEXT;
     assert_fails(xsm_encoder_new(model, &options, &encoder, &err), XSM_ERROR_UNSUPPORTED, err);
     options.format = XSM_FORMAT_CSV;
@@ -495,17 +460,16 @@ TEST(mistakes)
     assert_fails(xsm_encoder_new(model, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_encoder_new(NULL, NULL, &encoder, &err), XSM_ERROR_ARGUMENT, err);
     /* A model of dense rows does not say where features begin. */
-    assert_ok(xsm_model_new_linear(NULL, 4, 3, NULL, &other, &err), err);
+    MADE(xsm_model, other, xsm_model_new_linear(NULL, 4, 3, NULL, &other, &err));
     assert_fails(xsm_encoder_new(other, NULL, &encoder, &err), XSM_ERROR_ARGUMENT, err);
     options.index_base = XSM_INDEX_BASE_ZERO;
     assert_ok(xsm_encoder_new(other, &options, &encoder, &err), err);
     /* A predictor of another model, and a batch. */
-    xsm_predictor *predictor = NULL;
     xsm_prediction p = XSM_PREDICTION_INIT;
     uint32_t classes[3];
     xsm_batch batch = XSM_BATCH_INIT;
     p.classes = classes;
-    assert_ok(xsm_predictor_new(model, NULL, &predictor, &err), err);
+    NEW(xsm_predictor, predictor, xsm_predictor_new(model, NULL, &predictor, &err));
     assert_fails(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), XSM_ERROR_ARGUMENT, err);
     xsm_predictor_free(predictor);
     assert_ok(xsm_predictor_new(other, NULL, &predictor, &err), err);
@@ -524,43 +488,35 @@ TEST(mistakes)
     /* Columns of a table have no place in a line. */
     static const char *const columns[] = {"a", "b", "c", "d"};
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_encoder *of_columns = NULL;
     map.classes = 3;
     map.feature_names = columns;
     map.feature_name_count = map.features = 4;
     assert_ok(xsm_model_set_class_map(other, &map, &err), err);
-    assert_ok(xsm_encoder_new(other, &options, &of_columns, &err), err);
+    NEW(xsm_encoder, of_columns, xsm_encoder_new(other, &options, &of_columns, &err));
     p.batch = NULL;
     assert_fails(xsm_encoder_predict(of_columns, TEXT("2,0,1,0"), predictor, &p, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_encoder_free(of_columns);
     xsm_predictor_free(predictor);
-    xsm_encoder_free(encoder);
-    xsm_model_free(other);
-    xsm_model_free(model);
 }
 
 /* The model takes other rows after a transform is set. */
 TEST(changed)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *encoder = NULL;
     xsm_batch batch = XSM_BATCH_INIT;
-    xsm_model *model = small_model(XSM_INDEX_BASE_ONE, "truncate=4");
-    assert_ok(xsm_encoder_new(model, NULL, &encoder, &err), err);
+    HELD(xsm_model, model) = small_model(XSM_INDEX_BASE_ONE, "truncate=4");
+    MADE(xsm_encoder, encoder, xsm_encoder_new(model, NULL, &encoder, &err));
     assert_ok(xsm_encoder_encode(encoder, TEXT("1:1 5:1"), &batch, &err), err);
     assert_int_equal(batch.features, 4);
     assert_int_equal(batch.offsets[1], 1);
     assert_ok(xsm_model_set_transform(model, NULL, &err), err);
     assert_fails(xsm_encoder_encode(encoder, TEXT("1:1"), &batch, &err), XSM_ERROR_STATE, err);
-    xsm_encoder_free(encoder);
-    xsm_model_free(model);
 }
 
 static xsm_status make_and_encode(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *d = state;
-    xsm_model *model = NULL;
-    xsm_encoder *encoder = NULL;
+    HELD(xsm_model, model) = NULL;
+    HELD(xsm_encoder, encoder) = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_batch batch = XSM_BATCH_INIT;
     xsm_status status = xsm_dataset_get_class_map(d, &map, err);
@@ -568,21 +524,16 @@ static xsm_status make_and_encode(void *state, xsm_context *ctx, xsm_error *err)
     status = status ? status : xsm_model_set_class_map(model, &map, err);
     status = status ? status : xsm_encoder_new(model, NULL, &encoder, err);
     status = status ? status : xsm_encoder_encode(encoder, TEXT("two words and a third one"), &batch, err);
-    xsm_encoder_free(encoder);
-    xsm_model_free(model);
     return status;
 }
 
 TEST(memory)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
     text.max_chars = 3;
     read.format = XSM_FORMAT_TEXT;
     read.text = &text;
-    assert_ok(read_text(NULL, "__label__a two words\n__label__b one\n", &read, &d, &err), err);
+    MADE(xsm_dataset, d, read_text(NULL, "__label__a two words\n__label__b one\n", &read, &d, &err));
     assert_true(test_every_allocation(make_and_encode, d) > 8);
-    xsm_dataset_free(d);
 }

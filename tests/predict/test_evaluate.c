@@ -55,7 +55,7 @@ static double log_sum(const double *z, uint32_t classes)
 static naive evaluate_naively(const xsm_model *m, const test_problem *p, const xsm_dataset *data)
 {
     naive n = {0};
-    double *z = calloc(m->classes, sizeof *z);
+    HELD_MEMORY(double, z) = calloc(m->classes, sizeof *z);
     assert_non_null(z);
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < p->rows; i++) {
@@ -99,7 +99,6 @@ static naive evaluate_naively(const xsm_model *m, const test_problem *p, const x
     for (int k = 0; k < 20; k++) {
         n.precision[k] /= (double)n.rows;
     }
-    free(z);
     return n;
 }
 
@@ -121,8 +120,8 @@ static void compare(const xsm_metrics *have, const naive *want)
 /* Labels of all sorts: none, one, several, unseen, unseen among others. */
 static xsm_dataset *with_odd_labels(const test_problem *p, bool sparse, uint64_t *seed)
 {
-    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
-    uint32_t *labels = calloc(p->rows * 4, sizeof *labels);
+    HELD_MEMORY(uint64_t, offsets) = calloc(p->rows + 1, sizeof *offsets);
+    HELD_MEMORY(uint32_t, labels) = calloc(p->rows * 4, sizeof *labels);
     assert_true(offsets && labels);
     uint64_t count = 0;
     for (uint64_t i = 0; i < p->rows; i++) {
@@ -138,28 +137,25 @@ static xsm_dataset *with_odd_labels(const test_problem *p, bool sparse, uint64_t
         offsets[i + 1] = count;
     }
     xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
-    free(offsets);
-    free(labels);
     return data;
 }
 
 TEST(evaluation_is_what_it_says)
 {
     static const uint32_t classes[] = {1, 2, 3, 19, 170, 900};
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t seed = 5;
     for (int bits = 0; bits < 16; bits++) {
         bool sparse = bits & 1, feature_major = bits & 2, bias = bits & 4, several = bits & 8;
         for (int c = 0; c < 6; c++) {
-            test_problem p = test_problem_new(600, 17, classes[c], sparse, 40);
-            xsm_dataset *odd = several ? with_odd_labels(&p, sparse, &seed) : NULL;
+            HELD_STRUCT(test_problem, p) = test_problem_new(600, 17, classes[c], sparse, 40);
+            HELD(xsm_dataset, odd) = several ? with_odd_labels(&p, sparse, &seed) : NULL;
             const xsm_dataset *data = odd ? odd : p.data;
             double first[4][20] = {{0}};
             xsm_metrics first_metrics = XSM_METRICS_INIT;
             for (int way = 0; way < 5; way++) {
-                xsm_context *ctx = way < 3 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
-                                           : test_context(3, way == 3 ? TEST_REVERSED : TEST_PTHREADS, 0);
-                xsm_model *m = test_model(NULL, &p, bias, feature_major, 1, 6);
+                HELD(xsm_context, ctx) = way < 3 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
+                                                 : test_context(3, way == 3 ? TEST_REVERSED : TEST_PTHREADS, 0);
+                HELD(xsm_model, m) = test_model(NULL, &p, bias, feature_major, 1, 6);
                 TEST_METRICS(metrics, 20); /* more than there are classes, at times */
                 assert_ok(xsm_evaluate(ctx, m, data, NULL, &metrics, &err), err);
                 assert_int_equal(metrics.top, 20);
@@ -171,11 +167,7 @@ TEST(evaluation_is_what_it_says)
                 }
                 assert_memory_equal(metrics_values, first, sizeof first);
                 assert_memory_equal(&metrics, &first_metrics, offsetof(xsm_metrics, top));
-                xsm_model_free(m);
-                xsm_context_free(ctx);
             }
-            xsm_dataset_free(odd);
-            test_problem_free(&p);
         }
     }
 }
@@ -183,10 +175,9 @@ TEST(evaluation_is_what_it_says)
 /* Scales that a training run has left on the rows count. */
 TEST(scales_count)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(100, 17, 30, sparse, 40);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 6);
+        HELD_STRUCT(test_problem, p) = test_problem_new(100, 17, 30, sparse, 40);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 6);
         assert_ok(xsmi_model_need_row_scale(m, &err), err);
         for (uint32_t k = 0; k < 30; k++) {
             m->w.row_scale[k] = 1 / (1 + 0.2 * k);
@@ -196,15 +187,12 @@ TEST(scales_count)
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
         naive want = evaluate_naively(m, &p, p.data);
         compare(&metrics, &want);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 TEST(ties_go_to_the_smaller_class)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(70, 5, 400, false, 40);
+    HELD_STRUCT(test_problem, p) = test_problem_new(70, 5, 400, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0); /* all scores are 0 */
     TEST_METRICS(metrics, 10);
     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
@@ -213,8 +201,7 @@ TEST(ties_go_to_the_smaller_class)
     assert_true(fabs(metrics.log_loss - log(400)) < 1e-6);
     uint32_t classes[70 * 5];
     double probabilities[70 * 5];
-    xsm_predictor *predictor = NULL;
-    assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+    NEW(xsm_predictor, predictor, xsm_predictor_new(m, NULL, &predictor, &err));
     xsm_batch batch = xsm_batch_range(p.data, 0, 70);
     assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
     for (uint32_t i = 0; i < 70 * 5; i++) {
@@ -223,7 +210,6 @@ TEST(ties_go_to_the_smaller_class)
     }
     xsm_predictor_free(predictor);
     xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* F1 and confusions of the golden rows. */
@@ -267,8 +253,7 @@ static void compare_f1(xsm_context *ctx, xsm_model *m, const xsm_dataset *data)
 /* Rankings that a script without our code has measured, too. */
 TEST(rankings_are_worth_what_numpy_says)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    float *x = calloc(RANKED_ROWS * RANKED_CLASSES, sizeof *x);
+    HELD_MEMORY(float, x) = calloc(RANKED_ROWS * RANKED_CLASSES, sizeof *x);
     uint64_t offsets[RANKED_ROWS + 1] = {0}, counts[RANKED_CLASSES];
     uint32_t labels[RANKED_ROWS * 8];
     assert_non_null(x);
@@ -291,18 +276,12 @@ TEST(rankings_are_worth_what_numpy_says)
         counts[k] = k < RANKED_CLASSES - 3 ? RANKED_TRAINING_ROWS / (1 + k * k) : 0;
     }
     xsm_labels l = {sizeof l, RANKED_CLASSES, 0, offsets, labels, NULL};
-    xsm_dataset *data = NULL;
-    xsm_model *m = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL,
-                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                       .values = x,
-                                                       .rows = RANKED_ROWS,
-                                                       .features = RANKED_CLASSES,
-                                                       .labels = &l,
-                                                       .ownership = XSM_BORROW},
-                                     &data, &err),
-              err);
-    assert_ok(xsm_model_new_linear(NULL, RANKED_CLASSES, RANKED_CLASSES, NULL, &m, &err), err);
+    MADE(xsm_dataset, data,
+         xsm_dataset_from_dense(NULL,
+                                STRUCT(xsm_dense_rows, .values = x, .rows = RANKED_ROWS, .features = RANKED_CLASSES,
+                                       .labels = &l, .ownership = XSM_BORROW),
+                                &data, &err));
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, RANKED_CLASSES, RANKED_CLASSES, NULL, &m, &err));
     xsm_parameters w = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
@@ -324,7 +303,7 @@ TEST(rankings_are_worth_what_numpy_says)
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     for (size_t r = 0; r < sizeof golden_ranks / sizeof *golden_ranks; r++) {
         for (uint32_t threads = 1; threads < 4; threads++) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
             options.propensity_a = r == 0 && threads == 1 ? XSM_DEFAULT : golden_ranks[r].a; /* its default */
             options.propensity_b = r == 0 && threads == 1 ? XSM_DEFAULT : golden_ranks[r].b;
             assert_ok(xsm_evaluate(ctx, m, data, &options, &metrics, &err), err);
@@ -338,7 +317,6 @@ TEST(rankings_are_worth_what_numpy_says)
                 assert_true(fabs(metrics.reciprocal_rank[k] - golden_reciprocal_rank[k]) <= 1e-12);
             }
             compare_f1(ctx, m, data);
-            xsm_context_free(ctx);
         }
     }
     double first[RANKED_TOP];
@@ -359,9 +337,6 @@ TEST(rankings_are_worth_what_numpy_says)
     options.propensity_a = 0;
     options.propensity_b = (double)NAN;
     assert_fails(xsm_evaluate(NULL, m, data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    free(x);
 }
 
 enum { LONG = 4000 };
@@ -369,9 +344,8 @@ enum { LONG = 4000 };
 /* Each array is filled by itself as with all others, none as without any; a long one begins as a short one. */
 TEST(arrays_are_filled_where_they_are_wanted)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(3000, 5, 300, false, 40);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    HELD_STRUCT(test_problem, p) = test_problem_new(3000, 5, 300, false, 40);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(p.data, &map, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
@@ -390,25 +364,19 @@ TEST(arrays_are_filled_where_they_are_wanted)
         assert_true(which == 4 || memcmp(values, all_values[which], sizeof values) == 0);
     }
     static double few[LONG];
-    xsm_metrics longer = XSM_METRICS_INIT;
-    longer.top = LONG;
-    longer.psndcg = few;
-    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &longer, &err), err);
+    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, STRUCT(xsm_metrics, .top = LONG, .psndcg = few), &err), err);
     assert_memory_equal(few, all_values[3], sizeof all_values[3]);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Sums of LONG numbers for each of 12 jobs are less than a round's 64 MiB; of XSM_TOP_MAX they are more. */
 TEST_OF_FULL(sums_of_several_rounds_are_the_same)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static double few[LONG], many[XSM_TOP_MAX];
     xsm_metrics longer = XSM_METRICS_INIT;
     longer.top = LONG;
-    xsm_context *ctx = test_context(1, 0, 0);
-    test_problem more = test_problem_new(6400, 5, 3, false, 40);
-    xsm_model *small = test_model(NULL, &more, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    HELD(xsm_context, ctx) = test_context(1, 0, 0);
+    HELD_STRUCT(test_problem, more) = test_problem_new(6400, 5, 3, false, 40);
+    HELD(xsm_model, small) = test_model(NULL, &more, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     longer.precision = few;
     assert_ok(xsm_evaluate(ctx, small, more.data, NULL, &longer, &err), err);
     longer.top = XSM_TOP_MAX;
@@ -416,20 +384,16 @@ TEST_OF_FULL(sums_of_several_rounds_are_the_same)
     assert_ok(xsm_evaluate(ctx, small, more.data, NULL, &longer, &err), err);
     assert_memory_equal(few, many, sizeof few);
     assert_true(fabs(many[XSM_TOP_MAX - 1] - 1.0 / XSM_TOP_MAX) < 1e-15);
-    xsm_model_free(small);
-    test_problem_free(&more);
-    xsm_context_free(ctx);
 }
 
 TEST(all_labels_unseen)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(3, 5, 4, false, 40);
+    HELD_STRUCT(test_problem, p) = test_problem_new(3, 5, 4, false, 40);
     static const uint32_t labels[] = {XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN};
     static const uint64_t none[] = {0, 0, 0, 0};
-    xsm_dataset *unseen = test_relabel(&p, false, 4, NULL, labels);
-    xsm_dataset *unlabelled = test_relabel(&p, false, 4, none, labels);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    HELD(xsm_dataset, unseen) = test_relabel(&p, false, 4, NULL, labels);
+    HELD(xsm_dataset, unlabelled) = test_relabel(&p, false, 4, none, labels);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     TEST_METRICS(metrics, 1);
     assert_ok(xsm_evaluate(NULL, m, unseen, NULL, &metrics, &err), err);
     assert_true(isnan(metrics.log_loss) && metrics.error == 1 && metrics.precision[0] == 0);
@@ -437,26 +401,21 @@ TEST(all_labels_unseen)
     xsm_metrics untouched = metrics;
     assert_fails(xsm_evaluate(NULL, m, unlabelled, NULL, &metrics, &err), XSM_ERROR_DATA, err);
     assert_memory_equal(&metrics, &untouched, sizeof metrics);
-    xsm_dataset_free(unseen);
-    xsm_dataset_free(unlabelled);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- models that have diverged ------------------------------------------------------------------------------------- */
 
 TEST(weights_that_are_no_numbers)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const float wrong[] = {NAN, INFINITY, -INFINITY};
     for (int kind = 0; kind < 12; kind++) {
-        test_problem p = test_problem_new(300, 5, 200, kind & 1, 40);
+        HELD_STRUCT(test_problem, p) = test_problem_new(300, 5, 200, kind & 1, 40);
         memset(p.x, 0, 299 * 5 * sizeof *p.x); /* only the last row looks at any weight but the bias */
         for (int j = 0; j < 5; j++) {
             p.x[299 * 5 + j] = 1;
         }
-        xsm_dataset *data = test_relabel(&p, kind & 1, 200, NULL, p.labels);
-        xsm_model *m = test_model(NULL, &p, true, kind & 2 ? 1 : 0, 1, 6);
+        HELD(xsm_dataset, data) = test_relabel(&p, kind & 1, 200, NULL, p.labels);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, kind & 2 ? 1 : 0, 1, 6);
         if (kind & 1) { /* zeros are not stored: dense rows of zeros times NaN are NaN from the first on */
             xsm_parameters w = XSM_PARAMETERS_INIT;
             assert_ok(xsm_model_get_parameters(m, &w, &err), err);
@@ -475,17 +434,12 @@ TEST(weights_that_are_no_numbers)
                 assert_int_equal(((unsigned char *)metrics_values)[i], 7);
             }
             assert_memory_equal(&metrics, &untouched, sizeof metrics);
-            xsm_predictor *predictor = NULL;
-            assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+            MADE(xsm_predictor, predictor, xsm_predictor_new(m, NULL, &predictor, &err));
             uint32_t classes[300 * 5];
             xsm_batch batch = xsm_batch_range(data, 0, 300);
             assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, kind & 1 ? "row 299 " : "row 0 "));
-            xsm_predictor_free(predictor);
         }
-        xsm_dataset_free(data);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -494,18 +448,15 @@ TEST(weights_that_are_no_numbers)
 TEST(prediction_agrees)
 {
     static const uint32_t classes[] = {1, 3, 170, 900};
-    xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 8; bits++) {
         bool sparse = bits & 1, feature_major = bits & 2, bias = bits & 4;
         for (int c = 0; c < 4; c++) {
-            test_problem p = test_problem_new(600, 17, classes[c], sparse, 40);
+            HELD_STRUCT(test_problem, p) = test_problem_new(600, 17, classes[c], sparse, 40);
             test_memory *memory;
             xsm_context *ctx = test_memory_context(&memory, 2);
             xsm_model *m = test_model(ctx, &p, bias, feature_major, 1, 6);
-            xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-            options.top = 7;
-            xsm_predictor *predictor = NULL;
-            assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+            NEW(xsm_predictor, predictor,
+                xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = 7), &predictor, &err));
             uint32_t top = test_predictor_info(predictor).top;
             assert_int_equal(top, classes[c] < 7 ? classes[c] : 7);
             uint32_t *best = calloc((size_t)p.rows * top, sizeof *best);
@@ -559,7 +510,6 @@ TEST(prediction_agrees)
             xsm_model_free(m);
             xsm_predictor_free(predictor); /* in any order */
             test_memory_end(memory, ctx);
-            test_problem_free(&p);
         }
     }
 }
@@ -570,15 +520,14 @@ TEST(prediction_agrees)
 TEST(indexes_find_the_same)
 {
     enum { ROWS = 150, K = 300, TOP = 7 };
-    xsm_error err = XSM_ERROR_INIT;
     for (int bits = 0; bits < 8; bits++) {
-        test_problem p = test_problem_new(ROWS, 17, K, bits & 1, 40);
-        xsm_model *m = test_model(NULL, &p, bits & 2, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 17, K, bits & 1, 40);
+        HELD(xsm_model, m) = test_model(NULL, &p, bits & 2, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
         xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
         options.top = TOP;
-        xsm_predictor *plain = NULL, *searching = NULL;
+        xsm_predictor *searching = NULL;
         xsm_index *index = NULL;
-        assert_ok(xsm_predictor_new(m, &options, &plain, &err), err);
+        MADE(xsm_predictor, plain, xsm_predictor_new(m, &options, &plain, &err));
         static uint32_t want[ROWS * TOP], have[ROWS * TOP];
         static float scores[ROWS * TOP];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -610,9 +559,6 @@ TEST(indexes_find_the_same)
             xsm_index_free(index);
         }
         options.index = NULL;
-        xsm_predictor_free(plain);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -621,24 +567,21 @@ TEST(indexes_find_the_same)
 TEST(predictors_notice_what_has_changed)
 {
     enum { K = 300, ROWS = 40, TOP = 5 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, 400, K, true, 12);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 400, K, true, 12);
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    MADE(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     for (int searches = 0; searches < 2; searches++) {
         for (int layout = 0; layout < 2; layout++) {
-            xsm_model *m = test_model(NULL, &p, false, layout, 0.5, 8);
-            xsm_model *other = test_model(NULL, &p, false, layout, 0.5, 9);
+            HELD(xsm_model, m) = test_model(NULL, &p, false, layout, 0.5, 8);
+            HELD(xsm_model, other) = test_model(NULL, &p, false, layout, 0.5, 9);
             xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-            xsm_predictor *early = NULL, *late = NULL;
             uint32_t have[ROWS * TOP], want[ROWS * TOP];
             o.index = searches ? index : NULL;
             assert_ok(xsm_index_build_model(index, m, &err), err);
-            assert_ok(xsm_predictor_new(m, &o, &early, &err), err);
+            MADE(xsm_predictor, early, xsm_predictor_new(m, &o, &early, &err));
             assert_ok(xsm_model_set_layout(m, !layout, &err), err);
             assert_ok(xsm_index_build_model(index, m, &err), err);
-            assert_ok(xsm_predictor_new(m, &o, &late, &err), err);
+            MADE(xsm_predictor, late, xsm_predictor_new(m, &o, &late, &err));
             assert_ok(test_predict(early, &batch, have, NULL, NULL, &err), err);
             assert_ok(test_predict(late, &batch, want, NULL, NULL, &err), err);
             assert_memory_equal(have, want, sizeof have);
@@ -648,10 +591,9 @@ TEST(predictors_notice_what_has_changed)
                 assert_ok(xsm_index_build_model(index, m, &err), err);
                 assert_ok(test_predict(early, &batch, have, NULL, NULL, &err), err);
             }
-            xsm_class_map map = XSM_CLASS_MAP_INIT;
-            map.classes = K + 1;
-            map.features = p.features;
-            assert_ok(xsm_model_grow(m, p.features, &map, &err), err);
+            assert_ok(
+                xsm_model_grow(m, p.features, STRUCT(xsm_class_map, .classes = K + 1, .features = p.features), &err),
+                err);
             assert_fails(test_predict(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
             if (searches) { /* as the index: built before classes, and before features, were new */
                 xsm_predictor *none = NULL;
@@ -661,21 +603,15 @@ TEST(predictors_notice_what_has_changed)
                 assert_fails(xsm_predictor_new(m, &o, &none, &err), XSM_ERROR_STATE, err);
                 assert_null(none);
             }
-            xsm_predictor_free(early);
-            xsm_predictor_free(late);
-            xsm_model_free(m);
-            xsm_model_free(other);
         }
     }
-    xsm_index_free(index);
-    test_problem_free(&p);
 }
 
 TEST(bad_calls_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(30, 5, 9, false, 40), wide = test_problem_new(30, 6, 9, false, 40);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    HELD_STRUCT(test_problem, p) = test_problem_new(30, 5, 9, false, 40);
+    HELD_STRUCT(test_problem, wide) = test_problem_new(30, 6, 9, false, 40);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     TEST_METRICS(metrics, 100);
     xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
     assert_fails(xsm_evaluate(NULL, NULL, p.data, NULL, &metrics, &err), XSM_ERROR_ARGUMENT, err);
@@ -698,7 +634,7 @@ TEST(bad_calls_are_refused)
     assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_STRUCT_OLD, err);
     metrics.size = 16;
     assert_fails(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), XSM_ERROR_STRUCT_OLD, err);
-    xsm_predictor *predictor = (xsm_predictor *)&err;
+    HELD(xsm_predictor, predictor) = (xsm_predictor *)&err;
     xsm_predictor_options few = XSM_PREDICTOR_OPTIONS_INIT;
     assert_fails(xsm_predictor_new(NULL, NULL, &predictor, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_predictor_new(m, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -721,10 +657,6 @@ TEST(bad_calls_are_refused)
     xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
     assert_fails(xsm_predictor_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
     xsm_predictor_free(NULL);
-    xsm_predictor_free(predictor);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    test_problem_free(&wide);
 }
 
 /* A sample has one row of each of as many equal parts, wherever in it; time that suffices makes it all rows, with the
@@ -732,8 +664,7 @@ TEST(bad_calls_are_refused)
 TEST(samples_are_spread)
 {
     enum { ROWS = 1000 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, 5, 3, false, 40);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 5, 3, false, 40);
     uint64_t offsets[ROWS + 1] = {0};
     uint32_t halves[ROWS], turns[ROWS];
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -741,8 +672,9 @@ TEST(samples_are_spread)
         halves[i] = i >= ROWS / 2;
         turns[i] = i % 2;
     }
-    xsm_dataset *half = test_relabel(&p, false, 3, offsets, halves), *turn = test_relabel(&p, false, 3, offsets, turns);
-    xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
+    HELD(xsm_dataset, half) = test_relabel(&p, false, 3, offsets, halves);
+    HELD(xsm_dataset, turn) = test_relabel(&p, false, 3, offsets, turns);
+    HELD(xsm_context, ctx) = test_context(3, TEST_BUILT_IN, 0);
     xsm_model *zero = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 6); /* finds class 0 for every row */
     xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
@@ -785,20 +717,15 @@ TEST(samples_are_spread)
     assert_int_equal(metrics.rows, ROWS);
     xsm_model_free(m);
     xsm_model_free(zero);
-    xsm_context_free(ctx);
-    xsm_dataset_free(half);
-    xsm_dataset_free(turn);
-    test_problem_free(&p);
 }
 
 /* Memory that is kept from one evaluation to the next, with fewer rows and with more than it was said to be for. */
 TEST(kept_memory_changes_nothing)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(90, 7, 20, sparse, 5);
-        xsm_context *ctx = test_context(2, 0, 0);
-        xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
+        HELD_STRUCT(test_problem, p) = test_problem_new(90, 7, 20, sparse, 5);
+        HELD(xsm_context, ctx) = test_context(2, 0, 0);
+        HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
         xsmi_evaluate_scratch kept = {.context = ctx, .rows = 20};
         static const uint64_t counts[] = {10, 20, 1, 90, 30};
         for (int i = 0; i < 5; i++) {
@@ -806,21 +733,16 @@ TEST(kept_memory_changes_nothing)
             for (uint64_t j = 0; j < counts[i]; j++) {
                 rows[j] = 89 - j;
             }
-            xsm_dataset *part = NULL;
             TEST_METRICS(want, 10);
             TEST_METRICS(got, 10);
-            assert_ok(xsm_dataset_select(p.data, rows, counts[i], &part, &err), err);
+            MADE(xsm_dataset, part, xsm_dataset_select(p.data, rows, counts[i], &part, &err));
             assert_ok(xsm_evaluate(ctx, m, part, NULL, &want, &err), err);
             assert_ok(xsmi_evaluate(m, part, NULL, &kept, NULL, &got, &err), err);
             assert_memory_equal(&got, &want, offsetof(xsm_metrics, precision));
             assert_memory_equal(got_values, want_values, sizeof want_values);
-            xsm_dataset_free(part);
         }
         xsmi_evaluate_scratch_free(&kept);
         assert_null(kept.memory);
-        xsm_model_free(m);
-        xsm_context_free(ctx);
-        test_problem_free(&p);
     }
 }
 
@@ -829,12 +751,11 @@ TEST(weights_are_copies)
 {
     enum { ROWS = 90, CLASSES = 20, TOP = 5 };
     for (int sparse = 0; sparse < 2; sparse++) {
-        xsm_error err = XSM_ERROR_INIT;
         uint64_t seed = 4, copies[3 * ROWS], count = 0;
         float weights[ROWS];
-        test_problem p = test_problem_new(ROWS, 7, CLASSES, sparse, 5);
-        xsm_dataset *rows = with_odd_labels(&p, sparse, &seed), *all = NULL;
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 7, CLASSES, sparse, 5);
+        HELD(xsm_dataset, rows) = with_odd_labels(&p, sparse, &seed);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(rows, &map, &err), err);
         assert_ok(xsm_model_set_class_map(m, &map, &err), err);
@@ -844,7 +765,7 @@ TEST(weights_are_copies)
                 copies[count++] = i;
             }
         }
-        assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
+        MADE(xsm_dataset, all, xsm_dataset_select(rows, copies, count, &all, &err));
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         w.rows = weights;
         w.row_count = ROWS;
@@ -864,9 +785,5 @@ TEST(weights_are_copies)
         memset(weights, 0, sizeof weights);
         assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
         assert_fails(xsm_evaluate(NULL, m, rows, NULL, &a, &err), XSM_ERROR_DATA, err);
-        xsm_dataset_free(all);
-        xsm_dataset_free(rows);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }

@@ -39,7 +39,6 @@ static xsm_filter *draw_filter(uint64_t *random, double part, bool left[CLASSES]
     xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
     uint32_t allow[2 * CLASSES], deny[2 * CLASSES];
     uint64_t bitmap[(CLASSES + 63) / 64];
-    xsm_filter *filter = NULL;
     uint32_t count = 0;
     const int kind = (int)(4 * test_uniform(random));
     memset(bitmap, 0xFF, sizeof bitmap);     /* those past the last class, too */
@@ -61,7 +60,7 @@ static xsm_filter *draw_filter(uint64_t *random, double part, bool left[CLASSES]
     c.deny = kind == 1 || kind == 3 ? deny : NULL;
     c.deny_count = c.deny ? c.deny_count : 0;
     c.bitmap = kind == 2 ? bitmap : NULL;
-    assert_ok(xsm_filter_new(NULL, &c, &filter, &err), err);
+    NEW(xsm_filter, filter, xsm_filter_new(NULL, &c, &filter, &err));
     assert_int_equal(xsm_filter_left(filter), count);
     return filter;
 }
@@ -176,14 +175,13 @@ static ranking *rank_all(const way *w, const xsm_batch *batch)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_predictor *p = NULL;
     ranking *r = malloc(sizeof *r);
     assert_non_null(r);
     o.top = CLASSES;
     o.tree_alone = w->alone;
     o.beam = w->alone || xsmi_model_trees(w->model) ? CLASSES : 0;
     o.index = w->exact ? w->index : NULL; /* whose classes are scored as xsm_model_scores() does */
-    assert_ok(xsm_predictor_new(w->model, &o, &p, &err), err);
+    NEW(xsm_predictor, p, xsm_predictor_new(w->model, &o, &p, &err));
     memset(r->probabilities, 0, sizeof r->probabilities);
     assert_ok(test_predict(p, batch, r->classes, r->scores, w->search ? NULL : r->probabilities, &err), err);
     xsm_predictor_free(p);
@@ -193,15 +191,12 @@ static ranking *rank_all(const way *w, const xsm_batch *batch)
 static xsm_predictor *predictor_of(const way *w)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_predictor *p = NULL;
-    o.top = TOP;
-    o.index = w->index;
-    o.beam = w->beam;
-    o.tree_alone = w->alone;
-    o.shortlist = w->shortlist;
-    o.candidates = w->shortlist ? 20 : 0;
-    assert_ok(xsm_predictor_new(w->model, &o, &p, &err), err);
+    NEW(xsm_predictor, p,
+        xsm_predictor_new(w->model,
+                          STRUCT(xsm_predictor_options, .top = TOP, .index = w->index, .beam = w->beam,
+                                 .tree_alone = w->alone, .shortlist = w->shortlist,
+                                 .candidates = w->shortlist ? 20 : 0),
+                          &p, &err));
     return p;
 }
 
@@ -274,10 +269,10 @@ static uint32_t check_row(const way *w, const ranking *all, const made_filters *
 static void check_way(const way *w)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor *p = predictor_of(w);
+    HELD(xsm_predictor, p) = predictor_of(w);
     const xsm_batch batch = xsm_batch_range(w->data, 0, ROWS);
-    ranking *all = rank_all(w, &batch);
-    results *r = malloc(sizeof *r);
+    HELD_MEMORY(ranking, all) = rank_all(w, &batch);
+    HELD_MEMORY(results, r) = malloc(sizeof *r);
     assert_non_null(r);
     uint64_t random = 77, hits = 0, possible = 0;
     for (unsigned run = 0; run < 96; run++) {
@@ -304,7 +299,7 @@ static void check_way(const way *w)
             possible += leave_out(all, f, i, places);
         }
         if (w->exact || w->search) { /* a row alone has the same result */
-            results *one = malloc(sizeof *one);
+            HELD_MEMORY(results, one) = malloc(sizeof *one);
             assert_non_null(one);
             xsm_prediction alone = *to;
             const size_t i = (size_t)(test_uniform(&random) * ROWS);
@@ -322,16 +317,12 @@ static void check_way(const way *w)
             assert_int_equal(one->lengths[0], r->lengths[i]);
             assert_memory_equal(one->classes, r->classes + i * TOP, TOP * sizeof *one->classes);
             assert_memory_equal(one->scores, r->scores + i * TOP, TOP * sizeof *one->scores);
-            free(one);
         }
         free_filters(f);
     }
     const double recall = (double)hits / (double)possible;
     print_message("%-28s recall %.4f\n", w->name, recall);
     assert_true(recall >= (double)w->least_recall);
-    free(r);
-    free(all);
-    xsm_predictor_free(p);
 }
 
 /* -- ways ---------------------------------------------------------------------------------------------------------- */
@@ -341,7 +332,7 @@ static test_problem make_problem(bool sparse)
 {
     test_problem p = test_problem_new(1200, FEATURES, CLASSES, sparse, 9);
     uint64_t seed = 4;
-    float *centres = malloc(sizeof *centres * CLASSES * FEATURES);
+    HELD_MEMORY(float, centres) = malloc(sizeof *centres * CLASSES * FEATURES);
     assert_non_null(centres);
     for (size_t i = 0; i < (size_t)CLASSES * FEATURES; i++) {
         centres[i] = (float)(2 * test_uniform(&seed) - 1);
@@ -355,7 +346,6 @@ static test_problem make_problem(bool sparse)
     xsm_dataset *data = test_relabel(&p, sparse, CLASSES, NULL, p.labels);
     xsm_dataset_free(p.data);
     p.data = data;
-    free(centres);
     return p;
 }
 
@@ -365,12 +355,9 @@ static xsm_model *trained(const test_problem *p, const char *name, const char *o
     xsm_model *m = test_model(NULL, p, true, layout, 0.1, 3);
     xsm_estimator *e = test_estimator(NULL, name, options);
     xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer_options how = XSM_TRAINER_OPTIONS_INIT;
-    xsm_trainer *t = NULL;
-    how.epochs = 4;
-    how.batch = 1;
-    how.eta = 0.3;
-    assert_ok(xsm_trainer_new(NULL, m, p->data, e, o, &how, &t, &err), err);
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(NULL, m, p->data, e, o, STRUCT(xsm_trainer_options, .epochs = 4, .batch = 1, .eta = 0.3), &t,
+                        &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
@@ -400,8 +387,7 @@ static xsm_model *grown(const test_problem *p, int64_t trees, int32_t method)
 static xsm_index *index_of(const xsm_model *m, const char *name)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, name, &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(NULL, name, &index, &err));
     assert_ok(xsm_index_build_model(index, m, &err), err);
     return index;
 }
@@ -425,9 +411,8 @@ static void change(xsm_model **m, const test_problem *p, int kind)
         xsm_model_free(*m);
         *m = converted;
     } else if (kind == 3) {
-        xsm_model *pruned = NULL;
         prune.keep = FEATURES / 2;
-        assert_ok(xsm_model_prune(*m, &prune, &pruned, &err), err);
+        NEW(xsm_model, pruned, xsm_model_prune(*m, &prune, &pruned, &err));
         xsm_model_free(*m);
         *m = pruned;
     } else if (kind == 4 || kind == 5) {
@@ -440,8 +425,7 @@ static xsm_model *embedding(void)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_embedding(NULL, FEATURES, 6, CLASSES, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(NULL, FEATURES, 6, CLASSES, &o, &m, &err));
     for (uint32_t k = 0; k < CLASSES; k++) {
         for (uint32_t j = 0; j < 6; j++) {
             m->w.weight[k * m->w.stride + j] = (float)((k * 37 + j * 11) % 23) / 10 - 1;
@@ -482,7 +466,7 @@ TEST(by_index)
     for (int kind = 0; kind < 4; kind++) {
         static const char *const names[] = {"exact index, dense", "exact index, sparse", "spherical, dense",
                                             "spherical, sparse"};
-        test_problem p = make_problem(kind % 2);
+        HELD_STRUCT(test_problem, p) = make_problem(kind % 2);
         way w = {.name = names[kind], .data = p.data, .search = true};
         w.model = trained(&p, "implicit", "negatives=5", XSM_LAYOUT_CLASS_MAJOR);
         w.index = index_of(w.model, kind < 2 ? "exact" : "spherical");
@@ -490,7 +474,6 @@ TEST(by_index)
         w.least_recall = kind < 2 ? 1 : 0.9f;
         check_way(&w);
         free_way(&w);
-        test_problem_free(&p);
     }
 }
 
@@ -512,7 +495,7 @@ TEST(by_trees)
         {"temperature, beam 10", 1, XSM_CALIBRATION_TEMPERATURE, 10, false, 0.9f},
         {"labels, beam 10", 1, XSM_CALIBRATION_LABELS, 10, false, 0.9f},
     };
-    test_problem p = make_problem(true);
+    HELD_STRUCT(test_problem, p) = make_problem(true);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = {.name = ways[i].name,
                  .data = p.data,
@@ -529,12 +512,11 @@ TEST(by_trees)
     w.shortlist = grown(&p, 1, XSM_CALIBRATION_NONE);
     check_way(&w);
     free_way(&w);
-    test_problem_free(&p);
 }
 
 TEST(by_the_models_tree)
 {
-    test_problem p = make_problem(false);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
     for (int kind = 0; kind < 4; kind++) {
         static const char *const names[] = {"hierarchy", "tree's correction, all", "tree's correction, beam 20",
                                             "tree alone, beam 20"};
@@ -546,7 +528,6 @@ TEST(by_the_models_tree)
         check_way(&w);
         free_way(&w);
     }
-    test_problem_free(&p);
 }
 
 /* -- mistakes ------------------------------------------------------------------------------------------------------ */
@@ -554,7 +535,6 @@ TEST(by_the_models_tree)
 TEST(bad_filters)
 {
     static const uint32_t list[] = {3, 1, CLASSES};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_filter *filter = NULL;
     xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
     assert_fails(xsm_filter_new(NULL, &c, &filter, &err), XSM_ERROR_RANGE, err);
@@ -586,19 +566,15 @@ TEST(bad_predictions)
 {
     static const uint64_t offsets[] = {0, 2, 3}, crooked[] = {0, 2, 1};
     static const uint32_t good[] = {1, 3, 0}, equal[] = {3, 3, 0}, large[] = {1, 3, CLASSES};
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(20, FEATURES, CLASSES, false, 1);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+    HELD_STRUCT(test_problem, p) = test_problem_new(20, FEATURES, CLASSES, false, 1);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
     way w = {.model = m};
-    xsm_predictor *predictor = predictor_of(&w);
+    HELD(xsm_predictor, predictor) = predictor_of(&w);
     const xsm_batch batch = xsm_batch_range(p.data, 0, 2), values = xsm_batch_values(p.x, 2, FEATURES, FEATURES);
     uint32_t classes[2 * TOP];
     xsm_prediction to = XSM_PREDICTION_INIT, start;
-    xsm_filter *other = NULL;
     const xsm_filter *rows[2] = {NULL, NULL};
-    xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
-    c.classes = CLASSES + 1;
-    assert_ok(xsm_filter_new(NULL, &c, &other, &err), err);
+    MADE(xsm_filter, other, xsm_filter_new(NULL, STRUCT(xsm_filter_classes, .classes = CLASSES + 1), &other, &err));
     to.batch = &batch;
     to.classes = classes;
     start = to;
@@ -665,10 +641,6 @@ TEST(bad_predictions)
     assert_fails(xsm_predictor_run(searching, &to, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_predictor_free(searching);
     xsm_index_free(w.index);
-    xsm_filter_free(other);
-    xsm_predictor_free(predictor);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -683,10 +655,10 @@ static xsm_status predict_filtered(void *state, xsm_context *ctx, xsm_error *err
     static const uint32_t deny[] = {0, 1, 2, 5};
     const memory_case *c = state;
     uint32_t classes[5 * TOP];
-    xsm_model *m = NULL;
-    xsm_index *index = NULL;
-    xsm_predictor *p = NULL;
-    xsm_filter *filter = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_index, index) = NULL;
+    HELD(xsm_predictor, p) = NULL;
+    HELD(xsm_filter, filter) = NULL;
     xsm_filter_classes left = XSM_FILTER_CLASSES_INIT;
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
@@ -707,25 +679,19 @@ static xsm_status predict_filtered(void *state, xsm_context *ctx, xsm_error *err
     status = status ? status : xsm_filter_new(ctx, &left, &filter, err);
     to.filter = filter;
     status = status ? status : xsm_predictor_run(p, &to, err);
-    xsm_filter_free(filter);
-    xsm_predictor_free(p);
-    xsm_index_free(index);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(memory)
 {
-    test_problem p = test_problem_new(20, FEATURES, CLASSES, false, 1);
+    HELD_STRUCT(test_problem, p) = test_problem_new(20, FEATURES, CLASSES, false, 1);
     assert_true(test_every_allocation(predict_filtered, &(memory_case){&p, NULL}) > 5);
     assert_true(test_every_allocation(predict_filtered, &(memory_case){&p, "spherical"}) > 8);
-    test_problem_free(&p);
 }
 
 /* Nothing is allocated after the first filtered call. */
 TEST(memory_once)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *counted;
     xsm_context *ctx = test_memory_context(&counted, 1);
     test_problem p = test_problem_new(200, FEATURES, CLASSES, false, 1);
@@ -763,11 +729,9 @@ TEST(memory_once)
 TEST(another_layout)
 {
     static const uint32_t few[] = {2, 30, 299};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_filter *filter = NULL;
     xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
     xsm_prediction to = XSM_PREDICTION_INIT;
-    test_problem p = make_problem(true);
+    HELD_STRUCT(test_problem, p) = make_problem(true);
     way w = {.model = trained(&p, "implicit", "negatives=5", XSM_LAYOUT_FEATURE_MAJOR)};
     xsm_predictor *before = predictor_of(&w);
     const xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -775,7 +739,7 @@ TEST(another_layout)
     c.classes = CLASSES;
     c.allow = few;
     c.allow_count = 3;
-    assert_ok(xsm_filter_new(NULL, &c, &filter, &err), err);
+    NEW(xsm_filter, filter, xsm_filter_new(NULL, &c, &filter, &err));
     to.batch = &batch;
     to.filter = filter;
     to.classes = r.classes;
@@ -794,7 +758,6 @@ TEST(another_layout)
     xsm_predictor_free(before);
     xsm_filter_free(filter);
     xsm_model_free(w.model);
-    test_problem_free(&p);
 }
 
 /* A model whose bytes end with the weights of the last class, which is listed: valgrind and the address sanitizer see
@@ -802,21 +765,18 @@ TEST(another_layout)
 TEST(bytes_in_place)
 {
     static const uint32_t few[] = {2, 30, CLASSES - 1};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_buffer *buffer = NULL;
     xsm_storage storage = XSM_STORAGE_INIT, exact = XSM_STORAGE_INIT;
-    xsm_filter *filter = NULL;
     xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
     xsm_prediction to = XSM_PREDICTION_INIT;
-    test_problem p = make_problem(false);
+    HELD_STRUCT(test_problem, p) = make_problem(false);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3), *mapped = NULL;
     const xsm_batch batch = xsm_batch_range(p.data, 0, 1);
     results r[2];
-    assert_ok(xsm_buffer_new(NULL, &buffer, &err), err);
+    NEW(xsm_buffer, buffer, xsm_buffer_new(NULL, &buffer, &err));
     assert_ok(xsm_buffer_get_storage(buffer, &storage, &err), err);
     assert_ok(xsm_model_save(m, NULL, &storage, &err), err);
     const void *saved = xsm_buffer_bytes(buffer, &exact.byte_count);
-    void *bytes = malloc((size_t)exact.byte_count);
+    HELD_MEMORY(void, bytes) = malloc((size_t)exact.byte_count);
     assert_non_null(bytes);
     memcpy(bytes, saved, (size_t)exact.byte_count);
     exact.bytes = bytes;
@@ -826,16 +786,15 @@ TEST(bytes_in_place)
     c.classes = CLASSES;
     c.allow = few;
     c.allow_count = 3;
-    assert_ok(xsm_filter_new(NULL, &c, &filter, &err), err);
+    NEW(xsm_filter, filter, xsm_filter_new(NULL, &c, &filter, &err));
     to.batch = &batch;
     to.filter = filter;
     for (int in_place = 0; in_place < 2; in_place++) {
         way w = {.model = in_place ? mapped : m};
-        xsm_predictor *predictor = predictor_of(&w);
+        HELD(xsm_predictor, predictor) = predictor_of(&w);
         to.classes = r[in_place].classes;
         to.scores = r[in_place].scores;
         assert_ok(xsm_predictor_run(predictor, &to, &err), err);
-        xsm_predictor_free(predictor);
     }
     assert_memory_equal(r[0].classes, r[1].classes, TOP * sizeof *r->classes);
     assert_memory_equal(r[0].scores, r[1].scores, TOP * sizeof *r->scores);
@@ -843,6 +802,4 @@ TEST(bytes_in_place)
     xsm_model_free(mapped);
     xsm_model_free(m);
     xsm_buffer_free(buffer);
-    free(bytes);
-    test_problem_free(&p);
 }

@@ -44,12 +44,11 @@ static xsm_dataset *labelled(const test_problem *p)
 static void assert_sigmoid(const xsm_model *m, const test_problem *p, const xsm_dataset *data)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor *predictor = NULL;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     uint32_t classes[ROWS * CLASSES], lengths[ROWS];
     double probabilities[ROWS * CLASSES], loss = 0;
     options.top = CLASSES;
-    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+    MADE(xsm_predictor, predictor, xsm_predictor_new(m, &options, &predictor, &err));
     const xsm_batch batch = xsm_batch_range(data, 0, ROWS);
     xsm_prediction prediction = XSM_PREDICTION_INIT;
     prediction.batch = &batch;
@@ -81,7 +80,6 @@ static void assert_sigmoid(const xsm_model *m, const test_problem *p, const xsm_
         }
         assert_int_equal(lengths[i], above);
     }
-    xsm_predictor_free(predictor);
 }
 
 /* Trains by a trainer, by all rows at once, or by a loop of the host. */
@@ -89,45 +87,40 @@ enum { BY_TRAINER, BY_FIT, BY_LOOP, WAYS };
 static void train(xsm_model *m, const xsm_dataset *data, const char *name, int way)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, name, "");
+    HELD(xsm_estimator, e) = test_estimator(NULL, name, "");
     if (way == BY_FIT) {
         xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
         options.iterations = 5;
         assert_ok(xsm_fit_full_batch(NULL, m, data, e, &options, NULL, &err), err);
     } else {
-        xsm_optimizer *o = NULL;
         xsm_trainer *t = NULL;
         xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
         options.epochs = 2;
         options.eta = 1;
-        assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+        MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
         if (way == BY_TRAINER) {
             assert_ok(xsm_trainer_new(NULL, m, data, e, o, &options, &t, &err), err);
             assert_ok(xsm_trainer_run(t, &err), err);
             xsm_trainer_free(t);
         } else {
-            xsm_gradient *g = test_gradient(NULL);
+            HELD(xsm_gradient, g) = test_gradient(NULL);
             const xsm_batch batch = xsm_batch_range(data, 0, 8);
             assert_ok(xsm_estimator_bind(e, m, data, &err), err);
             assert_ok(xsm_optimizer_bind(o, m, &err), err);
             test_take_step(e, o, g, &batch, 0.5);
-            xsm_gradient_free(g);
         }
-        xsm_optimizer_free(o);
     }
-    xsm_estimator_free(e);
 }
 
 TEST(training_sets_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-    xsm_dataset *data = labelled(&p);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD(xsm_dataset, data) = labelled(&p);
     for (int way = 0; way < WAYS; way++) {
         if (way == BY_FIT && !XSMI_HAVE_LBFGS) {
             continue;
         }
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
         assert_int_equal(link_of(m), XSM_LINK_SOFTMAX);
         train(m, data, "one-vs-all", way);
         assert_int_equal(link_of(m), XSM_LINK_SIGMOID);
@@ -137,14 +130,10 @@ TEST(training_sets_it)
         xsm_metrics metrics = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, data, NULL, &metrics, &err), err);
         assert_true(metrics.log_loss < 2.5); /* of 6 classes, by the softmax */
-        xsm_model_free(m);
     }
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
     train(m, data, "one-vs-all-sampled", BY_TRAINER);
     assert_sigmoid(m, &p, data);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 static xsm_calibration calibration_of(const xsm_model *m)
@@ -157,7 +146,6 @@ static xsm_calibration calibration_of(const xsm_model *m)
 /* A host sets it; files, copies and growth keep it, and a calibration comes before it. */
 TEST(models_keep_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
     xsm_dataset *data = labelled(&p);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 5), *other = NULL;
@@ -172,9 +160,7 @@ TEST(models_keep_it)
     assert_ok(xsm_model_prune(m, NULL, &other, &err), err);
     assert_int_equal(link_of(other), XSM_LINK_SIGMOID);
     xsm_model_free(other);
-    xsm_convert_options convert = XSM_CONVERT_OPTIONS_INIT;
-    convert.dtype = XSM_DTYPE_BFLOAT16;
-    assert_ok(xsm_model_convert(m, &convert, &other, &err), err);
+    assert_ok(xsm_model_convert(m, STRUCT(xsm_convert_options, .dtype = XSM_DTYPE_BFLOAT16), &other, &err), err);
     assert_int_equal(link_of(other), XSM_LINK_SIGMOID);
     xsm_model_free(other);
     assert_ok(xsm_model_grow(m, FEATURES + 1, NULL, &err), err);
@@ -200,50 +186,41 @@ TEST(models_keep_it)
 
 TEST(what_has_none_refuses)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 6);
-    xsm_dataset *data = labelled(&p);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 6);
+    HELD(xsm_dataset, data) = labelled(&p);
     xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
-    xsm_model *tree = NULL, *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 5);
+    HELD(xsm_model, tree) = NULL;
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 5);
     assert_fails(xsm_model_set_link(m, 2, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_model_set_link(NULL, 1, &err), XSM_ERROR_ARGUMENT, err);
     assert_ok(xsm_fit_label_tree(NULL, data, &options, &tree, NULL, &err), err);
     assert_fails(xsm_model_set_link(tree, XSM_LINK_SIGMOID, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_int_equal(link_of(tree), XSM_LINK_SIGMOID); /* that of the default, of several labels */
-    xsm_model_free(tree);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* Sums of exponentials in float32 are rounded, also below the largest of them: a probability near 1 is not above it. */
 TEST(probabilities_are_at_most_one)
 {
     enum { MANY = 3000, FEW = 3 };
-    xsm_error err = XSM_ERROR_INIT;
     static uint32_t classes[MANY * FEW];
     static double probabilities[MANY * FEW];
     size_t near = 0;
-    test_problem p = test_problem_new(MANY, FEATURES, 12, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 9, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(MANY, FEATURES, 12, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 9, 4);
     const xsm_batch batch = xsm_batch_range(p.data, 0, MANY);
     for (int method = 0; method < 2; method++) {
-        xsm_predictor *predictor = NULL;
         xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
         xsm_calibration calibration = XSM_CALIBRATION_INIT;
         options.top = FEW;
         calibration.method = XSM_CALIBRATION_TEMPERATURE;
         calibration.scale = 1.1;
         assert_ok(xsm_model_set_calibration(m, method ? &calibration : NULL, &err), err);
-        assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+        MADE(xsm_predictor, predictor, xsm_predictor_new(m, &options, &predictor, &err));
         assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
         for (size_t i = 0; i < MANY * FEW; i++) {
             assert_true(probabilities[i] >= 0 && probabilities[i] <= 1);
             near += probabilities[i] > 1 - 1e-5;
         }
-        xsm_predictor_free(predictor);
     }
     assert_true(near > 100);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

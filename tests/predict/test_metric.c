@@ -34,10 +34,9 @@ static xsm_model *embedding(xsm_context *ctx, const test_problem *p, int32_t act
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     xsm_parameters w = XSM_PARAMETERS_INIT;
-    xsm_model *m = NULL;
     uint64_t seed = 5;
     o.activation = activation;
-    assert_ok(xsm_model_new_embedding(ctx, p->features, HIDDEN, p->classes, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(ctx, p->features, HIDDEN, p->classes, &o, &m, &err));
     assert_ok(xsm_model_get_parameters(m, &w, &err), err);
     for (uint32_t k = 0; k < w.classes; k++) {
         for (uint32_t j = 0; j < w.features; j++) {
@@ -69,10 +68,9 @@ static void check_bound(const xsm_model *m)
 
 TEST(scores_are_distances)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     for (int bias = 0; bias < 2; bias++) {
-        xsm_model *m = test_model(NULL, &p, bias, bias ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        HELD(xsm_model, m) = test_model(NULL, &p, bias, bias ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_LINEAR);
         make_euclidean(m);
         assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_CLASS_MAJOR);
@@ -96,17 +94,14 @@ TEST(scores_are_distances)
         assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_LINEAR);
         assert_true(test_model_info(m).bias);
         check_bound(m);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* What a host writes counts when it says so, or when an optimizer is bound. */
 TEST(written_weights_are_bound_again)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     xsm_parameters w = XSM_PARAMETERS_INIT;
     make_euclidean(m);
     for (int by_optimizer = 0; by_optimizer < 2; by_optimizer++) {
@@ -119,8 +114,6 @@ TEST(written_weights_are_bound_again)
         }
         check_bound(m);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- steps --------------------------------------------------------------------------------------------------------- */
@@ -129,15 +122,13 @@ static double loss_of(xsm_model *m, const char *name, const char *options, const
                       uint64_t count)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = test_estimator(NULL, name, options);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_estimator, e) = test_estimator(NULL, name, options);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(data, first, count);
     make_euclidean(m);
     assert_ok(xsm_estimator_bind(e, m, data, &err), err);
     assert_ok(xsm_estimator_gradient(e, &batch, 1e-3, g, &err), err);
     double loss = test_view(g).loss;
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
     return loss;
 }
 
@@ -167,15 +158,16 @@ static void check_step(const rule *r, const test_problem *p, bool layer, uint64_
 {
     xsm_error err = XSM_ERROR_INIT;
     const double eta = 1e-3;
-    xsm_model *moved, *m;
+    HELD(xsm_model, moved) = NULL;
+    HELD(xsm_model, m) = NULL;
     moved = layer ? embedding(NULL, p, XSM_ACTIVATION_TANH) : test_model(NULL, p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     m = layer ? embedding(NULL, p, XSM_ACTIVATION_TANH) : test_model(NULL, p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     make_euclidean(moved);
-    xsm_estimator *e = test_estimator(NULL, r->estimator, r->options);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_estimator, e) = test_estimator(NULL, r->estimator, r->options);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p->data, first, count);
     assert_ok(xsm_estimator_bind(e, moved, p->data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, moved);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, moved);
     assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
     double scale = 0, loss = test_view(g).loss;
     assert_true(fabs(loss - loss_of(m, r->estimator, r->options, p->data, first, count)) < 1e-6 * (1 + fabs(loss)));
@@ -213,17 +205,12 @@ static void check_step(const rule *r, const test_problem *p, bool layer, uint64_
         }
     }
     assert_true(scale > 1e-2); /* there was something to see */
-    xsm_optimizer_free(o);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_model_free(moved);
 }
 
 TEST(steps_follow_the_loss)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 4);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 4);
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
             bool small = strcmp(rules[i].estimator, "vanilla") == 0;
             check_step(&rules[i], &p, false, 3, 1);
@@ -234,16 +221,14 @@ TEST(steps_follow_the_loss)
                 check_step(&rules[i], &p, true, 2, 6);
             }
         }
-        test_problem_free(&p);
     }
 }
 
 /* Blocks have distances of their own, which add up to the whole's; with one block all is exact. */
 TEST(blocks_have_their_own_distances)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     make_euclidean(m);
     /* Many rounds bring all blocks to the scores themselves (Theorem 2), so that the gradient is the exact one. */
     xsm_estimator *exact = test_estimator(NULL, "margin", "mu=5"),
@@ -273,8 +258,6 @@ TEST(blocks_have_their_own_distances)
     xsm_gradient_free(h);
     xsm_estimator_free(exact);
     xsm_estimator_free(blocks);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* -- training ------------------------------------------------------------------------------------------------------ */
@@ -298,14 +281,10 @@ static xsm_dataset *points(uint64_t rows, uint32_t features, uint32_t classes, d
         }
     }
     xsm_labels given = {sizeof given, classes, 0, NULL, labels, NULL};
-    xsm_dataset *data = NULL;
-    assert_ok(
+    NEW(xsm_dataset, data,
         xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){
-                .size = sizeof(xsm_dense_rows), .values = x, .rows = rows, .features = features, .labels = &given},
-            &data, &err),
-        err);
+            NULL, STRUCT(xsm_dense_rows, .values = x, .rows = rows, .features = features, .labels = &given), &data,
+            &err));
     return data;
 }
 
@@ -314,15 +293,13 @@ static double train(xsm_model *m, const char *name, const char *options, const x
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = test_estimator(m->context, name, options);
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
     xsm_trainer_options how = XSM_TRAINER_OPTIONS_INIT;
     xsm_metrics metrics = XSM_METRICS_INIT;
     how.epochs = epochs;
     how.batch = batch;
     how.eta = eta;
-    assert_ok(xsm_optimizer_new(m->context, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(m->context, m, data, e, o, &how, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(m->context, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(m->context, m, data, e, o, &how, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     assert_ok(xsm_evaluate(m->context, m, data, NULL, &metrics, &err), err);
     xsm_trainer_free(t);
@@ -341,32 +318,27 @@ TEST(points_are_learned)
                                 {"mips", "loss=triplet index=exact candidates=4"},
                                 {"mips", "loss=nca index=exact candidates=12"},
                                 {"decomp-mips", "candidates=6 blocks=2 rounds=20"}};
-    xsm_dataset *data = points(600, 4, 12, 0.6, 0.6, 7);
+    HELD(xsm_dataset, data) = points(600, 4, 12, 0.6, 0.6, 7);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_model *m = NULL;
-        assert_ok(xsm_model_new_linear(NULL, 4, 12, NULL, &m, &err), err);
+        MADE(xsm_model, m, xsm_model_new_linear(NULL, 4, 12, NULL, &m, &err));
         make_euclidean(m);
         double error = train(m, ways[i].estimator, ways[i].options, data, 40, 1, 0.1);
         if (error > 0.05) {
             fail_msg("%s %s: error %g", ways[i].estimator, ways[i].options, error);
         }
         check_bound(m);
-        xsm_model_free(m);
     }
-    xsm_dataset_free(data);
 }
 
 /* Four numbers of noise beside the two that tell the classes apart: a distance that is not learned is led astray. */
 TEST(a_mahalanobis_distance_is_learned)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = points(600, 6, 12, 0.6, 8, 9), *test = points(600, 6, 12, 0.6, 8, 10);
+    HELD(xsm_dataset, data) = points(600, 6, 12, 0.6, 8, 9);
+    HELD(xsm_dataset, test) = points(600, 6, 12, 0.6, 8, 10);
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *means = NULL, *learned = NULL;
     xsm_metrics plain = XSM_METRICS_INIT, metric = XSM_METRICS_INIT;
     /* The best that the plain distance has: the mean of each class's rows. */
-    assert_ok(xsm_model_new_linear(NULL, 6, 12, NULL, &means, &err), err);
+    MADE(xsm_model, means, xsm_model_new_linear(NULL, 6, 12, NULL, &means, &err));
     xsm_parameters w = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(means, &w, &err), err);
     for (uint64_t i = 0; i < 600; i++) {
@@ -379,63 +351,52 @@ TEST(a_mahalanobis_distance_is_learned)
     make_euclidean(means);
     assert_ok(xsm_evaluate(NULL, means, test, NULL, &plain, &err), err);
     o.scale = 0.1;
-    assert_ok(xsm_model_new_embedding(NULL, 6, 6, 12, &o, &learned, &err), err);
+    MADE(xsm_model, learned, xsm_model_new_embedding(NULL, 6, 6, 12, &o, &learned, &err));
     make_euclidean(learned);
     (void)train(learned, "softmax", "", data, 200, 10, 0.03);
     assert_ok(xsm_evaluate(NULL, learned, test, NULL, &metric, &err), err);
     if (!(plain.error > 0.25 && metric.error < 0.04)) {
         fail_msg("error %g by the plain distance, %g by the learned one", plain.error, metric.error);
     }
-    xsm_model_free(means);
-    xsm_model_free(learned);
-    xsm_dataset_free(data);
-    xsm_dataset_free(test);
 }
 
 TEST(threads_change_no_bit)
 {
     static const rule ways[] = {{"softmax", ""}, {"sampled-softmax", "negatives=3"}, {"mips", "candidates=4"}};
-    test_problem p = test_problem_new(200, FEATURES, CLASSES, false, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(200, FEATURES, CLASSES, false, 4);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         for (uint64_t batch = 1; batch <= 8; batch += 7) {
             uint64_t first = 0;
             for (uint32_t threads = 1; threads <= 3; threads++) {
-                xsm_context *ctx = test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
-                xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+                HELD(xsm_context, ctx) =
+                    test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+                HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
                 make_euclidean(m);
                 (void)train(m, ways[i].estimator, ways[i].options, p.data, 3, batch, 0.2);
                 uint64_t hash = test_hash(m);
                 first = threads == 1 ? hash : first;
                 assert_true(hash == first);
-                xsm_model_free(m);
-                xsm_context_free(ctx);
             }
         }
     }
-    test_problem_free(&p);
 }
 
 /* -- around -------------------------------------------------------------------------------------------------------- */
 
 TEST(indexes_find_the_nearest)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(50, 12, 800, false, 4);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-    xsm_index *x = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(50, 12, 800, false, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     double recall = 0;
     make_euclidean(m);
-    assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
+    MADE(xsm_index, x, xsm_index_new(NULL, "spherical", &x, &err));
     assert_ok(xsm_index_build_model(x, m, &err), err);
-    assert_ok(
-        xsmi_index_recall(
-            x,
-            &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = p.x, .stride = 12, .count = 50, .top = 10},
-            &recall, &err),
-        err);
+    assert_ok(xsmi_index_recall(x, STRUCT(xsm_index_search, .queries = p.x, .stride = 12, .count = 50, .top = 10),
+                                &recall, &err),
+              err);
     assert_true(recall > 0.7); /* 226 of 800 rows looked at, without any structure */
     /* The first of an exact list is the nearest. */
-    xsm_index *exact = NULL;
+    HELD(xsm_index, exact) = NULL;
     uint32_t found[50], lengths[50];
     float scores[50];
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
@@ -462,26 +423,20 @@ TEST(indexes_find_the_nearest)
         }
         assert_true(of_found <= best + 1e-5);
     }
-    xsm_index_free(exact);
-    xsm_index_free(x);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(files_keep_the_score)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     const char *path = test_path("metric");
     for (int layer = 0; layer < 2; layer++) {
-        xsm_model *m = layer ? embedding(NULL, &p, XSM_ACTIVATION_IDENTITY)
-                             : test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3),
-                  *read = NULL;
+        HELD(xsm_model, m) = layer ? embedding(NULL, &p, XSM_ACTIVATION_IDENTITY)
+                                   : test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         float z[2][ROWS * CLASSES];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         make_euclidean(m);
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &read, &err), err);
+        MADE(xsm_model, read, xsm_model_load(NULL, path, NULL, NULL, &read, &err));
         assert_int_equal(test_model_info(read).geometry, XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z[0], CLASSES, &err), err);
         assert_ok(xsm_model_score_range(read, &batch, 0, CLASSES, z[1], CLASSES, &err), err);
@@ -492,10 +447,7 @@ TEST(files_keep_the_score)
         (void)train(m, "softmax", "", p.data, 1, 1, 0.1);
         assert_true(test_hash(read) == test_hash(m));
         check_bound(read);
-        xsm_model_free(read);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* Files of another program: one linear tensor, metadata that we do not know of. */
@@ -506,7 +458,6 @@ TEST(bad_files_are_refused)
         {"euclidean", "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}", "bias"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         char header[400], zeros[32] = {0};
         const char *path = test_path("foreign");
         xsm_model *m = NULL;
@@ -527,15 +478,12 @@ TEST(bad_files_are_refused)
 
 TEST(models_grow)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     make_euclidean(m);
     assert_ok(xsm_model_grow(m, FEATURES + 4, NULL, &err), err);
     assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_EUCLIDEAN);
     check_bound(m);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(what_cannot_work_is_refused)
@@ -545,21 +493,18 @@ TEST(what_cannot_work_is_refused)
                                       {"umax", "weight-bound=2"},
                                       {"hierarchical", ""},
                                       {"softmax", "ridge=1"}};
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3), *other = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     assert_fails(xsm_model_set_geometry(NULL, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_model_set_geometry(m, 2, &err), XSM_ERROR_RANGE, err);
     make_euclidean(m);
     uint64_t before = test_hash(m);
     for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
-        xsm_estimator *e = test_estimator(NULL, estimators[i].estimator, estimators[i].options);
+        HELD(xsm_estimator, e) = test_estimator(NULL, estimators[i].estimator, estimators[i].options);
         assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, "distances"));
-        xsm_estimator_free(e);
     }
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(NULL, "adagrad", &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "adagrad", &o, &err));
     assert_fails(xsm_optimizer_bind(o, m, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_optimizer_free(o);
     assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -582,30 +527,25 @@ TEST(what_cannot_work_is_refused)
     assert_true(test_hash(m) == before);
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
-    assert_ok(xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &tied, &other, &err), err);
+    NEW(xsm_model, other, xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &tied, &other, &err));
     assert_fails(xsm_model_set_geometry(other, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_int_equal(test_model_info(other).geometry, XSM_GEOMETRY_LINEAR);
     xsm_model_free(other);
-    xsm_model_options bias_only = XSM_MODEL_OPTIONS_INIT;
-    bias_only.bias = 1;
-    assert_ok(xsm_model_new_linear(NULL, 0, CLASSES, &bias_only, &other, &err), err);
+    assert_ok(xsm_model_new_linear(NULL, 0, CLASSES, STRUCT(xsm_model_options, .bias = 1), &other, &err), err);
     assert_fails(xsm_model_set_geometry(other, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_model_free(other);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Steps that leave the finite numbers are an error, not a model. */
 TEST(divergence_is_told)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-    xsm_estimator *e = test_estimator(NULL, "one-vs-all", "");
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "one-vs-all", "");
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     make_euclidean(m);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
     xsm_status status = XSM_OK;
     for (int step = 0; step < 100 && status == XSM_OK; step++) {
         xsm_batch batch = xsm_batch_range(p.data, (uint64_t)step % ROWS, 1);
@@ -615,9 +555,4 @@ TEST(divergence_is_told)
         }
     }
     assert_int_equal(status, XSM_ERROR_DIVERGED);
-    xsm_optimizer_free(o);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }

@@ -68,7 +68,6 @@ static void release(objects *o)
 
 TEST(test_scores)
 {
-    xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
     make(&o);
@@ -104,15 +103,12 @@ TEST(test_scores)
 
 TEST(test_predictions)
 {
-    xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
     make(&o);
     fill(&all, N * D);
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_predictor *predictor = NULL;
-    options.top = TOP;
-    assert_ok(xsm_predictor_new(o.linear, &options, &predictor, &err), err);
+    NEW(xsm_predictor, predictor,
+        xsm_predictor_new(o.linear, STRUCT(xsm_predictor_options, .top = TOP), &predictor, &err));
     const xsm_batch batch = xsm_batch_values(all.f, N, D, D);
     xsm_prediction to = XSM_PREDICTION_INIT;
     to.batch = &batch;
@@ -147,13 +143,11 @@ TEST(test_predictions)
 
 TEST(test_searches)
 {
-    xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
     make(&o);
     fill(&all, N * D);
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_ok(xsm_index_build_model(index, o.linear, &err), err);
     xsm_index_search search = XSM_INDEX_SEARCH_INIT;
     search.queries = all.f;
@@ -179,13 +173,11 @@ TEST(test_searches)
 
 TEST(test_draws)
 {
-    xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
     make(&o);
     fill(&all, N * D);
-    xsm_sampler *sampler = NULL;
-    assert_ok(xsm_sampler_new(NULL, "uniform", &sampler, &err), err);
+    NEW(xsm_sampler, sampler, xsm_sampler_new(NULL, "uniform", &sampler, &err));
     assert_ok(xsm_sampler_bind(sampler, o.rows, &err), err);
     xsm_batch batch = xsm_batch_values(all.f, N, D, D);
     xsm_draw draw = XSM_DRAW_INIT;
@@ -207,16 +199,13 @@ TEST(test_draws)
 
 TEST(test_gradients)
 {
-    xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
     make(&o);
     fill(&all, N * D);
-    xsm_estimator *estimator = NULL;
-    xsm_gradient *gradient = NULL;
-    assert_ok(xsm_estimator_new(NULL, "softmax", &estimator, &err), err);
+    NEW(xsm_estimator, estimator, xsm_estimator_new(NULL, "softmax", &estimator, &err));
     assert_ok(xsm_estimator_bind_labels(estimator, o.linear, o.rows, &err), err);
-    assert_ok(xsm_gradient_new(NULL, &gradient, &err), err);
+    NEW(xsm_gradient, gradient, xsm_gradient_new(NULL, &gradient, &err));
     xsm_batch batch = xsm_batch_values(all.f, N, D, D);
     batch.dataset = o.rows;
     REFUSED(xsm_estimator_gradient_input(estimator, &batch, 1, gradient, all.f, D, &err), "input_gradient");
@@ -231,7 +220,6 @@ TEST(test_gradients)
 
 TEST(test_measures)
 {
-    xsm_error err = XSM_ERROR_INIT;
     objects o;
     numbers all;
     make(&o);

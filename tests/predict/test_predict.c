@@ -38,12 +38,12 @@ static void check(const xsm_model *m, const xsm_dataset *rows, xsm_predictor_opt
                   const xsm_prediction *limits)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor *one = NULL;
-    outputs *want = calloc(1, sizeof *want), *have = calloc(1, sizeof *have);
+    HELD_MEMORY(outputs, want) = calloc(1, sizeof *want);
+    HELD_MEMORY(outputs, have) = calloc(1, sizeof *have);
     assert_non_null(want);
     assert_non_null(have);
     options.top = TOP;
-    assert_ok(xsm_predictor_new(m, &options, &one, &err), err);
+    NEW(xsm_predictor, one, xsm_predictor_new(m, &options, &one, &err));
     for (size_t i = 0; i < ROWS; i++) {
         const xsm_batch row = xsm_batch_range(rows, i, 1);
         xsm_prediction p = into(want, &row, i, probabilities);
@@ -55,7 +55,7 @@ static void check(const xsm_model *m, const xsm_dataset *rows, xsm_predictor_opt
     xsm_predictor_free(one);
     const xsm_batch all = xsm_batch_range(rows, 0, ROWS);
     for (uint32_t threads = 1; threads <= 3; threads++) {
-        xsm_context *ctx = test_context(threads, threads == 2 ? TEST_REVERSED : TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(threads, threads == 2 ? TEST_REVERSED : TEST_BUILT_IN, 0);
         memset(have, 0x55, sizeof *have);
         xsm_prediction p = limits ? *limits : (xsm_prediction)XSM_PREDICTION_INIT;
         const xsm_prediction arrays = into(have, &all, 0, probabilities);
@@ -71,21 +71,17 @@ static void check(const xsm_model *m, const xsm_dataset *rows, xsm_predictor_opt
         if (probabilities) {
             assert_memory_equal(have->probabilities, want->probabilities, sizeof want->probabilities);
         }
-        xsm_context_free(ctx);
     }
-    free(want);
-    free(have);
 }
 
 /* Every class, an index, a label tree, a label tree as shortlist, on dense and sparse rows. */
 TEST(row_by_row)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse <= 1; sparse++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
-        xsm_model *m = test_model(NULL, &p, true, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 9);
-        xsm_model *tree = NULL;
-        xsm_index *index = NULL;
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
+        HELD(xsm_model, m) =
+            test_model(NULL, &p, true, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 9);
+        HELD(xsm_model, tree) = NULL;
         xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
         check(m, p.data, options, true, NULL);
         assert_ok(xsm_fit_label_tree(NULL, p.data, NULL, &tree, NULL, &err), err);
@@ -94,23 +90,18 @@ TEST(row_by_row)
         options.candidates = 20;
         check(m, p.data, options, false, NULL);
         options = (xsm_predictor_options)XSM_PREDICTOR_OPTIONS_INIT;
-        assert_ok(xsm_index_new(NULL, "spherical", &index, &err), err);
+        MADE(xsm_index, index, xsm_index_new(NULL, "spherical", &index, &err));
         assert_ok(xsm_index_build_model(index, m, &err), err);
         options.index = index;
         check(m, p.data, options, false, NULL);
-        xsm_index_free(index);
-        xsm_model_free(tree);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
 /* A filter of the call and lists of each row, which lie with their rows. */
 TEST(with_filters)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
     const xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     uint64_t offsets[ROWS + 1];
     uint32_t deny[2 * ROWS], few[] = {1, 2, 3, 20, 21, 22, 23, 60};
@@ -124,25 +115,20 @@ TEST(with_filters)
     limits.deny_offsets = offsets;
     limits.deny = deny;
     check(m, p.data, options, true, &limits);
-    xsm_filter *filter = NULL;
-    xsm_filter_classes allowed = XSM_FILTER_CLASSES_INIT;
-    allowed.classes = CLASSES;
-    allowed.allow = few;
-    allowed.allow_count = sizeof few / sizeof *few;
-    assert_ok(xsm_filter_new(NULL, &allowed, &filter, &err), err);
+    MADE(xsm_filter, filter,
+         xsm_filter_new(
+             NULL,
+             STRUCT(xsm_filter_classes, .classes = CLASSES, .allow = few, .allow_count = sizeof few / sizeof *few),
+             &filter, &err));
     limits.filter = filter;
     check(m, p.data, options, true, &limits);
-    xsm_filter_free(filter);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* The error is that of the first row that has one, whoever comes to it first, and names that row. */
 TEST(names_the_first_row)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
     static float rows[ROWS][FEATURES];
     static uint32_t classes[ROWS * 5];
     for (size_t i = 0; i < ROWS; i++) {
@@ -155,21 +141,17 @@ TEST(names_the_first_row)
     wanted.batch = &batch;
     wanted.classes = classes;
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
-        xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
         assert_fails(xsm_predict(ctx, m, NULL, &wanted, &err), XSM_ERROR_DIVERGED, err);
         assert_non_null(strstr(err.message, "row 100"));
-        xsm_context_free(ctx);
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(refuses)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
-    outputs *o = malloc(2 * sizeof *o);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
+    HELD_MEMORY(outputs, o) = malloc(2 * sizeof *o);
     assert_non_null(o);
     memset(o, 0x33, 2 * sizeof *o);
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -188,9 +170,6 @@ TEST(refuses)
     wanted.scores = (float *)(void *)o->classes;
     assert_fails(xsm_predict(NULL, m, NULL, &wanted, &err), XSM_ERROR_ARGUMENT, err);
     assert_memory_equal(o, o + 1, sizeof *o);
-    free(o);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 typedef struct call {
@@ -212,8 +191,7 @@ static xsm_status predict(void *state, xsm_context *ctx, xsm_error *err)
 /* Its memory is the context's, and its progress and cancelling, not the model's. */
 TEST(on_its_context)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 7);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 7);
     call c = {test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9), p.data, malloc(sizeof(outputs))};
     assert_non_null(c.o);
     assert_true(test_every_allocation(predict, &c) > 4);
@@ -230,5 +208,4 @@ TEST(on_its_context)
     }
     free(c.o);
     xsm_model_free((xsm_model *)c.model);
-    test_problem_free(&p);
 }

@@ -42,20 +42,18 @@ static fixture start(bool sparse)
     for (int d = 0; d < 2; d++) {
         uint64_t chosen[KNOWN];
         uint64_t offsets[ROWS + 1];
-        uint32_t *labels = calloc(2 * ROWS, sizeof *labels);
+        HELD_MEMORY(uint32_t, labels) = calloc(2 * ROWS, sizeof *labels);
         for (uint32_t i = 0; i < ROWS; i++) { /* one label that the row has, or has not, and one more */
             offsets[i] = 2 * i;
             labels[2 * i] = (uint32_t)(test_next(&seed) % CLASSES);
             labels[2 * i + 1] = (labels[2 * i] + 1 + (uint32_t)d) % CLASSES;
         }
         offsets[ROWS] = 2 * ROWS;
-        xsm_dataset *all = test_relabel(&f.problem, sparse, CLASSES, offsets, labels);
+        HELD(xsm_dataset, all) = test_relabel(&f.problem, sparse, CLASSES, offsets, labels);
         for (uint32_t i = 0; i < KNOWN; i++) {
             chosen[i] = (i * (uint64_t)(d + 2)) % ROWS; /* some twice */
         }
         assert_ok(xsm_dataset_select(all, chosen, KNOWN, &f.known[d], &err), err);
-        xsm_dataset_free(all);
-        free(labels);
     }
     return f;
 }
@@ -147,7 +145,7 @@ static void check(const fixture *f, const xsm_model *m)
     for (int filtered = 0; filtered < 2; filtered++) {
         xsm_ranks want = count(f, m, filtered, want_hits);
         for (uint32_t threads = 1; threads < 5; threads += 3) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
             xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
             xsm_ranks got = XSM_RANKS_INIT;
             double hits[HITS];
@@ -172,7 +170,6 @@ static void check(const fixture *f, const xsm_model *m)
             got.top = 0;
             assert_ok(xsm_evaluate_ranks(ctx, m, f->rows, &o, &got, &err), err);
             assert_memory_equal(&got, &first, offsetof(xsm_ranks, top));
-            xsm_context_free(ctx);
         }
     }
     /* What the known labels change is not nothing. */
@@ -218,8 +215,7 @@ static void check_copies(const fixture *f, const xsm_model *m, xsm_dataset *rows
             copies[count++] = i;
         }
     }
-    xsm_dataset *all = NULL;
-    assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
+    MADE(xsm_dataset, all, xsm_dataset_select(rows, copies, count, &all, &err));
     double plain_hits[HITS], wanted_hits[HITS], hits[HITS];
     xsm_ranks plain = {.size = sizeof plain, .top = HITS, .hits = plain_hits};
     xsm_ranks wanted = {.size = sizeof wanted, .top = HITS, .hits = wanted_hits};
@@ -229,7 +225,7 @@ static void check_copies(const fixture *f, const xsm_model *m, xsm_dataset *rows
     assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
     double first = 0;
     for (uint32_t threads = 1; threads < 5; threads += 3) {
-        xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+        HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
         xsm_ranks got = {.size = sizeof got, .top = HITS, .hits = hits};
         assert_ok(xsm_evaluate_ranks(ctx, m, rows, &o, &got, &err), err);
         assert_true(got.labels == plain.labels && got.unseen_labels == plain.unseen_labels);
@@ -239,12 +235,10 @@ static void check_copies(const fixture *f, const xsm_model *m, xsm_dataset *rows
                            : fabs(got.reciprocal_rank - wanted.reciprocal_rank) < 1e-12);
         first = threads == 1 ? got.reciprocal_rank : first;
         assert_true(got.reciprocal_rank == first);
-        xsm_context_free(ctx);
     }
     memset(weights, 0, sizeof weights);
     assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
     assert_fails(xsm_evaluate_ranks(NULL, m, rows, &o, &plain, &err), XSM_ERROR_DATA, err);
-    xsm_dataset_free(all);
 }
 
 TEST(weights_are_copies)
@@ -282,7 +276,6 @@ TEST(weights_are_copies)
 
 TEST(what_cannot_be_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     fixture f = start(false);
     xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
     xsm_ranks r = XSM_RANKS_INIT, untouched = XSM_RANKS_INIT;

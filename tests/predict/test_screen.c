@@ -39,10 +39,9 @@ static xsm_model *make_model(xsm_context *ctx, shape kind, uint32_t features)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    xsm_model *m = NULL;
     uint64_t state = 7 + kind;
     o.bias = kind != RANDOM;
-    assert_ok(xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err));
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (size_t k = 0; k < CLASSES; k++) {
         float *w = p.weight + k * p.class_step;
@@ -82,10 +81,7 @@ static void fill_rows(float *x, size_t count)
 static xsm_predictor *make_predictor(const xsm_model *m, uint32_t top)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_predictor *p = NULL;
-    o.top = top;
-    assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+    NEW(xsm_predictor, p, xsm_predictor_new(m, STRUCT(xsm_predictor_options, .top = top), &p, &err));
     return p;
 }
 
@@ -98,9 +94,8 @@ static bool screened(const xsm_model *m, const float *x, uint32_t top)
     const xsmi_top list = {scores, classes, top};
     assert_true(xsmi_model_screens(m, false, top));
     const size_t bytes = xsmi_model_screen_scratch(m, top);
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    HELD_MEMORY(void, memory) = aligned_alloc(64, (bytes + 63) / 64 * 64);
     const bool done = xsmi_model_screen(m, &row, &list, memory, m->context);
-    free(memory);
     return done;
 }
 
@@ -110,7 +105,7 @@ static void expect_same(const xsm_model *m, const float *x, uint32_t top)
     static uint32_t want_classes[ROWS * MOST_TOP], got_classes[MOST_TOP];
     static float want[ROWS * MOST_TOP], got[MOST_TOP];
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor *p = make_predictor(m, top);
+    HELD(xsm_predictor, p) = make_predictor(m, top);
     xsm_batch batch = xsm_batch_values(x, ROWS, m->features, m->features);
     assert_ok(test_predict(p, &batch, want_classes, want, NULL, &err), err);
     for (size_t i = 0; i < ROWS; i++) {
@@ -119,7 +114,6 @@ static void expect_same(const xsm_model *m, const float *x, uint32_t top)
         assert_memory_equal(got_classes, want_classes + i * top, top * sizeof *got_classes);
         assert_memory_equal(got, want + i * top, top * sizeof *got);
     }
-    xsm_predictor_free(p);
 }
 
 TEST(single_rows_have_the_bits_of_many)
@@ -129,34 +123,29 @@ TEST(single_rows_have_the_bits_of_many)
     static float x[ROWS * FEATURES];
     for (uint32_t n = 0; n < 3 * SHAPES; n++) {
         const uint32_t features = widths[n % 3];
-        xsm_model *m = make_model(NULL, (shape)(n / 3), features);
+        HELD(xsm_model, m) = make_model(NULL, (shape)(n / 3), features);
         fill_rows(x, (size_t)ROWS * features);
         for (size_t i = 0; i < (size_t)ROWS * features && n / 3 == PERMUTED; i++) {
             x[i] = x[i / features * features];
         }
         for (size_t type = 0; type <= TEST_KINDS; type++) {
-            xsm_model *small = type > 0 ? test_converted(m, test_kinds[type - 1].dtype) : NULL;
+            HELD(xsm_model, small) = type > 0 ? test_converted(m, test_kinds[type - 1].dtype) : NULL;
             for (size_t t = 0; t < sizeof tops / sizeof *tops; t++) {
                 expect_same(type > 0 ? small : m, x, tops[t]);
             }
             /* Rows of one feature are often equal in fewer bits. */
             assert_true(features == 1 || screened(type > 0 ? small : m, x, 5));
-            xsm_model_free(small);
         }
-        xsm_model_free(m);
     }
 }
 
 TEST(equal_scores_are_left_to_full_scoring)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
-    xsm_model *m = NULL;
     fill_rows(x, ROWS * FEATURES);
-    assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err));
     assert_false(screened(m, x, 5));
     expect_same(m, x, 5);
-    xsm_model_free(m);
 }
 
 TEST(scores_that_are_not_finite_are_refused)
@@ -165,9 +154,8 @@ TEST(scores_that_are_not_finite_are_refused)
     static float x[ROWS * FEATURES];
     fill_rows(x, ROWS * FEATURES);
     for (size_t i = 0; i < 2 * sizeof bad / sizeof *bad; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        xsm_model *m = make_model(NULL, BIASED, FEATURES);
+        HELD(xsm_model, m) = make_model(NULL, BIASED, FEATURES);
         assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         if (i % 2 == 0) {
             w.weight[4321 * w.class_step + 7] = bad[i / 2];
@@ -176,22 +164,19 @@ TEST(scores_that_are_not_finite_are_refused)
         }
         uint32_t alone[5], summed[5];
         double probabilities[5];
-        xsm_predictor *p = make_predictor(m, 5);
+        HELD(xsm_predictor, p) = make_predictor(m, 5);
         const xsm_batch row = xsm_batch_values(x, 1, FEATURES, FEATURES);
         assert_false(screened(m, x, 5));
         const xsm_status status = test_predict(p, &row, summed, NULL, probabilities, &err);
         assert_int_equal(test_predict(p, &row, alone, NULL, NULL, &err), status);
         assert_int_equal(status, isnan(bad[i / 2]) || i == 3 ? XSM_ERROR_DIVERGED : status);
         assert_true(status != XSM_OK || memcmp(alone, summed, sizeof alone) == 0);
-        xsm_predictor_free(p);
-        xsm_model_free(m);
     }
 }
 
 /* After the first, a call for one row allocates nothing, whatever the type of the weights. */
 TEST(single_rows_need_no_memory)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
     fill_rows(x, ROWS * FEATURES);
     for (size_t type = 0; type <= TEST_KINDS; type++) {
@@ -223,12 +208,13 @@ TEST(single_rows_need_no_memory)
 TEST(the_best_are_scored_again_in_float32)
 {
     enum { WIDE_TOP = 20, NARROW_TOP = 5 };
-    xsm_error err = XSM_ERROR_INIT;
     static float x[ROWS * FEATURES];
-    xsm_model *m = make_model(NULL, RANDOM, FEATURES), *small = test_converted(m, XSM_DTYPE_INT8);
+    HELD(xsm_model, m) = make_model(NULL, RANDOM, FEATURES);
+    HELD(xsm_model, small) = test_converted(m, XSM_DTYPE_INT8);
     size_t recalled = 0, moved = 0;
     fill_rows(x, ROWS * FEATURES);
-    xsm_predictor *first = make_predictor(small, WIDE_TOP), *exact = make_predictor(m, NARROW_TOP);
+    HELD(xsm_predictor, first) = make_predictor(small, WIDE_TOP);
+    HELD(xsm_predictor, exact) = make_predictor(m, NARROW_TOP);
     for (size_t i = 0; i < ROWS; i++) {
         const xsm_batch row = xsm_batch_values(x + i * FEATURES, 1, FEATURES, FEATURES);
         uint32_t some[WIDE_TOP], best[NARROW_TOP];
@@ -255,8 +241,4 @@ TEST(the_best_are_scored_again_in_float32)
         }
     }
     assert_true(recalled >= ROWS * NARROW_TOP * 95 / 100 && moved > 0);
-    xsm_predictor_free(exact);
-    xsm_predictor_free(first);
-    xsm_model_free(small);
-    xsm_model_free(m);
 }

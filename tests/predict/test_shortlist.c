@@ -32,13 +32,11 @@ static void predict(const xsm_model *m, const xsm_predictor_options *o, const xs
                     float *scores, double *probed)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor *p = NULL;
-    assert_ok(xsm_predictor_new(m, o, &p, &err), err);
+    MADE(xsm_predictor, p, xsm_predictor_new(m, o, &p, &err));
     assert_ok(test_predict(p, batch, classes, scores, NULL, &err), err);
     if (probed) {
         *probed = (double)test_predictor_info(p).probed / (double)batch->count;
     }
-    xsm_predictor_free(p);
 }
 
 /* Names "n000", ... in rising or falling order. */
@@ -101,12 +99,11 @@ static void check_best(const xsm_model *m, const xsm_model *tree, const xsm_batc
 
 TEST(best_of_the_candidates)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 8; kind++) {
         const bool sparse = kind & 1, falling = kind & 2;
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
-        xsm_model *tree = grown(p.data, kind & 4 ? 2 : 1),
-                  *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
+        HELD(xsm_model, tree) = grown(p.data, kind & 4 ? 2 : 1);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
         if (kind >= 6) {
             xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
             xsm_model_free(m);
@@ -148,16 +145,15 @@ TEST(best_of_the_candidates)
         assert_ok(xsm_evaluate_search(NULL, m, p.data, &o, &found, &err), err);
         assert_true(recall[TOP - 1] < 1);
         xsm_model_free(m);
-        xsm_model_free(tree);
-        test_problem_free(&p);
     }
 }
 
 /* A beam of 1 finds few classes; the search goes on until there are `top`. */
 TEST(narrow_beams_find_enough)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *tree = grown(p.data, 1), *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, tree) = grown(p.data, 1);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 7);
     const xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     static uint32_t have[ROWS * CLASSES];
@@ -172,9 +168,6 @@ TEST(narrow_beams_find_enough)
             seen[have[i * CLASSES + k]] = true;
         }
     }
-    xsm_model_free(m);
-    xsm_model_free(tree);
-    test_problem_free(&p);
 }
 
 static void refused(const xsm_model *m, const xsm_predictor_options *o, xsm_status status, const char *part)
@@ -188,7 +181,6 @@ static void refused(const xsm_model *m, const xsm_predictor_options *o, xsm_stat
 
 TEST(what_does_not_fit_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3),
                  wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, false, 3),
                  more = test_problem_new(ROWS, FEATURES, CLASSES + 1, false, 3);
@@ -215,20 +207,18 @@ TEST(what_does_not_fit_is_refused)
     assert_ok(xsm_model_set_transform(tree, unit, &err), err);
     refused(m, &o, XSM_ERROR_UNSUPPORTED, "transformed by '', the label tree of the shortlist by 'unit'");
     assert_ok(xsm_model_set_transform(m, unit, &err), err);
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(NULL, "exact", &index, &err));
     assert_ok(xsm_index_build_model(index, m, &err), err);
     o.index = index;
     refused(m, &o, XSM_ERROR_ARGUMENT, "an index, not both");
     o.index = NULL;
     /* Probabilities are those of all classes, but for a calibration for several labels. */
     const xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
-    xsm_predictor *predictor = NULL;
     static uint32_t classes[ROWS * TOP];
     static float scores[ROWS * TOP];
     static double probabilities[ROWS * TOP];
     o.top = TOP;
-    assert_ok(xsm_predictor_new(m, &o, &predictor, &err), err);
+    NEW(xsm_predictor, predictor, xsm_predictor_new(m, &o, &predictor, &err));
     assert_fails(test_predict(predictor, &batch, classes, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_calibration c = XSM_CALIBRATION_INIT;
     c.method = XSM_CALIBRATION_LABELS;

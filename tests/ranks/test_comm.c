@@ -35,7 +35,6 @@ static int32_t no_broadcast(void *user, void *data, size_t bytes, uint32_t root)
 
 TEST(test_table)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_comm comm = XSM_COMM_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     xsm_context *ctx = NULL;

@@ -64,8 +64,7 @@ static xsm_dataset *from_text(const char *text, const xsm_read_options *options)
 {
     xsm_error err = XSM_ERROR_INIT;
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), options, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "text"), options, &d, &err));
     return d;
 }
 
@@ -82,18 +81,14 @@ static xsm_dataset *hard_rows(int32_t negative)
     static float values[3][HARD];
     static const uint32_t labels[] = {2, 0, 1};
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     for (size_t j = 0; j < HARD; j++) {
         values[0][j] = hard[j];
         values[1][j] = j % 2 ? 0 : nextafterf(hard[j], 0);
     }
     xsm_labels l = {sizeof l, 3, 0, NULL, labels, NULL};
-    assert_ok(xsm_dataset_from_dense(
-                  NULL,
-                  &(xsm_dense_rows){
-                      .size = sizeof(xsm_dense_rows), .values = values[0], .rows = 3, .features = HARD, .labels = &l},
-                  &d, &err),
-              err);
+    NEW(xsm_dataset, d,
+        xsm_dataset_from_dense(
+            NULL, STRUCT(xsm_dense_rows, .values = values[0], .rows = 3, .features = HARD, .labels = &l), &d, &err));
     int64_t own[] = {negative ? -5 : 3, 7, 1000000};
     assert_ok(xsmi_dataset_replace_classes(d, 3, own, NULL, &err), err);
     xsmi_dataset_count_labels(d);
@@ -154,10 +149,9 @@ TEST(there_and_back)
     snprintf(path, sizeof path, "%s", test_path("written"));
     for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
         for (int s = 0; s < SAMPLES; s++) {
-            xsm_error err = XSM_ERROR_INIT;
             xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
             xsm_read_options read = XSM_READ_OPTIONS_INIT;
-            xsm_dataset *d = sample(s);
+            HELD(xsm_dataset, d) = sample(s);
             write.format = targets[t].format;
             write.index_base = targets[t].base;
             write.labels_path = targets[t].format == XSM_FORMAT_NPY ? labels : NULL;
@@ -172,13 +166,10 @@ TEST(there_and_back)
                 assert_null(fopen(path, "rb"));
             } else {
                 assert_ok(status, err);
-                xsm_dataset *again = NULL;
-                assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &again, &err), err);
+                MADE(xsm_dataset, again, xsm_dataset_read(NULL, path, NULL, &read, &again, &err));
                 assert_int_equal(again->format, targets[t].format);
                 assert_same(d, again, targets[t].format != XSM_FORMAT_LIBSVM, true);
-                xsm_dataset_free(again);
             }
-            xsm_dataset_free(d);
         }
     }
 }
@@ -192,30 +183,24 @@ TEST(names_aside)
     snprintf(path, sizeof path, "%s", test_path("numbers"));
     snprintf(names, sizeof names, "%s", test_path("names"));
     for (size_t i = 0; i < 2; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-        xsm_dataset *d = sample(4);
-        xsm_dataset *again = NULL;
+        HELD(xsm_dataset, d) = sample(4);
         assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY, NULL, &err), err);
         write.format = formats[i];
         write.names_path = names;
         assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &again, &err), err);
+        MADE(xsm_dataset, again, xsm_dataset_read(NULL, path, NULL, NULL, &again, &err));
         assert_ok(xsm_dataset_read_names(again, names, &err), err);
         assert_same(d, again, false, true);
-        xsm_dataset_free(again);
-        xsm_dataset_free(d);
     }
     /* A name that is two lines cannot be one. */
-    xsm_error err = XSM_ERROR_INIT;
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-    xsm_dataset *d = sample(3);
+    HELD(xsm_dataset, d) = sample(3);
     d->map.names[1][0] = '\n';
     write.format = XSM_FORMAT_XC;
     write.names_path = names;
     assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "line end"));
-    xsm_dataset_free(d);
 }
 
 TEST(wrong_options)
@@ -264,16 +249,13 @@ TEST(wrong_options)
     };
     const char *path = test_path("never");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = sample(bad[i].sample);
+        HELD(xsm_dataset, d) = sample(bad[i].sample);
         assert_fails(xsm_dataset_write(d, path, &bad[i].options, &err), bad[i].status, err);
         assert_non_null(strstr(err.message, bad[i].says));
         assert_null(fopen(path, "rb"));
-        xsm_dataset_free(d);
     }
     for (size_t i = 0; i < 2; i++) { /* two contents cannot be one file, by whatever path */
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = sample(i == 0 ? 4 : 5);
+        HELD(xsm_dataset, d) = sample(i == 0 ? 4 : 5);
         char same[512];
         xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
         write.format = i == 0 ? XSM_FORMAT_XC : XSM_FORMAT_NPY;
@@ -284,11 +266,9 @@ TEST(wrong_options)
         assert_non_null(strstr(err.message, i == 0 ? "names_path is the same file as path"
                                                    : "labels_path is the same file as path"));
         assert_null(fopen(path, "rb"));
-        xsm_dataset_free(d);
     }
     xsm_write_options cache = {sizeof cache, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL, NULL};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = sample(0);
+    HELD(xsm_dataset, d) = sample(0);
     assert_fails(xsm_dataset_write(NULL, path, &cache, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_write(d, NULL, &cache, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_write(d, path, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -297,20 +277,18 @@ TEST(wrong_options)
                                    &(xsm_write_options){sizeof cache, XSM_FORMAT_CSV, 0, NULL, NULL, NULL, NULL, NULL},
                                    &err),
                  XSM_ERROR_IO, err);
-    xsm_dataset_free(d);
 }
 
 /* Labels that are in no class map: a cache keeps them, nothing else does. */
 TEST(unseen_labels)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     int64_t known[] = {1};
     map.classes = 1;
     map.labels = known;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
-    xsm_dataset *d = from_text("1 1:1\n5,1 2:1\n6 2:2\n", &options);
+    HELD(xsm_dataset, d) = from_text("1 1:1\n5,1 2:1\n6 2:2\n", &options);
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
     char path[512];
     snprintf(path, sizeof path, "%s", test_path("unseen"));
@@ -318,11 +296,8 @@ TEST(unseen_labels)
     assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_UNSUPPORTED, err);
     write.format = XSM_FORMAT_CACHE;
     assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-    xsm_dataset *again = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &again, &err), err);
+    MADE(xsm_dataset, again, xsm_dataset_read(NULL, path, NULL, NULL, &again, &err));
     assert_same(d, again, true, true);
-    xsm_dataset_free(again);
-    xsm_dataset_free(d);
 }
 
 /* -- caches -------------------------------------------------------------------------------------------------------- */
@@ -332,22 +307,19 @@ static const char *cached(int which)
     static char path[512];
     xsm_error err = XSM_ERROR_INIT;
     xsm_write_options write = {sizeof write, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL, NULL};
-    xsm_dataset *d = sample(which);
+    HELD(xsm_dataset, d) = sample(which);
     snprintf(path, sizeof path, "%s", test_path("cache"));
     assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-    xsm_dataset_free(d);
     return path;
 }
 
 /* A cache may be written over itself; a file of another kind, or beside it, would lose what the cache holds. */
 TEST(caches_are_replaced_by_caches)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-    xsm_dataset *d = NULL;
     const char *path = cached(4);
     const char *beside = test_path("beside");
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, NULL, &d, &err));
     write.format = XSM_FORMAT_XC;
     assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "only a cache may replace it"));
@@ -368,7 +340,6 @@ TEST(caches_adapt)
 {
     static const int64_t some[] = {3, 7, 8};
     for (int i = 0; i < 7; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         map.classes = 3;
@@ -377,9 +348,8 @@ TEST(caches_adapt)
         options.labels = i < 3 ? i : 0;
         options.classes = i >= 3 && i < 6 ? &map : NULL;
         options.features = i == 6 ? 11 : 0;
-        xsm_dataset *direct = from_text(multi, i < 5 ? &options : NULL);
-        xsm_dataset *again = NULL;
-        assert_ok(xsm_dataset_read(NULL, cached(2), NULL, &options, &again, &err), err);
+        HELD(xsm_dataset, direct) = from_text(multi, i < 5 ? &options : NULL);
+        MADE(xsm_dataset, again, xsm_dataset_read(NULL, cached(2), NULL, &options, &again, &err));
         if (i < 5) {
             /* Labels left out leave their classes, which a cache has kept: compared against the same map only. */
             assert_true(options.labels != XSM_KEEP_LABELS_ALL || direct->classes == again->classes);
@@ -393,10 +363,7 @@ TEST(caches_adapt)
         if (i >= 3 && i < 5) {
             assert_same(direct, again, true, true);
         }
-        xsm_dataset_free(again);
-        xsm_dataset_free(direct);
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *d = NULL;
     options.features = 3;
@@ -416,24 +383,19 @@ TEST(caches_adapt)
 /* Names are matched by name, from words or from a cache of them. */
 TEST(caches_match_names)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_dataset *train = from_text("__label__b the\n__label__z cat\n__label__q dog\n", NULL);
+    HELD(xsm_dataset, train) = from_text("__label__b the\n__label__z cat\n__label__q dog\n", NULL);
     assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     map.features = 0;
     map.vocabulary = NULL;
-    xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    options.classes = &map;
-    xsm_dataset *again = NULL;
-    assert_ok(xsm_dataset_read(NULL, cached(4), NULL, &options, &again, &err), err);
+    MADE(xsm_dataset, again,
+         xsm_dataset_read(NULL, cached(4), NULL, STRUCT(xsm_read_options, .classes = &map), &again, &err));
     size_t n;
     const uint32_t *labels = xsmi_dataset_labels(again, 0, &n);
     assert_int_equal(n, 2);
     assert_int_equal(labels[0], 2); /* z */
     assert_int_equal(labels[1], XSM_CLASS_UNSEEN);
     assert_int_equal(again->classes, 3);
-    xsm_dataset_free(again);
-    xsm_dataset_free(train);
 }
 
 /* Every byte changed in turn: the checksum finds it. Without it, whatever is accepted has rows within their arrays. */
@@ -447,9 +409,8 @@ TEST(damaged_caches)
     size_t accepted = 0;
     for (size_t at = 0; at < size; at += at < 64 ? 1 : 3) {
         for (int believe = 0; believe < 2; believe++) {
-            xsm_error err = XSM_ERROR_INIT;
             xsm_read_options options = XSM_READ_OPTIONS_INIT;
-            xsm_dataset *d = NULL;
+            HELD(xsm_dataset, d) = NULL;
             options.format = XSM_FORMAT_CACHE;
             options.skip_verify = believe;
             bytes[at] ^= 0x21;
@@ -464,17 +425,14 @@ TEST(damaged_caches)
                 assert_true(d->offsets[i] <= d->offsets[i + 1] && d->label_offsets[i] <= d->label_offsets[i + 1]);
             }
             accepted += d != NULL;
-            xsm_dataset_free(d);
         }
     }
     assert_true(accepted > 0); /* values, labels */
     for (size_t length = 0; length < size; length += 7) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
-        xsm_read_options options = XSM_READ_OPTIONS_INIT;
-        options.format = XSM_FORMAT_CACHE;
-        options.skip_verify = 1;
-        assert_int_not_equal(xsm_dataset_read(NULL, test_file("damaged", bytes, length), NULL, &options, &d, &err),
+        assert_int_not_equal(xsm_dataset_read(NULL, test_file("damaged", bytes, length), NULL,
+                                              STRUCT(xsm_read_options, .format = XSM_FORMAT_CACHE, .skip_verify = 1),
+                                              &d, &err),
                              XSM_OK);
         assert_null(d);
     }
@@ -531,11 +489,9 @@ TEST(wrong_caches)
         {right, right, index, values, labels, "2147483648 features", "2147483648", counts, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_context *ctx = NULL;
         xsm_dataset *d = NULL;
         const char *path = test_path("wrong");
-        assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+        MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
         xsmi_tensor tensors[] = {{.name = "offsets", .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {3}},
                                  {.name = "label_offsets", .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {3}},
                                  {.name = "class_counts", .dtype = XSMI_DTYPE_I64, .rank = 1, .shape = {2}},
@@ -575,7 +531,6 @@ TEST(wrong_caches)
             xsm_dataset_free(d);
             d = NULL;
         }
-        xsm_context_free(ctx);
     }
 }
 
@@ -629,9 +584,8 @@ TEST(wrong_arrays)
             text[9] = 0;
             memcpy(text + 10, files[i].header, length);
             memcpy(text + 10 + length, strstr(files[i].header, "<f8") ? (const void *)doubles : numbers, 48);
-            xsm_error err = XSM_ERROR_INIT;
             xsm_read_options options = XSM_READ_OPTIONS_INIT;
-            xsm_dataset *d = NULL;
+            HELD(xsm_dataset, d) = NULL;
             test_bytes bytes = {text, 10 + length + files[i].data, step, SIZE_MAX, 0};
             options.format = XSM_FORMAT_NPY;
             options.label_column = files[i].column;
@@ -644,14 +598,12 @@ TEST(wrong_arrays)
                 assert_int_equal(d->features, 2);
                 assert_int_equal(d->map.labels[0], files[i].column[0] == '2' ? 3 : 1);
             }
-            xsm_dataset_free(d);
         }
     }
     /* Versions 1 and 2, whose headers' lengths have two bytes and four. */
     static const char *const starts[] = {"\x93NUMPY\x01\x00\x40\x00{'descr': '<f4', 'fortran_order': False",
                                          "\x93NUMPY\x02\x00\x40\x00\x00\x00{'descr': '<f4', 'fortran_order': False"};
     for (size_t cut = 0; cut < 80; cut++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         xsm_dataset *d = NULL;
         test_bytes bytes = {starts[cut % 2], cut / 2, 0, SIZE_MAX, 0};
@@ -690,16 +642,14 @@ TEST(wrong_labels)
         memset(labels + 10 + size, 0x3E, 4); /* as a float 0.19 */
         char path[512];
         snprintf(path, sizeof path, "%s", test_file("labels", labels, 10 + size + files[i].data));
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
-        xsm_dataset *d = NULL;
+        HELD(xsm_dataset, d) = NULL;
         options.labels_path = path;
         xsm_status status =
             xsm_dataset_read(NULL, test_file("matrix", text, 10 + length + 8), NULL, &options, &d, &err);
         if (files[i].says ? status == XSM_OK || !strstr(err.message, files[i].says) : status != XSM_OK) {
             fail_msg("labels %zu: %s: %s", i, xsm_status_name(status), err.message);
         }
-        xsm_dataset_free(d);
     }
 }
 
@@ -710,7 +660,6 @@ TEST(wrong_labels)
  * and read back the same. */
 TEST(weights_beside)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const double given[] = {0.5, 0, 3, 0.1f};
     const char *weights = test_file("weights", TEXT("0.5\n0\r\n3e0 \n.1"));
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
@@ -721,7 +670,6 @@ TEST(weights_beside)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
         xsm_read_options again = XSM_READ_OPTIONS_INIT;
-        xsm_dataset *back = NULL;
         write.format = again.format = formats[i];
         if (formats[i] == XSM_FORMAT_XC || formats[i] == XSM_FORMAT_NPY) {
             write.names_path = test_path("weighted-names");
@@ -741,7 +689,7 @@ TEST(weights_beside)
             write.weights_path = again.weights_path = test_path("weighted-weights");
         }
         assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, path, NULL, &again, &back, &err), err);
+        MADE(xsm_dataset, back, xsm_dataset_read(NULL, path, NULL, &again, &back, &err));
         xsm_dataset_info info = XSM_DATASET_INFO_INIT, kept = XSM_DATASET_INFO_INIT;
         assert_ok(xsm_dataset_get_info(back, &info, &err), err);
         assert_ok(xsm_dataset_get_info(d, &kept, &err), err);
@@ -751,7 +699,6 @@ TEST(weights_beside)
             assert_ok(xsm_dataset_get_row(back, r, &row, &err), err);
             assert_true(row.weight == given[r + (r > 0 && info.rows == 3)]);
         }
-        xsm_dataset_free(back);
     }
     xsm_dataset_free(d);
     static const struct {
@@ -795,7 +742,6 @@ static void check_weights(const xsm_dataset *d, const double *given)
  * labels, in memory and spooled, with a class map and without; written to a column, and read back. */
 TEST(weights_in_a_column)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const double given[] = {0.5, 0, 3};
     static const char *const texts[] = {"a,w,b,label\n0,.5,7,x\n1, 0 ,7,y\n2,3e0,7,x\n",
                                         "w\tlabel\ta\tb\n5e-1\tx\t0\t7\n-0\ty\t1\t7\n3\tx\t2\t7\n",
@@ -805,7 +751,8 @@ TEST(weights_in_a_column)
         read.spool = i == 1 ? "/tmp" : NULL;
         read.weights_column = "w";
         read.classes = NULL;
-        xsm_dataset *d = from_text(texts[i], &read), *back = NULL;
+        HELD(xsm_dataset, d) = from_text(texts[i], &read);
+        xsm_dataset *back = NULL;
         check_weights(d, given);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
@@ -830,19 +777,16 @@ TEST(weights_in_a_column)
             check_weights(back, given);
             xsm_dataset_free(back);
         }
-        xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-        write.format = XSM_FORMAT_XC;
-        write.weights_column = "w";
-        assert_fails(xsm_dataset_write(d, test_path("column"), &write, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_dataset_write(d, test_path("column"),
+                                       STRUCT(xsm_write_options, .format = XSM_FORMAT_XC, .weights_column = "w"), &err),
+                     XSM_ERROR_ARGUMENT, err);
         /* Against the class map without labels. */
         read.weights_column = "1";
         read.classes = &map;
-        xsm_dataset *bare = from_text("b,1,a\n7,.5,0\n", &read);
+        HELD(xsm_dataset, bare) = from_text("b,1,a\n7,.5,0\n", &read);
         xsm_row row = XSM_ROW_INIT;
         assert_ok(xsm_dataset_get_row(bare, 0, &row, &err), err);
         assert_true(row.weight == 0.5 && row.values[1] == 7 && row.label_count == 0);
-        xsm_dataset_free(bare);
-        xsm_dataset_free(d);
     }
     read = (xsm_read_options)XSM_READ_OPTIONS_INIT;
     /* The columns of a matrix: features 0, weights 1, labels 3. */
@@ -854,12 +798,10 @@ TEST(weights_in_a_column)
     const char *path = test_path("column.npy");
     assert_ok(xsm_dataset_write(all, path, &write, &err), err);
     for (size_t i = 0; i < 2; i++) {
-        xsm_dataset *d = NULL;
         read.weights_column = columns[i][0];
         read.label_column = columns[i][1];
-        assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &d, &err), err);
+        MADE(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, &read, &d, &err));
         check_weights(d, given);
-        xsm_dataset_free(d);
     }
     xsm_dataset_free(all);
     static const struct {
@@ -916,11 +858,10 @@ TEST(weights_in_a_column)
     read.weights_path = NULL;
     read.format = XSM_FORMAT_XC;
     assert_fails(xsm_dataset_read(NULL, "rows", NULL, &read, &none, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_dataset *plain = from_text("a,label\n1,x\n", NULL);
+    HELD(xsm_dataset, plain) = from_text("a,label\n1,x\n", NULL);
     write.format = XSM_FORMAT_CSV;
     write.weights_column = "w";
     assert_fails(xsm_dataset_write(plain, test_path("column"), &write, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_dataset_free(plain);
 }
 
 /* Labels with weights in three formats, and in a cache. */
@@ -937,13 +878,12 @@ TEST(labels_with_weights)
                  {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_KEEP_LABELS_SMALLEST, false},
                  {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_KEEP_LABELS_FIRST, false}};
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
         read.format = tries[i].format;
         read.labels = tries[i].labels;
         read.label_weights = 1;
         read.spool = tries[i].spooled ? "/tmp" : NULL;
-        xsm_dataset *d = from_text(tries[i].text, &read), *back = NULL;
+        HELD(xsm_dataset, d) = from_text(tries[i].text, &read);
         xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
         write.format = XSM_FORMAT_XC;
         write.names_path = tries[i].format == XSM_FORMAT_TEXT ? test_path("names-aside") : NULL;
@@ -952,7 +892,7 @@ TEST(labels_with_weights)
         write.format = XSM_FORMAT_CACHE;
         write.names_path = NULL;
         assert_ok(xsm_dataset_write(d, test_path("labelled"), &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, test_path("labelled"), NULL, NULL, &back, &err), err);
+        MADE(xsm_dataset, back, xsm_dataset_read(NULL, test_path("labelled"), NULL, NULL, &back, &err));
         const xsm_dataset *const both[] = {d, back};
         for (size_t j = 0; j < 2; j++) {
             xsm_row row = XSM_ROW_INIT;
@@ -968,8 +908,6 @@ TEST(labels_with_weights)
             assert_true(!all || (row.label_weights[1] == 0 && row.label_weights[2] == 10));
         }
         assert_int_equal(xsmi_dataset_fingerprint(d), xsmi_dataset_fingerprint(back));
-        xsm_dataset_free(d);
-        xsm_dataset_free(back);
     }
     static const struct {
         const char *text;
@@ -980,7 +918,6 @@ TEST(labels_with_weights)
                  {"__label__x:-2 a\n", XSM_FORMAT_TEXT},
                  {"3:1:2 0:1\n", XSM_FORMAT_LIBSVM}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
         xsm_dataset *d = NULL;
         read.format = wrong[i].format;
@@ -998,11 +935,10 @@ TEST(spooled)
     char folder[512];
     snprintf(folder, sizeof folder, "%s", test_path(""));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
-        xsm_dataset *plain = from_text(texts[i], NULL);
+        HELD(xsm_dataset, plain) = from_text(texts[i], NULL);
         options.spool = folder;
-        xsm_dataset *d = from_text(texts[i], &options);
+        HELD(xsm_dataset, d) = from_text(texts[i], &options);
         assert_same(plain, d, true, true);
         assert_true(xsmi_dataset_mapped_bytes(d) > 0);
         assert_ok(xsm_dataset_shuffle(d, 3, &err), err);
@@ -1010,10 +946,7 @@ TEST(spooled)
         assert_ok(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, NULL, &err), err);
         assert_ok(xsm_dataset_drop(plain, XSM_DROP_UNLABELLED, NULL, &err), err);
         assert_same(plain, d, true, true);
-        xsm_dataset_free(d);
-        xsm_dataset_free(plain);
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *d = NULL;
     options.spool = "/nowhere/at/all";
@@ -1051,13 +984,11 @@ static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
     second.classes = w->mapped ? &map : NULL;
     second.labels_path = write.labels_path;
     test_bytes bytes = {w->text, strlen(w->text), 0, SIZE_MAX, 0};
-    xsm_dataset *d = NULL;
-    xsm_dataset *again = NULL;
+    HELD(xsm_dataset, d) = NULL;
+    HELD(xsm_dataset, again) = NULL;
     xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &first, &d, err);
     status = status == XSM_OK ? xsm_dataset_write(d, path, &write, err) : status;
     status = status == XSM_OK ? xsm_dataset_read(ctx, path, NULL, &second, &again, err) : status;
-    xsm_dataset_free(d);
-    xsm_dataset_free(again);
     return status;
 }
 
@@ -1082,15 +1013,10 @@ TEST(memory_runs_out)
 TEST(orders_of_large_files)
 {
     enum { ROWS = 100003 };
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(
-        xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){
-                .size = sizeof(xsm_dense_rows), .values = NULL, .rows = ROWS, .features = 0, .ownership = XSM_BORROW},
-            &d, &err),
-        err);
+    MADE(xsm_dataset, d,
+         xsm_dataset_from_dense(
+             NULL, STRUCT(xsm_dense_rows, .values = NULL, .rows = ROWS, .features = 0, .ownership = XSM_BORROW), &d,
+             &err));
     uint64_t *order = calloc(ROWS, sizeof *order);
     unsigned char *seen = calloc(ROWS, 1);
     assert_non_null(order);
@@ -1129,5 +1055,4 @@ TEST(orders_of_large_files)
     assert_true(most == 0 || (jumps[1] >= 64 && jumps[1] <= 66));
     free(order);
     free(seen);
-    xsm_dataset_free(d);
 }

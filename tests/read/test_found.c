@@ -86,7 +86,6 @@ TEST(kinds_are_named)
              step <
              (strstr(kinds[i].says, "tar") || strstr(kinds[i].says, "16LE") || strstr(kinds[i].says, "16BE") ? 1 : 3);
              step++) {
-            xsm_error err = XSM_ERROR_INIT;
             xsm_dataset *d = NULL;
             const xsm_read_options options = OPTIONS(.format = XSM_FORMAT_AUTO);
             assert_fails(read_bytes(NULL, kinds[i].text, kinds[i].size, step, &options, &d, &err),
@@ -102,7 +101,6 @@ TEST(kinds_are_named)
 /* The command has the file's own name, if a shell takes it as it is. */
 TEST(commands_name_the_file)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     const char *path = test_file("rows.xz", kinds[0].text, kinds[0].size);
     char command[400];
@@ -128,12 +126,9 @@ TEST(text_may_begin_so)
                                     {TEXT("P"), ""}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         for (size_t step = 0; step < 2; step++) {
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_dataset *d = NULL;
             const xsm_read_options options = OPTIONS(.format = XSM_FORMAT_TEXT);
-            assert_ok(read_bytes(NULL, texts[i].text, texts[i].size, step, &options, &d, &err), err);
+            MADE(xsm_dataset, d, read_bytes(NULL, texts[i].text, texts[i].size, step, &options, &d, &err));
             assert_int_equal(d->rows, 1);
-            xsm_dataset_free(d);
         }
     }
 }
@@ -171,8 +166,7 @@ static const good goods[] = {
     {TEXT("__label__a\xE3\x80\x80y x\n"), "1 1[a\xE3\x80\x80y]: 0 0:1", "1 labels have", AUTO},
     {TEXT("__label__a/b-c.d&e__f x\n"), "1 1[a/b-c.d&e__f]: 0 0:1", NULL, AUTO},
     {TEXT("#c# x\n"), "1 1[c#]: 0 0:1", NULL,
-     OPTIONS(.format = XSM_FORMAT_TEXT,
-             .text = &(xsm_text_options){.size = sizeof(xsm_text_options), .label_prefix = "#"})},
+     OPTIONS(.format = XSM_FORMAT_TEXT, .text = STRUCT(xsm_text_options, .label_prefix = "#"))},
     /* labels at the end */
     {TEXT("x y __label__a\ny z, t __label__b __label__c\n"), "4 3[a,b,c]: 0 0:1 2:1; 1,2 0:1 1:1 3:1", NULL, AUTO},
     {TEXT("x, y; __label__a\n"), "2 1[a]: 0 0:1 1:1", NULL, AUTO},
@@ -311,11 +305,7 @@ static void note(void *user, int32_t level, const char *message)
 static xsm_context *noting(char *n)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *context = NULL;
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.log = note;
-    options.log_user = n;
-    assert_ok(xsm_context_new(&options, &context, &err), err);
+    NEW(xsm_context, context, xsm_context_new(STRUCT(xsm_context_options, .log = note, .log_user = n), &context, &err));
     return context;
 }
 
@@ -323,9 +313,9 @@ static xsm_context *noting(char *n)
 static void check_file(const good *g, size_t number, size_t step, const xsm_read_options *options, xsm_status wanted)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     notes n = "";
-    xsm_context *context = noting(n);
+    HELD(xsm_context, context) = noting(n);
     char text[2000] = "";
     const xsm_status status = read_bytes(context, g->text, g->size, step, options, &d, &err);
     if (status != wanted) {
@@ -338,8 +328,6 @@ static void check_file(const good *g, size_t number, size_t step, const xsm_read
     if (d ? !noted || (g->expected && strcmp(text, g->expected) != 0) : !strstr(err.message, g->expected)) {
         fail_msg("case %zu: '%s', not '%s'; noted: '%s'", number, d ? text : err.message, g->expected, n);
     }
-    xsm_dataset_free(d);
-    xsm_context_free(context);
 }
 
 TEST(what_others_write_is_read)
@@ -370,7 +358,6 @@ TEST(labels_are_apart)
                                           "-", ":1,"};
     for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
         for (size_t behind = 0; behind < 2; behind++) {
-            xsm_error err = XSM_ERROR_INIT;
             xsm_dataset *d = NULL;
             char text[100];
             const int size = snprintf(text, sizeof text, "__label__b x\n y __label__a%s__label__%s x\n", between[i],
@@ -545,10 +532,9 @@ static const struct {
 
 TEST(rows_meet_text)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *made = NULL, *d;
+    xsm_dataset *d;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(read_bytes(NULL, TEXT("__label__a x y\n__label__b y z\n"), 0, NULL, &made, &err), err);
+    MADE(xsm_dataset, made, read_bytes(NULL, TEXT("__label__a x y\n__label__b y z\n"), 0, NULL, &made, &err));
     assert_ok(xsm_dataset_get_class_map(made, &map, &err), err);
     for (size_t i = 0; i < sizeof for_text / sizeof *for_text; i++) {
         const char *const text = for_text[i].text;
@@ -566,7 +552,6 @@ TEST(rows_meet_text)
             xsm_dataset_free(d);
         }
     }
-    xsm_dataset_free(made);
 }
 
 /* -- header lines that nothing shows ------------------------------------------------------------------------------- */
@@ -594,14 +579,12 @@ static const struct {
 TEST(no_first_row_is_lost)
 {
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = NULL;
+        HELD(xsm_dataset, d) = NULL;
         const xsm_status status = read_bytes(NULL, tops[i].text, strlen(tops[i].text), 0, &tops[i].options, &d, &err);
         if ((status == XSM_OK) != !tops[i].says || (status != XSM_OK && !strstr(err.message, tops[i].says))) {
             fail_msg("'%s': %s", tops[i].text, status == XSM_OK ? "it is read" : err.message);
         }
         assert_int_equal(d ? d->rows : 0, tops[i].rows);
-        xsm_dataset_free(d);
     }
 }
 
@@ -653,11 +636,10 @@ static const struct {
 TEST(bases_are_said)
 {
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         notes n = "";
         char text[400];
-        xsm_context *context = noting(n);
-        xsm_dataset *d = NULL;
+        HELD(xsm_context, context) = noting(n);
+        HELD(xsm_dataset, d) = NULL;
         xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
         map.classes = 2;
         map.features = 3;
@@ -678,26 +660,20 @@ TEST(bases_are_said)
         if (counted[i].says ? !strstr(said, counted[i].says) : said[0] != '\0') {
             fail_msg("case %zu: '%s'", i, said);
         }
-        xsm_dataset_free(d);
-        xsm_context_free(context);
     }
 }
 
 /* The columns of a class map are found by their names, which may be numbers. */
 TEST(names_that_are_numbers)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *made = NULL, *d = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     const xsm_read_options as_names = OPTIONS(.label_column = "2021", .header = XSM_HEADER_YES);
-    assert_ok(read_bytes(NULL, TEXT("2019,2020,2021\n1,2,a\n3,4,b\n"), 0, &as_names, &made, &err), err);
+    MADE(xsm_dataset, made, read_bytes(NULL, TEXT("2019,2020,2021\n1,2,a\n3,4,b\n"), 0, &as_names, &made, &err));
     assert_ok(xsm_dataset_get_class_map(made, &map, &err), err);
     const xsm_read_options options = OPTIONS(.classes = &map);
-    assert_ok(read_bytes(NULL, TEXT("2020,2019\n20,10\n"), 0, &options, &d, &err), err);
+    MADE(xsm_dataset, d, read_bytes(NULL, TEXT("2020,2019\n20,10\n"), 0, &options, &d, &err));
     assert_int_equal(d->rows, 1);
     assert_true(d->values[0] == 10 && d->values[1] == 20);
-    xsm_dataset_free(d);
-    xsm_dataset_free(made);
 }
 
 /* Against a class map of one feature. */
@@ -744,8 +720,7 @@ TEST(quotes_between_tabs)
          "line 2, column 3: 1 fields; the header line has 2; between tabs a field ends"},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = NULL;
+        HELD(xsm_dataset, d) = NULL;
         const xsm_status status = read_bytes(NULL, tables[i].text, strlen(tables[i].text), 0, NULL, &d, &err);
         if (tables[i].says) {
             assert_int_equal(status, XSM_ERROR_FORMAT);
@@ -759,7 +734,6 @@ TEST(quotes_between_tabs)
             assert_string_equal(map.names[k], tables[i].labels[k]);
         }
         assert_null(tables[i].labels[map.classes]);
-        xsm_dataset_free(d);
     }
 }
 

@@ -29,11 +29,10 @@ static xsm_dataset *must_read(const char *text, int32_t format, const xsm_class_
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    xsm_dataset *d = NULL;
     options.format = format;
     options.classes = map;
     options.new_features = options.new_labels = grows;
-    assert_ok(read_rows(text, &options, &d, &err), err);
+    NEW(xsm_dataset, d, read_rows(text, &options, &d, &err));
     return d;
 }
 
@@ -74,12 +73,10 @@ TEST(numbers_in_use_become_features)
         {"1 1048577:1\n", "[1048577] 0:1", XSM_FORMAT_LIBSVM},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_dataset *d = must_read(cases[i].text, cases[i].format, NULL, 0);
+        HELD(xsm_dataset, d) = must_read(cases[i].text, cases[i].format, NULL, 0);
         assert_rows(d, cases[i].wanted);
-        xsm_dataset_free(d);
     }
     /* D as declared, or as asked for. */
-    xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *d = must_read("1 2000000 2\n1 1999999:1\n", XSM_FORMAT_AUTO, NULL, 0);
     assert_int_equal(d->features, 2000000);
@@ -95,7 +92,7 @@ TEST(numbers_in_use_become_features)
 TEST(sparse_enough)
 {
     enum { TIMES = 16, IN_USE = 1 << 17, ROW = 1 << 10 };
-    char *text = malloc(IN_USE * 24);
+    HELD_MEMORY(char, text) = malloc(IN_USE * 24);
     assert_non_null(text);
     for (uint32_t missing = 0; missing < 2; missing++) {
         size_t used = 0;
@@ -105,11 +102,9 @@ TEST(sparse_enough)
                 used += (size_t)sprintf(text + used, " %u:1", j * TIMES);
             }
         }
-        xsm_dataset *d = must_read(text, XSM_FORMAT_LIBSVM, NULL, 0);
+        HELD(xsm_dataset, d) = must_read(text, XSM_FORMAT_LIBSVM, NULL, 0);
         assert_int_equal(d->features, missing ? IN_USE - 1 : IN_USE * TIMES);
-        xsm_dataset_free(d);
     }
-    free(text);
 }
 
 TEST(bad_numbers)
@@ -122,7 +117,6 @@ TEST(bad_numbers)
         {"1 3:1 400000000000:1 400000000000:2\n", "feature 400000000000 for the second time"},
         {"1 " LARGEST ":1 5:1 " LARGEST ":2\n", "feature " LARGEST " for the second time"},
     };
-    xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *d = NULL;
     options.format = XSM_FORMAT_LIBSVM;
@@ -171,11 +165,9 @@ TEST(against_a_class_map)
 TEST(files_keep_numbers)
 {
     static const int32_t formats[] = {XSM_FORMAT_LIBSVM, XSM_FORMAT_XC, XSM_FORMAT_CACHE};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-        xsm_dataset *back = NULL;
         write.format = formats[i];
         const char *path = test_path("written");
         assert_ok(xsm_dataset_write(d, path, &write, &err), err);
@@ -185,16 +177,14 @@ TEST(files_keep_numbers)
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
         const xsm_class_map map = test_map_of(d);
         read.classes = formats[i] == XSM_FORMAT_XC ? &map : NULL; /* a header says how many features there are */
-        assert_ok(xsm_dataset_read(NULL, path, NULL, &read, &back, &err), err);
+        MADE(xsm_dataset, back, xsm_dataset_read(NULL, path, NULL, &read, &back, &err));
         assert_rows(back, "[3 7 200000000] 1:1 2:2; 0:3; 0:1 1:2; 2:1");
-        xsm_dataset_free(back);
     }
     xsm_dataset_free(d);
     /* No header says so many. */
     d = must_read("1 6000000000:1\n", XSM_FORMAT_LIBSVM, NULL, 0);
-    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-    write.format = XSM_FORMAT_XC;
-    assert_fails(xsm_dataset_write(d, test_path("written"), &write, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_dataset_write(d, test_path("written"), STRUCT(xsm_write_options, .format = XSM_FORMAT_XC), &err),
+                 XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "6000000000"));
     xsm_dataset_free(d);
 }
@@ -202,19 +192,15 @@ TEST(files_keep_numbers)
 static xsm_model *train(const xsm_dataset *d)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
     const xsm_class_map map = test_map_of(d);
-    xsm_estimator *e = test_estimator(NULL, "softmax", "");
-    assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "");
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err));
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, d, e, o, NULL, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, d, e, o, NULL, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 
@@ -222,14 +208,14 @@ static xsm_model *train(const xsm_dataset *d)
 TEST(models_of_numbers)
 {
     static const char row[] = "1 200000000:0.5 6000000000:9 7:1\n", places[] = "1 3:0.5 2:1\n";
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *hashed = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
-    xsm_dataset *plain = must_read(same, XSM_FORMAT_LIBSVM, NULL, 0);
-    xsm_model *a = train(hashed), *b = train(plain), *loaded = NULL;
+    HELD(xsm_dataset, hashed) = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
+    HELD(xsm_dataset, plain) = must_read(same, XSM_FORMAT_LIBSVM, NULL, 0);
+    HELD(xsm_model, a) = train(hashed);
+    HELD(xsm_model, b) = train(plain);
     assert_true(test_hash(a) == test_hash(b));
     const char *path = test_path("model");
     assert_ok(xsm_model_save(a, path, NULL, &err), err);
-    assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+    MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
     xsm_encoder *known = NULL, *other = NULL;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
     assert_ok(xsm_encoder_new(loaded, &options, &known, &err), err);
@@ -247,19 +233,13 @@ TEST(models_of_numbers)
     /* It learns further numbers. */
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(loaded, &map, &err), err);
-    xsm_dataset *more = must_read("3 5:1 200000000:1\n", XSM_FORMAT_LIBSVM, &map, 1);
+    HELD(xsm_dataset, more) = must_read("3 5:1 200000000:1\n", XSM_FORMAT_LIBSVM, &map, 1);
     map = test_map_of(more);
     assert_ok(xsm_model_grow(loaded, map.features, &map, &err), err);
     assert_ok(xsm_model_get_class_map(loaded, &map, &err), err);
     assert_int_equal(map.feature_number_count, 4);
     assert_int_equal(map.feature_numbers[3], 5);
     assert_rows(more, "[3 7 200000000 5] 2:1 3:1");
-    xsm_dataset_free(more);
-    xsm_model_free(loaded);
-    xsm_model_free(b);
-    xsm_model_free(a);
-    xsm_dataset_free(plain);
-    xsm_dataset_free(hashed);
 }
 
 /* Files can be written whatever number of classes, rows, values and features there is. */
@@ -268,24 +248,18 @@ TEST(files_of_any_shape)
     static const char *const rows[] = {"1 90000001:1 777777777:5\n", "2 12345678:1\n", "3 888888888:1\n", "3 5:1\n"};
     char text[128] = "";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-        xsm_dataset *back = NULL;
-        xsm_model *loaded = NULL;
         strcat(text, rows[i]);
-        xsm_dataset *d = must_read(text, XSM_FORMAT_LIBSVM, NULL, 0);
+        HELD(xsm_dataset, d) = must_read(text, XSM_FORMAT_LIBSVM, NULL, 0);
         write.format = XSM_FORMAT_CACHE;
         assert_ok(xsm_dataset_write(d, test_path("written"), &write, &err), err);
-        assert_ok(xsm_dataset_read(NULL, test_path("written"), NULL, NULL, &back, &err), err);
+        NEW(xsm_dataset, back, xsm_dataset_read(NULL, test_path("written"), NULL, NULL, &back, &err));
         assert_true(memcmp(test_map_of(d).feature_numbers, test_map_of(back).feature_numbers,
                            test_map_of(d).feature_number_count * sizeof(int64_t)) == 0);
         xsm_dataset_free(back);
-        xsm_model *m = train(d);
+        HELD(xsm_model, m) = train(d);
         assert_ok(xsm_model_save(m, test_path("model"), NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, test_path("model"), NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, test_path("model"), NULL, NULL, &loaded, &err));
         assert_true(test_hash(loaded) == test_hash(m));
-        xsm_model_free(loaded);
-        xsm_model_free(m);
-        xsm_dataset_free(d);
     }
 }

@@ -254,7 +254,6 @@ TEST(malformed)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const bad *c = &cases[i];
         for (size_t step = 0; step < 3; step++) {
-            xsm_error err = XSM_ERROR_INIT;
             xsm_dataset *d = untouched;
             test_bytes bytes = {c->text, c->size, step, SIZE_MAX, 0};
             xsm_status status =
@@ -282,7 +281,6 @@ TEST(malformed)
 TEST(malformed_files)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
         const char *path = test_file("malformed", cases[i].text, cases[i].size);
         assert_fails(xsm_dataset_read(NULL, path, NULL, &cases[i].options, &d, &err), cases[i].status, err);
@@ -340,21 +338,18 @@ static void release_little(void *user, void *memory, size_t size, size_t alignme
 TEST(little_memory)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_context *ctx = NULL;
         xsm_dataset *d = NULL;
         size_t largest = 0;
         const xsm_allocator allocator = {sizeof allocator, &largest, allocate_little, release_little};
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
         options.allocator = &allocator;
         options.threads = 1;
-        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        MADE(xsm_context, ctx, xsm_context_new(&options, &ctx, &err));
         test_bytes bytes = {cases[i].text, cases[i].size, 0, SIZE_MAX, 0};
         const xsm_status status =
             xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "some file"), &cases[i].options, &d, &err);
         if (status != cases[i].status || largest > MOST_BYTES) {
             fail_msg("case %zu, '%s', takes %zu bytes at once: %s", i, cases[i].text, largest, err.message);
         }
-        xsm_context_free(ctx);
     }
 }

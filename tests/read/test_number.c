@@ -324,8 +324,7 @@ TEST(locales)
     bool slow_ok = slow == XSMI_NUMBER_OK && value == 16777218;
     static const char data[] = "f,label,g\n1.5,1,2.25\n-3e-1,0,\"4.125\"\n";
     test_bytes bytes = {data, sizeof data - 1, 0, SIZE_MAX, 0};
-    xsm_dataset *d = NULL;
-    xsm_error err = XSM_ERROR_INIT;
+    HELD(xsm_dataset, d) = NULL;
     xsm_status status = xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "data"), NULL, &d, &err);
     setlocale(LC_ALL, "C");
     assert_true(comma);
@@ -336,5 +335,4 @@ TEST(locales)
     xsm_row row = XSM_ROW_INIT;
     assert_ok(xsm_dataset_get_row(d, 1, &row, &err), err);
     assert_true(row.values[0] == -0.3f && row.values[1] == 4.125f);
-    xsm_dataset_free(d);
 }

@@ -143,8 +143,7 @@ TEST(formats)
     static const size_t steps[] = {0, 1, 2, 3, 7};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_dataset *d = NULL;
+            HELD(xsm_dataset, d) = NULL;
             char text[1024];
             if (read_bytes(cases[i].text, strlen(cases[i].text), steps[s], &cases[i].options, &d, &err) != XSM_OK) {
                 fail_msg("case %zu: %s", i, err.message);
@@ -153,7 +152,6 @@ TEST(formats)
             if (strcmp(text, cases[i].expected) != 0) {
                 fail_msg("case %zu:\n  %s\ninstead of\n  %s", i, text, cases[i].expected);
             }
-            xsm_dataset_free(d);
         }
     }
 }
@@ -168,11 +166,9 @@ static xsm_dataset_info info_of(const xsm_dataset *d)
 
 TEST(counts)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     static const char text[] = "5 9 10\n2,8,7 0:1 3:1 8:2\n8,9 1:1\n\n7 5:1\n 0:0\n";
     xsm_read_options options = OPTIONS(.classes = &numbered);
-    assert_ok(read_bytes(text, sizeof text - 1, 0, &options, &d, &err), err);
+    NEW(xsm_dataset, d, read_bytes(text, sizeof text - 1, 0, &options, &d, &err));
     xsm_dataset_info info = info_of(d);
     assert_int_equal(info.rows, 5);
     assert_int_equal(info.values, 2);
@@ -214,21 +210,17 @@ TEST(counts)
 /* A map read from one file serves to read another. */
 TEST(map_round_trip)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *train = NULL;
-    xsm_dataset *test = NULL;
     char text[256];
     static const char words[] = "a,label,b\n1,bee,2\n2,ant,0\n";
     static const char more[] = "a,label,b\n5,ant,5\n6,wasp,6\n";
-    assert_ok(read_bytes(words, sizeof words - 1, 0, NULL, &train, &err), err);
+    NEW(xsm_dataset, train, read_bytes(words, sizeof words - 1, 0, NULL, &train, &err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     xsm_read_options options = OPTIONS(.classes = &map);
-    assert_ok(read_bytes(more, sizeof more - 1, 0, &options, &test, &err), err);
+    MADE(xsm_dataset, test, read_bytes(more, sizeof more - 1, 0, &options, &test, &err));
     xsm_dataset_free(train); /* the test data have their own copy */
     describe(test, text, sizeof text);
     assert_string_equal(text, "2 2[ant,bee]: 0 5 5; ? 6 6");
-    xsm_dataset_free(test);
 }
 
 /* Lines, rows and fields far longer than any buffer; feature indexes in falling order. */
@@ -236,7 +228,7 @@ TEST(long_lines)
 {
     enum { FEATURES = 300000 };
     size_t size = 32 + (size_t)FEATURES * 12;
-    char *text = malloc(size);
+    HELD_MEMORY(char, text) = malloc(size);
     assert_non_null(text);
     size_t used = (size_t)sprintf(text, "2 %d 3\n1", FEATURES);
     for (int j = FEATURES - 1; j >= 0; j--) {
@@ -245,16 +237,13 @@ TEST(long_lines)
     used += (size_t)sprintf(text + used, "\n2 4:1\n");
     static const size_t steps[] = {0, 65537, 1000};
     for (size_t s = 0; s < 3; s++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = NULL;
-        assert_ok(read_bytes(text, used, steps[s], NULL, &d, &err), err);
+        MADE(xsm_dataset, d, read_bytes(text, used, steps[s], NULL, &d, &err));
         assert_int_equal(d->rows, 2);
         assert_int_equal(d->offsets[1], FEATURES);
         for (uint32_t j = 0; j < FEATURES; j++) {
             assert_int_equal(d->index[j], j);
             assert_true(d->values[j] == (float)(j % 7 + 1));
         }
-        xsm_dataset_free(d);
     }
     /* A long quoted label. */
     used = (size_t)sprintf(text, "label,a\n\"");
@@ -262,39 +251,31 @@ TEST(long_lines)
         text[used++] = i % 10 == 9 ? ',' : 'x';
     }
     used += (size_t)sprintf(text + used, "\",7\n");
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(read_bytes(text, used, 333, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, read_bytes(text, used, 333, NULL, &d, &err));
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     assert_int_equal(strlen(map.names[0]), 200000);
     assert_true(d->values[0] == 7);
-    xsm_dataset_free(d);
-    free(text);
 }
 
 /* Many labels: the table grows, repeated ones are dropped, classes come out sorted. */
 TEST(many_labels)
 {
     enum { LABELS = 50000 };
-    char *text = malloc((size_t)LABELS * 40);
+    HELD_MEMORY(char, text) = malloc((size_t)LABELS * 40);
     assert_non_null(text);
     size_t used = 0;
     for (int i = 0; i < LABELS; i++) {
         int64_t label = (int64_t)((uint64_t)i * 2654435761u % LABELS) * 1000003 - 7;
         used += (size_t)sprintf(text + used, "%" PRId64 ",%" PRId64 ",%" PRId64 " 1:1\n", label, label + 1, label);
     }
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(read_bytes(text, used, 0, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, read_bytes(text, used, 0, NULL, &d, &err));
     assert_int_equal(d->classes, 2 * LABELS);
     for (uint32_t k = 0; k < 2 * LABELS; k++) {
         assert_int_equal(d->map.labels[k], (int64_t)(k / 2) * 1000003 - 7 + k % 2);
         assert_int_equal(d->map.counts[k], 1);
     }
     assert_int_equal(d->counted.labels, 2 * LABELS);
-    xsm_dataset_free(d);
-    free(text);
 }
 
 #ifdef TEST_ZLIB
@@ -323,7 +304,7 @@ typedef struct large {
 static xsm_status read_large(void *state, xsm_context *ctx, xsm_error *err)
 {
     const large *l = state;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_status status = xsm_dataset_read(ctx, l->path, NULL, NULL, &d, err);
     if (status == XSM_OK) {
         assert_int_equal(d->rows, l->rows);
@@ -335,7 +316,6 @@ static xsm_status read_large(void *state, xsm_context *ctx, xsm_error *err)
         /* What was guessed too large has been given back. */
         assert_true(d->capacity.values < l->values + l->values / 4);
     }
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -371,7 +351,6 @@ TEST(large_files)
 
 TEST(files)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     char text[128];
     const char *path = test_file("data", TEXT("3 1:1\n"));
@@ -412,7 +391,6 @@ static int64_t too_much(void *user, void *buffer, size_t size)
 TEST(host_failures)
 {
     static const char data[] = "2 5 9\n8,3 0:1 4:2\n0 1:.5\n";
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     for (size_t at = 0; at < sizeof data; at++) {
         test_bytes bytes = {data, sizeof data - 1, 3, at, 0};
@@ -462,7 +440,6 @@ TEST(bad_options)
         {{.size = 4}, XSM_ERROR_STRUCT_OLD},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
         assert_fails(read_bytes("1 1:1", 5, 0, &bad[i].options, &d, &err), bad[i].status, err);
         assert_null(d);
@@ -506,7 +483,6 @@ TEST(refuses_options_of_other_formats)
         {OPTIONS(.recalled = -1), "recalled is -1; "},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
         assert_fails(read_bytes("1 1:1", 5, 0, &bad[i].options, &d, &err), XSM_ERROR_ARGUMENT, err);
         assert_null(d);
@@ -519,10 +495,7 @@ TEST(refuses_options_of_other_formats)
         OPTIONS(.index_base = XSM_INDEX_BASE_ONE, .label_column = "kind", .text = &often, .skip_verify = 1),
     };
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = NULL;
-        assert_ok(read_bytes("1 1:1", 5, 0, &fine[i], &d, &err), err);
-        xsm_dataset_free(d);
+        MADE(xsm_dataset, d, read_bytes("1 1:1", 5, 0, &fine[i], &d, &err));
     }
 }
 
@@ -543,13 +516,10 @@ TEST(gzip_good)
         size += compress_text(second, sizeof second - 1, packed + size, sizeof packed - size);
         memset(packed + size, 0, 9);
         size += 9;
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *d = NULL;
         char text[256];
-        assert_ok(read_bytes(packed, size, steps[s], NULL, &d, &err), err);
+        MADE(xsm_dataset, d, read_bytes(packed, size, steps[s], NULL, &d, &err));
         describe(d, text, sizeof text);
         assert_string_equal(text, "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5");
-        xsm_dataset_free(d);
     }
     /* Well packed text: far more comes out than goes in, and more than the line buffer holds. */
     enum { ROWS = 200000 };
@@ -562,10 +532,8 @@ TEST(gzip_good)
     }
     size_t size = compress_text(text, (size_t)ROWS * 8, big, (size_t)ROWS * 8);
     assert_true(size < 16384);
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     const char *path = test_file("data.gz", big, size);
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, NULL, &d, &err));
     assert_int_equal(d->rows, ROWS);
     xsm_dataset_free(d);
     free(text);
@@ -579,7 +547,6 @@ TEST(gzip_damaged)
     static const char data[] = "2 5 9\n8,3 0:1 4:2\n0 1:.5\n";
     unsigned char packed[512];
     size_t size = compress_text(data, sizeof data - 1, packed, sizeof packed);
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     for (size_t cut = 2; cut < size; cut++) {
         assert_fails(read_bytes(packed, cut, 0, NULL, &d, &err), XSM_ERROR_FORMAT, err);
@@ -619,7 +586,6 @@ TEST(gzip_damaged)
 
 TEST(gzip_good)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
     assert_fails(read_bytes("\x1F\x8B\x08", 3, 0, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_null(d);
@@ -644,10 +610,9 @@ static xsm_status run_read(void *state, xsm_context *ctx, xsm_error *err)
 {
     const input *in = state;
     test_bytes bytes = {in->data, in->size, 0, SIZE_MAX, 0};
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), in->options, &d, err);
     assert_true((d != NULL) == (status == XSM_OK));
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -659,7 +624,7 @@ TEST(memory_runs_out)
     }
     /* Enough to make every array grow, and rows long enough to need the sorting arrays. */
     enum { ROWS = 300 };
-    char *text = malloc((size_t)ROWS * 1000);
+    HELD_MEMORY(char, text) = malloc((size_t)ROWS * 1000);
     assert_non_null(text);
     size_t used = 0;
     for (int i = 0; i < ROWS; i++) {
@@ -682,7 +647,6 @@ TEST(memory_runs_out)
     input zipped = {packed, compress_text(text, used, packed, sizeof packed), NULL};
     assert_true(test_every_allocation(run_read, &zipped) > 22);
 #endif
-    free(text);
 }
 
 static void count_message(void *user, int32_t level, const char *message)
@@ -705,11 +669,9 @@ TEST(test_index_base)
         {"label,a\n1,2\n", XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         options.format = files[i].format;
         test_bytes bytes = {files[i].text, strlen(files[i].text), 0, SIZE_MAX, 0};
-        xsm_dataset *d, *copy;
         uint64_t row = 0;
         int messages = 0;
         xsm_context_options logging = XSM_CONTEXT_OPTIONS_INIT;
@@ -717,14 +679,12 @@ TEST(test_index_base)
         logging.log_user = &messages;
         xsm_context *ctx;
         assert_ok(xsm_context_new(&logging, &ctx, &err), err);
-        assert_ok(xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, &err), err);
+        MADE(xsm_dataset, d, xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "text"), &options, &d, &err));
         xsm_context_free(ctx);
         assert_int_equal(messages, files[i].base == XSM_INDEX_BASE_ONE);
-        assert_ok(xsm_dataset_select(d, &row, 1, &copy, &err), err);
+        MADE(xsm_dataset, copy, xsm_dataset_select(d, &row, 1, &copy, &err));
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(copy, &map, &err), err);
         assert_int_equal(map.index_base, files[i].base);
-        xsm_dataset_free(copy);
-        xsm_dataset_free(d);
     }
 }

@@ -28,8 +28,7 @@ static void check_file(const described *x)
     const char *path = test_data(x->file);
     assert_non_null(path);
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, NULL, &d, &err));
     xsm_dataset_info info = info_of(d);
     assert_int_equal(info.format, XSM_FORMAT_XC);
     assert_int_equal(info.rows, x->rows);
@@ -51,15 +50,11 @@ static void check_file(const described *x)
     assert_ok(xsm_dataset_keep_labels(d, XSM_KEEP_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
     assert_int_equal(info_of(d).classes, x->first);
-    xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    options.labels = XSM_KEEP_LABELS_FIRST;
-    xsm_dataset *first = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &first, &err), err);
+    MADE(xsm_dataset, first,
+         xsm_dataset_read(NULL, path, NULL, STRUCT(xsm_read_options, .labels = XSM_KEEP_LABELS_FIRST), &first, &err));
     assert_int_equal(info_of(first).classes, x->first);
     assert_memory_equal(first->map.labels, d->map.labels, x->first * sizeof *d->map.labels);
     assert_memory_equal(first->labels, d->labels, info_of(d).labels * sizeof *d->labels);
-    xsm_dataset_free(first);
-    xsm_dataset_free(d);
 }
 
 static void table(void **state)
@@ -95,15 +90,13 @@ static void against_training(void **state)
         skip();
     }
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *train = NULL;
-    xsm_dataset *test = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &train, &err), err);
+    MADE(xsm_dataset, train, xsm_dataset_read(NULL, path, NULL, NULL, &train, &err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
     path = test_data("kg-fb15k237/kg-fb15k237_test.txt.gz");
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &test, &err), err);
+    MADE(xsm_dataset, test, xsm_dataset_read(NULL, path, NULL, &options, &test, &err));
     xsm_dataset_info info = info_of(test);
     assert_int_equal(info.rows, 22850);
     assert_int_equal(info.classes, 14505);
@@ -111,8 +104,7 @@ static void against_training(void **state)
     assert_in_range(info.unseen_labels, 1, 500);
     assert_true(info.unseen_rows > 0 && info.unseen_rows <= info.unseen_labels);
     /* Each class has the same label in the file as in training: read without the map and compare. */
-    xsm_dataset *plain = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &plain, &err), err);
+    MADE(xsm_dataset, plain, xsm_dataset_read(NULL, path, NULL, NULL, &plain, &err));
     uint64_t unseen = 0;
     for (uint64_t i = 0; i < plain->counted.labels; i++) {
         int64_t label = plain->map.labels[plain->labels[i]];
@@ -123,9 +115,6 @@ static void against_training(void **state)
         }
     }
     assert_int_equal(unseen, info.unseen_labels);
-    xsm_dataset_free(plain);
-    xsm_dataset_free(test);
-    xsm_dataset_free(train);
 }
 
 static void names(void **state)
@@ -136,14 +125,12 @@ static void names(void **state)
         skip();
     }
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, xsm_dataset_read(NULL, path, NULL, NULL, &d, &err));
     path = test_data("20news/labels.txt.gz");
     assert_non_null(path);
     assert_ok(xsm_dataset_read_names(d, path, &err), err);
     assert_string_equal(d->map.names[0], "alt.atheism");
     assert_string_equal(d->map.names[19], "talk.religion.misc");
-    xsm_dataset_free(d);
 }
 
 int main(void)

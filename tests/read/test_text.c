@@ -28,12 +28,9 @@ static xsm_status read_text(xsm_context *ctx, const char *text, size_t step, con
 static xsm_dataset *must_read(const char *text, const xsm_text_options *how, const xsm_class_map *map)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    xsm_dataset *d = NULL;
-    options.format = XSM_FORMAT_TEXT;
-    options.text = how;
-    options.classes = map;
-    assert_ok(read_text(NULL, text, 0, &options, &d, &err), err);
+    NEW(xsm_dataset, d,
+        read_text(NULL, text, 0, STRUCT(xsm_read_options, .format = XSM_FORMAT_TEXT, .text = how, .classes = map), &d,
+                  &err));
     return d;
 }
 
@@ -128,16 +125,13 @@ TEST(rows_of_text)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t step = 0; step < 4; step++) {
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_read_options options = XSM_READ_OPTIONS_INIT;
-            xsm_dataset *d = NULL;
-            options.format = XSM_FORMAT_TEXT;
-            options.labels = cases[i].labels;
-            options.text = &cases[i].how;
-            assert_ok(read_text(NULL, cases[i].text, step, &options, &d, &err), err);
+            MADE(xsm_dataset, d,
+                 read_text(NULL, cases[i].text, step,
+                           STRUCT(xsm_read_options, .format = XSM_FORMAT_TEXT, .labels = cases[i].labels,
+                                  .text = &cases[i].how),
+                           &d, &err));
             assert_described(d, cases[i].wanted);
             assert_int_equal(d->format, XSM_FORMAT_TEXT);
-            xsm_dataset_free(d);
         }
     }
 }
@@ -156,15 +150,12 @@ TEST(detection)
         {"1 2:3", NULL, XSM_FORMAT_LIBSVM},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
         how.label_prefix = files[i].prefix;
         options.text = &how;
-        xsm_dataset *d = NULL;
-        assert_ok(read_text(NULL, files[i].text, 0, &options, &d, &err), err);
+        MADE(xsm_dataset, d, read_text(NULL, files[i].text, 0, &options, &d, &err));
         assert_int_equal(d->format, files[i].format);
-        xsm_dataset_free(d);
     }
 }
 
@@ -183,7 +174,7 @@ TEST(buckets_are_hashes)
     /* Every n-gram of characters, written down. */
     static const char *const chars[] = {"<to", "to>", "<be",  "be>",  "<\xC3\xA9t",  "\xC3\xA9tr",  "tre",  "re>",
                                         "<to", "to>", "<to>", "<be>", "<\xC3\xA9tr", "\xC3\xA9tre", "tre>", "<to>"};
-    float *wanted = calloc(BUCKETS, sizeof *wanted);
+    HELD_MEMORY(float, wanted) = calloc(BUCKETS, sizeof *wanted);
     assert_non_null(wanted);
     for (size_t first = 0; first < WORDS; first++) {
         uint64_t hash = XXH3_64bits(words[first], strlen(words[first]));
@@ -196,7 +187,7 @@ TEST(buckets_are_hashes)
         wanted[bucket(XXH3_64bits(chars[i], strlen(chars[i])), BUCKETS)]++;
     }
     xsm_text_options how = HOW(.word_ngrams = MOST, .min_chars = 3, .max_chars = 4, .buckets = BUCKETS);
-    xsm_dataset *d = must_read("__label__q to be __label__r \xC3\xA9tre to", &how, NULL);
+    HELD(xsm_dataset, d) = must_read("__label__q to be __label__r \xC3\xA9tre to", &how, NULL);
     assert_int_equal(d->features, 3 + BUCKETS);
     size_t found = 0;
     size_t distinct = 0;
@@ -211,8 +202,6 @@ TEST(buckets_are_hashes)
     }
     assert_int_equal(found, distinct);
     assert_true(distinct > 15);
-    free(wanted);
-    xsm_dataset_free(d);
 }
 
 /* -- against a vocabulary ------------------------------------------------------------------------------------------ */
@@ -223,7 +212,6 @@ static const char testing[] =
 
 TEST(known_words)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *train = must_read(training, NULL, NULL);
     assert_described(train, "[the cat dog a sat] [a b c]: 1 | the cat sat; 0 | the*2 dog*2; 2 | cat a");
@@ -241,9 +229,8 @@ TEST(known_words)
     /* Its rows are of the same features, and have the vocabulary still. */
     assert_int_equal(test->features, 5);
     /* Rows without a single feature can be copied like any others. */
-    xsm_dataset *copy = NULL;
     uint64_t first = 0;
-    assert_ok(xsm_dataset_select(test, &first, 1, &copy, &err), err);
+    NEW(xsm_dataset, copy, xsm_dataset_select(test, &first, 1, &copy, &err));
     assert_described(copy, "[the cat dog a sat] [a b c]: |");
     assert_true(test->capacity.index > 0 && test->capacity.values > 0);
     xsm_dataset_free(copy);
@@ -284,15 +271,12 @@ TEST(known_words)
 /* A part of a dataset has the vocabulary when the whole is gone. */
 TEST(parts_keep_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *train = must_read(training, NULL, NULL);
     uint64_t rows[] = {2, 0};
-    xsm_dataset *chosen = NULL;
-    assert_ok(xsm_dataset_select(train, rows, 2, &chosen, &err), err);
+    MADE(xsm_dataset, chosen, xsm_dataset_select(train, rows, 2, &chosen, &err));
     xsm_dataset_free(train);
     assert_ok(xsm_dataset_drop(chosen, XSM_DROP_CLASSES, NULL, &err), err);
     assert_described(chosen, "[the cat dog a sat] [b c]: 1 | cat a; 0 | the cat sat");
-    xsm_dataset_free(chosen);
 }
 
 TEST(wrong_options)
@@ -313,7 +297,6 @@ TEST(wrong_options)
         {HOW(.reserved = 1), XSM_ERROR_STRUCT_NEW, "reserved"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         xsm_dataset *d = NULL;
         options.text = &bad[i].how;
@@ -327,7 +310,7 @@ TEST(wrong_options)
 TEST(long_lines)
 {
     size_t size = (size_t)3 << 20;
-    char *text = malloc(size + 1);
+    HELD_MEMORY(char, text) = malloc(size + 1);
     assert_non_null(text);
     for (size_t i = 0; i < size; i++) {
         text[i] = i % 2 ? ' ' : (char)('a' + i / 2 % 3);
@@ -344,7 +327,6 @@ TEST(long_lines)
     assert_int_equal(d->offsets[1], 2);
     assert_true(d->values[1] == (float)(size + 2 - 4));
     xsm_dataset_free(d);
-    free(text);
 }
 
 /* -- in a model ---------------------------------------------------------------------------------------------------- */
@@ -359,7 +341,7 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *train = NULL;
-    xsm_dataset *test = NULL;
+    HELD(xsm_dataset, test) = NULL;
     xsm_model *made = NULL;
     xsm_model *model = NULL;
     options.text = &rich;
@@ -377,16 +359,14 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? read_text(ctx, training, 0, &options, &test, err) : status;
     xsm_model_free(model); /* the rows have a hold on the vocabulary of their own */
     if (status == XSM_OK) {
-        xsm_dataset *again = must_read(training, &rich, NULL);
+        HELD(xsm_dataset, again) = must_read(training, &rich, NULL);
         char a[4096];
         char b[4096];
         describe(again, a, sizeof a);
         describe(test, b, sizeof b);
         assert_string_equal(a, b);
         assert_int_equal(again->features, test->features);
-        xsm_dataset_free(again);
     }
-    xsm_dataset_free(test);
     return status;
 }
 
@@ -400,14 +380,12 @@ TEST(in_a_model)
 /* Saving what was loaded gives the same bytes. */
 TEST(same_bytes)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char first[512];
     char second[512];
     snprintf(first, sizeof first, "%s", test_path("first.safetensors"));
     snprintf(second, sizeof second, "%s", test_path("second.safetensors"));
     assert_ok(round_trip(first, NULL, &err), err);
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_load(NULL, first, NULL, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_load(NULL, first, NULL, NULL, &m, &err));
     assert_ok(xsm_model_save(m, second, NULL, &err), err);
     xsm_model_free(m);
     FILE *a = fopen(first, "rb");
@@ -449,10 +427,8 @@ TEST(damaged)
          "9 buckets"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        xsm_error err = XSM_ERROR_INIT;
         const char *path = test_path("damaged.safetensors");
-        xsm_context *ctx = NULL;
-        assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+        MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
         static const float weight[4] = {1, 2, 3, 4};
         size_t size = files[i].lines ? strlen(files[i].lines) : 0;
         xsmi_tensor tensors[] = {{.name = "weight", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {2, 2}},
@@ -469,14 +445,12 @@ TEST(damaged)
             assert_ok(xsmi_container_write(w, files[i].lines, size, &err), err);
         }
         assert_ok(xsmi_container_commit(w, &err), err);
-        xsm_model *m = NULL;
+        HELD(xsm_model, m) = NULL;
         xsm_status status = xsm_model_load(NULL, path, NULL, NULL, &m, &err);
         if (!files[i].says) {
             assert_int_equal(status, XSM_OK);
         } else if (status != XSM_ERROR_FORMAT || !strstr(err.message, files[i].says) || m) {
             fail_msg("file %zu: %s: %s", i, xsm_status_name(status), err.message);
         }
-        xsm_model_free(m);
-        xsm_context_free(ctx);
     }
 }

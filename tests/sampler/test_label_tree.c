@@ -20,8 +20,7 @@ enum { ROWS = 300, FEATURES = 20, CLASSES = 70 };
 static xsm_sampler *bound(const xsm_dataset *data, const char *const *set)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(NULL, "label-tree", &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_new(NULL, "label-tree", &s, &err));
     for (; *set; set += 2) {
         assert_ok(xsm_sampler_set(s, set[0], set[1], &err), err);
     }
@@ -46,15 +45,14 @@ static double node_score(const xsm_model *m, uint32_t node, const xsmi_features 
  * With few, the best clusters by level; here the tree has one level of clusters. */
 TEST(the_distribution_is_that_of_the_tree)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 4; kind++) {
         const char *const set[] = {"leaf", "6", "clusters", kind & 1 ? "3" : "64", "power", "0.7", "share", "0.25",
                                    "seed", "5", NULL};
         const uint32_t most = kind & 1 ? 3 : 64;
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, kind & 2, 4);
-        xsm_sampler *s = bound(p.data, set);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, kind & 2, 4);
+        HELD(xsm_sampler, s) = bound(p.data, set);
         xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
-        xsm_model *m = NULL;
+        HELD(xsm_model, m) = NULL;
         o.leaf = 6;
         o.seed = 5;
         assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err), err);
@@ -93,9 +91,6 @@ TEST(the_distribution_is_that_of_the_tree)
             }
             assert_float_equal(sum, 1, 1e-5);
         }
-        xsm_model_free(m);
-        xsm_sampler_free(s);
-        test_problem_free(&p);
     }
 }
 
@@ -109,13 +104,12 @@ static double slope_of(const xsm_model *m, const test_problem *p, uint32_t k)
 /* One-vs-each: a draw of class k counts sigma(s_k - s_y)/q(k|x), so that its mean is that of the exact loss. */
 TEST(estimates_are_unbiased)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *const set[] = {"leaf", "6", "clusters", "2", NULL};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
-    xsm_sampler *s = bound(p.data, set);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-    xsm_estimator *e = test_estimator(NULL, "ove-sampled", "negatives=1");
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
+    HELD(xsm_sampler, s) = bound(p.data, set);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "ove-sampled", "negatives=1");
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     enum { REPEATS = 4000 };
@@ -143,27 +137,19 @@ TEST(estimates_are_unbiased)
             assert_true(fabs(mean[k] - exact) <= 6 * deviation + 1e-4);
         }
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_sampler_free(s);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* negative-sampling needs log q in the model: a copy of the sampler, which a file of the model has no place for. */
 TEST(negative_sampling_takes_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 4);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=label-tree");
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = 1;
     options.eta = 0.1;
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     assert_int_equal(test_model_info(m).correction, XSM_CORRECTION_SAMPLER);
     assert_fails(xsm_model_save(m, test_path("label_tree.model"), NULL, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -172,5 +158,4 @@ TEST(negative_sampling_takes_it)
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_files_end();
-    test_problem_free(&p);
 }

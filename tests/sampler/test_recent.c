@@ -33,9 +33,8 @@ static void check_mixture(const xsm_sampler *s, const xsm_dataset *data, const u
 
 TEST(it_is_a_mixture_of_the_last_labels_and_all_classes)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     xsm_estimator *e =
         test_estimator(NULL, "sampled-softmax", "negatives=6 sampler=recent sampler.share=0.4 sampler.labels=11");
     xsm_gradient *g = test_gradient(NULL);
@@ -48,12 +47,8 @@ TEST(it_is_a_mixture_of_the_last_labels_and_all_classes)
             static uint32_t drawn[ROWS][DRAWS];
             check_mixture(e->sampling.sampler, p.data, queue + queued - kept, kept);
             assert_ok(xsm_sampler_draw(e->sampling.sampler,
-                                       &(xsm_draw){.size = sizeof(xsm_draw),
-                                                   .batch = &batch,
-                                                   .seed = 1,
-                                                   .position = first,
-                                                   .count = DRAWS,
-                                                   .classes = drawn[0]},
+                                       STRUCT(xsm_draw, .batch = &batch, .seed = 1, .position = first, .count = DRAWS,
+                                              .classes = drawn[0]),
                                        &err),
                       err);
             assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
@@ -76,8 +71,6 @@ TEST(it_is_a_mixture_of_the_last_labels_and_all_classes)
     }
     xsm_gradient_free(g);
     xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Words are means of the weights, and of what the first word leaves of them; q(k) is in proportion to e^(x.(c_a +
@@ -86,11 +79,10 @@ TEST(it_is_a_mixture_of_the_last_labels_and_all_classes)
 TEST(midx_is_a_softmax_of_words)
 {
     enum { M = 3, BIASED = FEATURES + 1 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
-    xsm_estimator *e = test_estimator(NULL, "importance", "sampler=midx sampler.words=3");
-    xsm_gradient *g = test_gradient(NULL);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "importance", "sampler=midx sampler.words=3");
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     const xsm_batch all = xsm_batch_range(p.data, 0, ROWS);
     const xsm_sampler *s = e->sampling.sampler;
@@ -144,23 +136,17 @@ TEST(midx_is_a_softmax_of_words)
         }
     }
     xsmi_array_writer_clear(&w);
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(who_may_use_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     xsm_estimator *one = test_estimator(NULL, "nce", ""), *other = test_estimator(NULL, "importance", "");
-    xsm_estimator *corrected = test_estimator(NULL, "negative-sampling", "sampler=recent");
-    xsm_sampler *s = NULL;
+    HELD(xsm_estimator, corrected) = test_estimator(NULL, "negative-sampling", "sampler=recent");
     assert_fails(xsm_estimator_bind(corrected, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "follows the training"));
-    assert_ok(xsm_sampler_new(NULL, "recent", &s, &err), err);
+    MADE(xsm_sampler, s, xsm_sampler_new(NULL, "recent", &s, &err));
     assert_ok(xsm_estimator_set_sampler(one, s, &err), err);
     assert_ok(xsm_estimator_set_sampler(other, s, &err), err);
     assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
@@ -179,10 +165,6 @@ TEST(who_may_use_it)
     ops = *xsm_sampler_find("tree");
     ops.follow = xsm_sampler_find("recent")->follow;
     assert_fails(xsm_sampler_new_from(NULL, &ops, &bad, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_sampler_free(s);
-    xsm_estimator_free(corrected);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* The likeliest words of both books occur together in no class, by more than a float's exponent; and one is enormous.
@@ -190,8 +172,7 @@ TEST(who_may_use_it)
 TEST(midx_sums_cells_that_have_classes)
 {
     enum { M = 2, BIASED = FEATURES + 1, TRIED = 1000 };
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
     static const uint32_t cells[CLASSES] = {1, 1, 2, 2, 2, 3, 3, 3}; /* of (0, 1), (1, 0) and (1, 1) */
     static const uint32_t of_one[CLASSES] = {0};                     /* all in (0, 0) */
     const uint64_t next = 1;
@@ -199,8 +180,7 @@ TEST(midx_sums_cells_that_have_classes)
         float words[M][M][16] = {{{0}}};
         words[0][0][FEATURES] = words[1][0][FEATURES] = huge ? 1e30f : 400; /* biases */
         const uint32_t *in = huge ? of_one : cells;
-        xsm_sampler *s = NULL, *made = NULL;
-        assert_ok(xsm_sampler_new(NULL, "midx", &s, &err), err);
+        MADE(xsm_sampler, s, xsm_sampler_new(NULL, "midx", &s, &err));
         assert_ok(xsm_sampler_set(s, "words", "2", &err), err);
         assert_ok(xsm_sampler_bind(s, p.data, &err), err);
         xsm_array_writer w = {.context = s->context};
@@ -213,7 +193,7 @@ TEST(midx_sums_cells_that_have_classes)
         w.tensors[1].data = (const unsigned char *)(const void *)in;
         w.tensors[2].data = (const unsigned char *)(const void *)&next;
         const xsm_array_reader reader = {w.tensors, w.count, "the test", NULL};
-        assert_ok(xsmi_sampler_from_arrays(s, &reader, &made, &err), err);
+        MADE(xsm_sampler, made, xsmi_sampler_from_arrays(s, &reader, &made, &err));
         static float log_q[ROWS][CLASSES];
         const xsm_batch all = xsm_batch_range(p.data, 0, ROWS), one = xsm_batch_range(p.data, 0, 1);
         assert_ok(xsm_sampler_log_probabilities(made, &all, 0, CLASSES, log_q[0], &err), err);
@@ -232,24 +212,19 @@ TEST(midx_sums_cells_that_have_classes)
             assert_true(fabs(times[k] - wanted * TRIED) <= 6 * sqrt(wanted * TRIED));
         }
         xsmi_array_writer_clear(&w);
-        xsm_sampler_free(made);
-        xsm_sampler_free(s);
     }
-    test_problem_free(&p);
 }
 
 /* What estimators that are bound draw from cannot be bound to other rows. */
 TEST(it_is_not_bound_beneath_an_estimator)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
-    test_problem more = test_problem_new(ROWS, FEATURES + 1, CLASSES + 9, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, more) = test_problem_new(ROWS, FEATURES + 1, CLASSES + 9, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
     static const char *const names[] = {"uniform", "recent", "midx"};
     for (int i = 0; i < 3; i++) {
-        xsm_sampler *s = NULL;
         xsm_estimator *one = test_estimator(NULL, "nce", ""), *other = test_estimator(NULL, "importance", "");
-        assert_ok(xsm_sampler_new(NULL, names[i], &s, &err), err);
+        MADE(xsm_sampler, s, xsm_sampler_new(NULL, names[i], &s, &err));
         assert_ok(xsm_estimator_set_sampler(one, s, &err), err);
         assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
         if (i == 0) { /* what several draw from, the last one frees */
@@ -263,11 +238,7 @@ TEST(it_is_not_bound_beneath_an_estimator)
         }
         xsm_estimator_free(other);
         assert_ok(xsm_sampler_bind(s, more.data, &err), err);
-        xsm_sampler_free(s);
     }
-    xsm_model_free(m);
-    test_problem_free(&more);
-    test_problem_free(&p);
 }
 
 /* -- what the suite finds ------------------------------------------------------------------------------------------ */
@@ -291,7 +262,6 @@ static xsm_status load_more(void *state, const xsm_sampler_problem *problem, con
 
 TEST(wrong_followers_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     xsm_sampler_ops ops = *xsm_sampler_find("recent");
     o.set = (const char *const[]){"labels=3", NULL};

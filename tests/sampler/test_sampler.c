@@ -37,8 +37,7 @@ static xsm_dataset *uneven_data(test_problem *p)
 static xsm_sampler *bound_sampler(const char *name, const char *key, const char *value, const xsm_dataset *data)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(NULL, name, &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_new(NULL, name, &s, &err));
     if (key) {
         assert_ok(xsm_sampler_set(s, key, value, &err), err);
     }
@@ -59,8 +58,7 @@ TEST(no_stream_gives_zero)
 /* The probabilities that a table's columns come to, exactly. */
 TEST(alias_tables_hold_their_weights)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     uint64_t seed = 4;
     for (uint32_t n = 1; n < 200; n += n < 20 ? 1 : 37) {
         for (int kind = 0; kind < 4; kind++) {
@@ -85,7 +83,6 @@ TEST(alias_tables_hold_their_weights)
             xsmi_alias_clear(ctx, &table);
         }
     }
-    xsm_context_free(ctx);
 }
 
 TEST(sets_without_some_classes)
@@ -152,25 +149,19 @@ TEST(draws_are_as_their_probabilities_say)
     enum { N = ROWS, M = 64 };
     static uint32_t classes[N * M];
     static double log_q[N * M];
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p;
     xsm_dataset *data = uneven_data(&p);
     xsm_batch batch = xsm_batch_range(data, 0, N);
     for (int kind = 0; kind < KINDS; kind++) {
-        xsm_sampler *s = bound_sampler(kinds[kind].name, kinds[kind].key, kinds[kind].value, data);
+        HELD(xsm_sampler, s) = bound_sampler(kinds[kind].name, kinds[kind].key, kinds[kind].value, data);
         double q[CLASSES], sum = 0, chi = 0;
         float all[CLASSES];
         wanted_probabilities(kind, data, q);
         xsm_batch one = xsm_batch_range(data, 1, 1);
         assert_ok(xsm_sampler_log_probabilities(s, &one, 0, CLASSES, all, &err), err);
         assert_ok(xsm_sampler_draw(s,
-                                   &(xsm_draw){.size = sizeof(xsm_draw),
-                                               .batch = &batch,
-                                               .seed = 5,
-                                               .position = 1000,
-                                               .count = M,
-                                               .classes = classes,
-                                               .log_probabilities = log_q},
+                                   STRUCT(xsm_draw, .batch = &batch, .seed = 5, .position = 1000, .count = M,
+                                          .classes = classes, .log_probabilities = log_q),
                                    &err),
                   err);
         uint32_t seen[CLASSES] = {0}, freedom = 0;
@@ -188,7 +179,6 @@ TEST(draws_are_as_their_probabilities_say)
         }
         assert_true(fabs(sum - 1) < 1e-6);
         assert_true(chi < chi_limit(freedom - 1));
-        xsm_sampler_free(s);
     }
     xsm_dataset_free(data);
     test_problem_free(&p);
@@ -199,24 +189,18 @@ TEST(distinct_draws_are_successive)
 {
     enum { N = ROWS, REPEATS = 40 };
     uint32_t classes[N * 2];
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p;
     xsm_dataset *data = uneven_data(&p);
     xsm_batch batch = xsm_batch_range(data, 0, N);
     for (int kind = 0; kind < KINDS; kind++) {
-        xsm_sampler *s = bound_sampler(kinds[kind].name, kinds[kind].key, kinds[kind].value, data);
+        HELD(xsm_sampler, s) = bound_sampler(kinds[kind].name, kinds[kind].key, kinds[kind].value, data);
         double q[CLASSES], chi = 0, freedom = -1;
         uint32_t seen[CLASSES][CLASSES] = {{0}};
         wanted_probabilities(kind, data, q);
         for (uint64_t r = 0; r < REPEATS; r++) {
             assert_ok(xsm_sampler_draw(s,
-                                       &(xsm_draw){.size = sizeof(xsm_draw),
-                                                   .batch = &batch,
-                                                   .seed = 6,
-                                                   .position = r * N,
-                                                   .count = 2,
-                                                   .distinct = 1,
-                                                   .classes = classes},
+                                       STRUCT(xsm_draw, .batch = &batch, .seed = 6, .position = r * N, .count = 2,
+                                              .distinct = 1, .classes = classes),
                                        &err),
                       err);
             for (int i = 0; i < N; i++) {
@@ -238,25 +222,17 @@ TEST(distinct_draws_are_successive)
         xsm_batch one = xsm_batch_range(data, 1, 1);
         assert_ok(
             xsm_sampler_draw(
-                s,
-                &(xsm_draw){
-                    .size = sizeof(xsm_draw), .batch = &one, .seed = 6, .count = most, .distinct = 1, .classes = every},
-                &err),
+                s, STRUCT(xsm_draw, .batch = &one, .seed = 6, .count = most, .distinct = 1, .classes = every), &err),
             err);
         for (uint32_t k = 0; k < most; k++) {
             mask |= 1u << every[k];
         }
         assert_int_equal(mask, (1u << most) - 1);
-        assert_fails(xsm_sampler_draw(s,
-                                      &(xsm_draw){.size = sizeof(xsm_draw),
-                                                  .batch = &one,
-                                                  .seed = 6,
-                                                  .count = most + 1,
-                                                  .distinct = 1,
-                                                  .classes = every},
-                                      &err),
+        assert_fails(xsm_sampler_draw(
+                         s,
+                         STRUCT(xsm_draw, .batch = &one, .seed = 6, .count = most + 1, .distinct = 1, .classes = every),
+                         &err),
                      XSM_ERROR_RANGE, err);
-        xsm_sampler_free(s);
     }
     xsm_dataset_free(data);
     test_problem_free(&p);
@@ -267,41 +243,27 @@ TEST(draws_do_not_depend_on_threads)
 {
     enum { M = 5 };
     uint32_t first[ROWS * M], other[ROWS * M];
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p;
     xsm_dataset *data = uneven_data(&p);
     for (int kind = 0; kind < KINDS; kind++) {
         for (int32_t distinct = 0; distinct < 2; distinct++) {
             for (int i = 0; i < 3; i++) {
-                xsm_context *ctx = test_context(i == 0 ? 1 : 3, i < 2 ? TEST_BUILT_IN : TEST_REVERSED, 0);
-                xsm_sampler *s = NULL;
-                assert_ok(xsm_sampler_new(ctx, kinds[kind].name, &s, &err), err);
+                HELD(xsm_context, ctx) = test_context(i == 0 ? 1 : 3, i < 2 ? TEST_BUILT_IN : TEST_REVERSED, 0);
+                MADE(xsm_sampler, s, xsm_sampler_new(ctx, kinds[kind].name, &s, &err));
                 assert_ok(xsm_sampler_bind(s, data, &err), err);
                 xsm_batch batch = xsm_batch_range(data, 0, ROWS), tail = xsm_batch_range(data, ROWS - 10, 10);
                 assert_ok(xsm_sampler_draw(s,
-                                           &(xsm_draw){.size = sizeof(xsm_draw),
-                                                       .batch = &batch,
-                                                       .seed = 2,
-                                                       .position = 70,
-                                                       .count = M,
-                                                       .distinct = distinct,
-                                                       .classes = i ? other : first},
+                                           STRUCT(xsm_draw, .batch = &batch, .seed = 2, .position = 70, .count = M,
+                                                  .distinct = distinct, .classes = i ? other : first),
                                            &err),
                           err);
                 assert_memory_equal(first, i ? other : first, sizeof first);
                 assert_ok(xsm_sampler_draw(s,
-                                           &(xsm_draw){.size = sizeof(xsm_draw),
-                                                       .batch = &tail,
-                                                       .seed = 2,
-                                                       .position = 70 + ROWS - 10,
-                                                       .count = M,
-                                                       .distinct = distinct,
-                                                       .classes = other},
+                                           STRUCT(xsm_draw, .batch = &tail, .seed = 2, .position = 70 + ROWS - 10,
+                                                  .count = M, .distinct = distinct, .classes = other),
                                            &err),
                           err);
                 assert_memory_equal(first + (ROWS - 10) * M, other, 10 * M * sizeof *other);
-                xsm_sampler_free(s);
-                xsm_context_free(ctx);
             }
         }
     }
@@ -315,7 +277,6 @@ TEST(draws_do_not_depend_on_threads)
 TEST(lists_are_the_draws)
 {
     enum { MOST = 200 };
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p;
     xsm_dataset *data = uneven_data(&p);
     xsm_sampler *s = bound_sampler("frequency", NULL, NULL, data);
@@ -327,13 +288,8 @@ TEST(lists_are_the_draws)
             double log_q[MOST], log_expected[MOST + 3], of_class[CLASSES];
             xsm_batch one = xsm_batch_range(data, 1, 1);
             assert_ok(xsm_sampler_draw(s,
-                                       &(xsm_draw){.size = sizeof(xsm_draw),
-                                                   .batch = &one,
-                                                   .seed = 8,
-                                                   .position = position,
-                                                   .count = counts[c],
-                                                   .classes = drawn,
-                                                   .log_probabilities = log_q},
+                                       STRUCT(xsm_draw, .batch = &one, .seed = 8, .position = position,
+                                              .count = counts[c], .classes = drawn, .log_probabilities = log_q),
                                        &err),
                       err);
             for (uint32_t j = 0; j < counts[c]; j++) {
@@ -477,10 +433,8 @@ static const xsm_sampler_ops point_ops = {
 
 TEST(host_table_works)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new_from(NULL, &point_ops, &s, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    MADE(xsm_sampler, s, xsm_sampler_new_from(NULL, &point_ops, &s, &err));
     assert_string_equal(test_sampler_info(s).name, "point");
     xsm_sampler_info info = XSM_SAMPLER_INFO_INIT;
     assert_fails(xsm_sampler_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
@@ -488,10 +442,8 @@ TEST(host_table_works)
     uint32_t drawn[ROWS * 2];
     float all[CLASSES];
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS), one = xsm_batch_range(p.data, 3, 1);
-    assert_fails(
-        xsm_sampler_draw(
-            s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 2, .classes = drawn}, &err),
-        XSM_ERROR_STATE, err);
+    assert_fails(xsm_sampler_draw(s, STRUCT(xsm_draw, .batch = &batch, .seed = 1, .count = 2, .classes = drawn), &err),
+                 XSM_ERROR_STATE, err);
     unbound = 0;
     assert_ok(xsm_sampler_set_number(s, "fails", 1, &err), err);
     assert_int_equal(xsm_sampler_bind(s, p.data, &err), XSM_ERROR_DATA);
@@ -500,10 +452,8 @@ TEST(host_table_works)
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     assert_int_equal(test_sampler_info(s).classes, CLASSES);
     assert_fails(xsm_sampler_set(s, "fails", "1", &err), XSM_ERROR_STATE, err);
-    assert_ok(
-        xsm_sampler_draw(
-            s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 2, .classes = drawn}, &err),
-        err);
+    assert_ok(xsm_sampler_draw(s, STRUCT(xsm_draw, .batch = &batch, .seed = 1, .count = 2, .classes = drawn), &err),
+              err);
     uint32_t nexts = 0;
     for (int i = 0; i < ROWS * 2; i++) {
         uint32_t at = (uint32_t)(fabs((double)p.x[i / 2 * FEATURES]) * 1000) % CLASSES;
@@ -517,23 +467,16 @@ TEST(host_table_works)
         sum += exp((double)all[k]);
     }
     assert_true(fabs(sum - 1) < 1e-6);
-    assert_ok(
-        xsm_sampler_draw(
-            s,
-            &(xsm_draw){
-                .size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 2, .distinct = 1, .classes = drawn},
-            &err),
-        err);
+    assert_ok(xsm_sampler_draw(
+                  s, STRUCT(xsm_draw, .batch = &batch, .seed = 1, .count = 2, .distinct = 1, .classes = drawn), &err),
+              err);
     assert_fails(
-        xsm_sampler_draw(
-            s,
-            &(xsm_draw){
-                .size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 3, .distinct = 1, .classes = drawn},
-            &err),
+        xsm_sampler_draw(s, STRUCT(xsm_draw, .batch = &batch, .seed = 1, .count = 3, .distinct = 1, .classes = drawn),
+                         &err),
         XSM_ERROR_RANGE, err);
 
     /* and an estimator draws with it, by the codes of the training rows; not one that asks for a label's probability */
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_gradient *g = test_gradient(NULL);
     xsm_estimator *e = test_estimator(NULL, "nce", "negatives=3");
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
@@ -563,9 +506,6 @@ TEST(host_table_works)
     }
     xsm_gradient_free(g);
     xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_sampler_free(s);
-    test_problem_free(&p);
 }
 
 static void refuse(const xsm_sampler_ops *ops, xsm_status wanted)
@@ -604,7 +544,6 @@ TEST(bad_tables_are_refused)
 
 TEST(options_reach_the_sampler)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "");
     char text[32];
     assert_fails(xsm_estimator_set(e, "sampler", "unifrom", &err), XSM_ERROR_FORMAT, err);
@@ -649,11 +588,10 @@ TEST(options_reach_the_sampler)
 
 TEST(a_sampler_must_fit_the_data)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    test_problem other = test_problem_new(ROWS, FEATURES, CLASSES + 1, false, 2);
-    xsm_sampler *s = bound_sampler("uniform", NULL, NULL, other.data);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, other) = test_problem_new(ROWS, FEATURES, CLASSES + 1, false, 2);
+    HELD(xsm_sampler, s) = bound_sampler("uniform", NULL, NULL, other.data);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "nce", "");
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_SHAPE, err);
@@ -668,28 +606,18 @@ TEST(a_sampler_must_fit_the_data)
     float all[4];
     xsm_batch batch = xsm_batch_range(other.data, 0, 1);
     assert_fails(
-        xsm_sampler_draw(
-            s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .count = 1, .distinct = 2, .classes = drawn},
-            &err),
+        xsm_sampler_draw(s, STRUCT(xsm_draw, .batch = &batch, .count = 1, .distinct = 2, .classes = drawn), &err),
         XSM_ERROR_RANGE, err);
-    assert_fails(xsm_sampler_draw(s, &(xsm_draw){.size = sizeof(xsm_draw), .count = 1, .classes = drawn}, &err),
-                 XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_sampler_draw(
-                     NULL, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .count = 1, .classes = drawn}, &err),
+    assert_fails(xsm_sampler_draw(s, STRUCT(xsm_draw, .count = 1, .classes = drawn), &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_draw(NULL, STRUCT(xsm_draw, .batch = &batch, .count = 1, .classes = drawn), &err),
                  XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_sampler_log_probabilities(s, &batch, CLASSES, 2, all, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_sampler_log_probabilities(s, &batch, 0, 2, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_ok(xsm_sampler_log_probabilities(s, &batch, CLASSES, 1, all, &err), err);
-    test_problem narrow = test_problem_new(ROWS, FEATURES - 1, CLASSES, false, 2);
+    HELD_STRUCT(test_problem, narrow) = test_problem_new(ROWS, FEATURES - 1, CLASSES, false, 2);
     xsm_batch wrong = xsm_batch_range(narrow.data, 0, 1);
-    assert_fails(
-        xsm_sampler_draw(s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &wrong, .count = 1, .classes = drawn}, &err),
-        XSM_ERROR_SHAPE, err);
-    test_problem_free(&narrow);
-    xsm_sampler_free(s);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    test_problem_free(&other);
+    assert_fails(xsm_sampler_draw(s, STRUCT(xsm_draw, .batch = &wrong, .count = 1, .classes = drawn), &err),
+                 XSM_ERROR_SHAPE, err);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -708,10 +636,7 @@ static xsm_status draw_some(void *state, xsm_context *ctx, xsm_error *err)
         status = xsm_sampler_bind(s, data, err);
         for (int32_t distinct = 0; distinct < 2 && status == XSM_OK; distinct++) {
             status = xsm_sampler_draw(
-                s,
-                &(xsm_draw){
-                    .size = sizeof(xsm_draw), .batch = &batch, .count = 2, .distinct = distinct, .classes = drawn},
-                err);
+                s, STRUCT(xsm_draw, .batch = &batch, .count = 2, .distinct = distinct, .classes = drawn), err);
         }
         xsm_sampler_free(s);
         if (status != XSM_OK) {

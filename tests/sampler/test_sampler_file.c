@@ -27,8 +27,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static xsm_sampler *bound(xsm_context *ctx, int kind, const xsm_dataset *data)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(ctx, kinds[kind][0], &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_new(ctx, kinds[kind][0], &s, &err));
     if (kinds[kind][1]) {
         assert_ok(xsm_sampler_set(s, kinds[kind][1], kinds[kind][2], &err), err);
     }
@@ -47,13 +46,8 @@ static void assert_same(const xsm_sampler *a, const xsm_sampler *b, const xsm_da
     for (int i = 0; i < 2; i++) {
         const xsm_sampler *s = i ? b : a;
         assert_ok(xsm_sampler_draw(s,
-                                   &(xsm_draw){.size = sizeof(xsm_draw),
-                                               .batch = &batch,
-                                               .seed = 3,
-                                               .position = 5,
-                                               .count = M,
-                                               .classes = drawn[i],
-                                               .log_probabilities = logs[i]},
+                                   STRUCT(xsm_draw, .batch = &batch, .seed = 3, .position = 5, .count = M,
+                                          .classes = drawn[i], .log_probabilities = logs[i]),
                                    &err),
                   err);
         assert_ok(xsm_sampler_log_probabilities(s, &batch, 0, CLASSES, all[i], &err), err);
@@ -67,10 +61,10 @@ static void assert_same(const xsm_sampler *a, const xsm_sampler *b, const xsm_da
 static uint64_t train(xsm_sampler *s, const test_problem *p)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=3");
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_model, m) = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "negative-sampling", "negatives=3");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     for (uint64_t i = 0; i < ROWS; i++) {
@@ -78,24 +72,19 @@ static uint64_t train(xsm_sampler *s, const test_problem *p)
         test_take_step(e, o, g, &one, 0.5);
     }
     uint64_t hash = test_hash(m);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
 TEST(loaded_samplers_draw_the_same)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
         for (int kind = 0; kind < KINDS; kind++) {
             const char *path = test_path("sampler.safetensors");
             char text[2][32];
-            xsm_sampler *s = bound(NULL, kind, p.data), *loaded = NULL;
+            HELD(xsm_sampler, s) = bound(NULL, kind, p.data);
             assert_ok(xsm_sampler_save(s, path, NULL, &err), err);
-            assert_ok(xsm_sampler_load(NULL, path, NULL, NULL, &loaded, &err), err);
+            MADE(xsm_sampler, loaded, xsm_sampler_load(NULL, path, NULL, NULL, &loaded, &err));
             assert_string_equal(test_sampler_info(loaded).name, kinds[kind][0]);
             assert_int_equal(test_sampler_info(loaded).classes, CLASSES);
             const xsm_option *option;
@@ -111,17 +100,13 @@ TEST(loaded_samplers_draw_the_same)
             assert_fails(xsm_sampler_set(loaded, "seed", "1", &err), XSM_ERROR_STATE, err);
             assert_ok(xsm_sampler_bind(loaded, p.data, &err), err); /* and can be bound anew */
             assert_same(s, loaded, p.data);
-            xsm_sampler_free(loaded);
-            xsm_sampler_free(s);
         }
-        test_problem_free(&p);
     }
     test_files_end();
 }
 
 TEST(what_was_there_stays_when_saving_fails)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_sampler *s = bound(NULL, 4, p.data), *fresh = NULL, *loaded = NULL;
     const char *path = test_path("kept.safetensors");
@@ -146,7 +131,7 @@ TEST(what_was_there_stays_when_saving_fails)
 static const char *write_file(const xsmi_tensor *tensors, size_t count, const xsmi_entry *metadata, size_t entries)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     const char *path = test_path("other.safetensors");
     xsmi_container_writer *w = NULL;
     assert_ok(xsmi_container_create(ctx, path, &(xsmi_container_plan){tensors, count, 0, metadata, entries}, &w, &err),
@@ -157,7 +142,6 @@ static const char *write_file(const xsmi_tensor *tensors, size_t count, const xs
         assert_ok(xsmi_container_write(w, tensors[i].data, bytes, &err), err);
     }
     assert_ok(xsmi_container_commit(w, &err), err);
-    xsm_context_free(ctx);
     return path;
 }
 
@@ -185,9 +169,7 @@ TEST(other_files_are_refused)
     static const uint32_t alias[] = {0xffffffff, 1, 0xffffffff, 0}, far[] = {0xffffffff, 2, 0xffffffff, 0};
     xsmi_tensor tensors[] = {TENSOR("log_q", XSMI_DTYPE_F64, 1, 2, 0, log_q),
                              TENSOR("alias", XSMI_DTYPE_U32, 2, 2, 2, alias)};
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 2, good, 4), NULL, NULL, &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_load(NULL, write_file(tensors, 2, good, 4), NULL, NULL, &s, &err));
     xsm_sampler_free(s);
     refuse(write_file(tensors, 2, good, 2), XSM_ERROR_FORMAT, "features");
     refuse(write_file(tensors, 1, good, 4), XSM_ERROR_FORMAT, "alias");
@@ -226,8 +208,6 @@ TEST(other_files_are_refused)
 /* A tree of three classes: a draw must never come to the fourth leaf. */
 TEST(trees_with_an_open_leaf_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_sampler *s = NULL;
     const xsmi_entry metadata[] = {{"sampler", "tree"}, {"classes", "3"}, {"features", "1"}};
     float nodes[4 * 4] = {[4] = 1, [8] = 0.5f, [13] = -1e4f}; /* node 3 has one class, on its left */
     static const float mean[] = {0}, directions[] = {1};
@@ -236,7 +216,7 @@ TEST(trees_with_an_open_leaf_are_refused)
                              TENSOR("tree_leaves", XSMI_DTYPE_U32, 1, 3, 0, leaves),
                              TENSOR("tree_mean", XSMI_DTYPE_F32, 1, 1, 0, mean),
                              TENSOR("tree_directions", XSMI_DTYPE_F32, 2, 1, 1, directions)};
-    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, NULL, &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, NULL, &s, &err));
     xsm_sampler_free(s);
     leaves[2] = 3; /* the class on the other side */
     refuse(write_file(tensors, 4, metadata, 3), XSM_ERROR_FORMAT, "tree");
@@ -264,7 +244,6 @@ TEST(trees_with_an_open_leaf_are_refused)
 /* Every byte of a file, one after another: refused, or what was saved. */
 TEST(flipped_bits_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_sampler *s = bound(NULL, 1, p.data);
     const char *path = test_path("whole.safetensors");
@@ -440,7 +419,6 @@ TEST(hosts_samplers_are_saved_and_loaded)
         .save = own_save,
         .load = own_load,
     };
-    xsm_error err = XSM_ERROR_INIT;
     char text[8];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 6);
     xsm_sampler *s = NULL, *loaded = NULL;
@@ -483,14 +461,13 @@ typedef struct one_kind {
 static xsm_status save_and_load(void *state, xsm_context *ctx, xsm_error *err)
 {
     const one_kind *of = state;
-    xsm_sampler *s = NULL, *loaded = NULL;
+    HELD(xsm_sampler, s) = NULL;
+    HELD(xsm_sampler, loaded) = NULL;
     const char *path = test_path("memory.safetensors");
     xsm_status status = xsm_sampler_new(ctx, kinds[of->kind][0], &s, err);
     status = status == XSM_OK ? xsm_sampler_bind(s, of->data, err) : status;
     status = status == XSM_OK ? xsm_sampler_save(s, path, NULL, err) : status;
     status = status == XSM_OK ? xsm_sampler_load(ctx, path, NULL, NULL, &loaded, err) : status;
-    xsm_sampler_free(loaded);
-    xsm_sampler_free(s);
     return status;
 }
 

@@ -67,10 +67,9 @@ static void plain_covariance(const float *x, bool correlation, double *mean, dou
 
 TEST(components_are_eigenvectors)
 {
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
     for (int kind = 0; kind < 16; kind++) {
         bool sparse = kind & 1, correlation = kind & 2, whiten = kind & 4;
-        xsm_error err = XSM_ERROR_INIT;
         test_problem p;
         xsm_dataset *data = slanted(&p, sparse);
         double mean[FEATURES], scale[FEATURES], c[FEATURES * FEATURES], trace = 0, sum = 0;
@@ -131,20 +130,18 @@ TEST(components_are_eigenvectors)
         xsm_dataset_free(data);
         test_problem_free(&p);
     }
-    xsm_context_free(ctx);
 }
 
 /* More rows than one piece, so that the pieces' order matters; and every kind of runner. */
 TEST(components_do_not_depend_on_threads)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        xsm_error err = XSM_ERROR_INIT;
         test_problem p;
         xsm_dataset *data = slanted(&p, sparse);
         xsmi_pca_options o = {2, true, true, 1};
         float first[FEATURES * 2];
         for (int i = 0; i < 4; i++) {
-            xsm_context *ctx = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 1u << 1 : 0);
+            HELD(xsm_context, ctx) = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 1u << 1 : 0);
             xsmi_pca pca;
             assert_ok(xsmi_pca_fit(ctx, data, &o, &pca, &err), err);
             if (i == 0) {
@@ -152,7 +149,6 @@ TEST(components_do_not_depend_on_threads)
             }
             assert_memory_equal(first, pca.direction, sizeof first);
             xsmi_pca_clear(&pca);
-            xsm_context_free(ctx);
         }
         xsm_dataset_free(data);
         test_problem_free(&p);
@@ -161,9 +157,8 @@ TEST(components_do_not_depend_on_threads)
 
 TEST(components_are_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
-    test_problem p = test_problem_new(5, 3, 2, false, 1);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(5, 3, 2, false, 1);
     xsmi_pca pca;
     for (uint32_t k = 0; k < 5; k += 4) {
         xsmi_pca_options o = {k, true, true, 1};
@@ -172,14 +167,11 @@ TEST(components_are_checked)
     for (int i = 0; i < 15; i++) {
         p.x[i] = (float)(i % 3); /* rows all alike: no direction at all */
     }
-    xsm_dataset *same = test_relabel(&p, false, 2, NULL, p.labels);
+    HELD(xsm_dataset, same) = test_relabel(&p, false, 2, NULL, p.labels);
     xsmi_pca_options o = {2, false, true, 1};
     assert_ok(xsmi_pca_fit(ctx, same, &o, &pca, &err), err);
     assert_int_equal(pca.components, 0);
     xsmi_pca_clear(&pca);
-    xsm_dataset_free(same);
-    test_problem_free(&p);
-    xsm_context_free(ctx);
 }
 
 /* -- the tree ------------------------------------------------------------------------------------------------------ */
@@ -231,7 +223,6 @@ TEST(every_number_of_classes)
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         for (int sparse = 0; sparse < 2; sparse++) {
             uint32_t classes = sizes[n];
-            xsm_error err = XSM_ERROR_INIT;
             grown g = grow(NULL, 400, 10, classes, sparse, NULL, NULL);
             const xsmi_tree *t = tree_of(g.s);
             assert_int_equal(t->classes, classes);
@@ -295,7 +286,6 @@ TEST(draws_follow_the_tree)
     enum { CLASSES = 11, DRAWS = 40000 };
     static uint32_t drawn[DRAWS];
     static double log_q[DRAWS];
-    xsm_error err = XSM_ERROR_INIT;
     grown g = grow(NULL, 300, 6, CLASSES, false, NULL, NULL);
     const xsmi_tree *t = tree_of(g.s);
     refuse_far_rows(g.s);
@@ -305,13 +295,8 @@ TEST(draws_follow_the_tree)
         xsmi_tree_encode(t, &x, code);
         xsm_batch batch = xsm_batch_range(g.data, row, 1);
         assert_ok(xsm_sampler_draw(g.s,
-                                   &(xsm_draw){.size = sizeof(xsm_draw),
-                                               .batch = &batch,
-                                               .seed = 4,
-                                               .position = row,
-                                               .count = DRAWS,
-                                               .classes = drawn,
-                                               .log_probabilities = log_q},
+                                   STRUCT(xsm_draw, .batch = &batch, .seed = 4, .position = row, .count = DRAWS,
+                                          .classes = drawn, .log_probabilities = log_q),
                                    &err),
                   err);
         double seen[CLASSES] = {0}, chi = 0, freedom = -1, rest_seen = 0, rest = 0;
@@ -520,7 +505,7 @@ TEST(fits_do_not_depend_on_threads)
     enum { CLASSES = 9 };
     float first[16 * 8];
     for (int i = 0; i < 4; i++) {
-        xsm_context *ctx = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 3u : 0);
+        HELD(xsm_context, ctx) = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 3u : 0);
         grown g = grow(ctx, 40000, 5, CLASSES, false, NULL, NULL);
         const xsmi_tree *t = tree_of(g.s);
         const size_t bytes = xsmi_tree_leaves(t) * t->dims * sizeof *first;
@@ -530,7 +515,6 @@ TEST(fits_do_not_depend_on_threads)
         }
         assert_memory_equal(first, t->nodes, bytes);
         fell(&g);
-        xsm_context_free(ctx);
     }
 }
 
@@ -539,11 +523,9 @@ TEST(fits_do_not_depend_on_threads)
 TEST(the_tree_learns)
 {
     enum { CONTEXTS = 3, CLASSES = 8, MANY = 6000 };
-    xsm_error err = XSM_ERROR_INIT;
     double share[CONTEXTS][CLASSES], by_tree = 0, by_share = 0;
-    test_problem p = test_context_problem(MANY, CONTEXTS, CLASSES, share[0]);
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(NULL, "tree", &s, &err), err);
+    HELD_STRUCT(test_problem, p) = test_context_problem(MANY, CONTEXTS, CLASSES, share[0]);
+    MADE(xsm_sampler, s, xsm_sampler_new(NULL, "tree", &s, &err));
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     const xsmi_tree *t = tree_of(s);
     for (uint64_t i = 0; i < MANY; i++) {
@@ -560,17 +542,15 @@ TEST(the_tree_learns)
     /* The logistics are floats; 0.1 of the ridge on seven nodes costs some thousandth of a nat at six thousand rows. */
     assert_true(by_tree <= by_share + 1e-6);
     assert_true(by_tree >= by_share - 0.005);
-    xsm_sampler_free(s);
-    test_problem_free(&p);
 }
 
 TEST(the_same_tree_on_any_threads)
 {
-    float *first = NULL;
+    HELD_MEMORY(float, first) = NULL;
     uint32_t leaves[64];
     size_t bytes = 0;
     for (int i = 0; i < 4; i++) {
-        xsm_context *ctx = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 1u << 1 : 0);
+        HELD(xsm_context, ctx) = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 1u << 1 : 0);
         grown g = grow(ctx, 900, 9, 50, false, NULL, NULL);
         const xsmi_tree *t = tree_of(g.s);
         if (i == 0) {
@@ -582,9 +562,7 @@ TEST(the_same_tree_on_any_threads)
         assert_memory_equal(first, t->nodes, bytes);
         assert_memory_equal(leaves, t->leaf_class, sizeof leaves);
         fell(&g);
-        xsm_context_free(ctx);
     }
-    free(first);
 }
 
 /* Rows all alike, and labels whose rows are: whatever is drawn, it is drawn as the numbers say. */
@@ -592,17 +570,15 @@ TEST(alike_rows)
 {
     enum { CLASSES = 6, N = 240 };
     for (int kind = 0; kind < 2; kind++) {
-        xsm_error err = XSM_ERROR_INIT;
-        test_problem p = test_problem_new(N, 4, CLASSES, false, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(N, 4, CLASSES, false, 2);
         for (uint32_t i = 0; i < N; i++) {
             p.labels[i] = i % 12 < 7 ? 0 : i % 12 - 6; /* 7 of 12, then one in 12 each */
             for (uint32_t j = 0; j < 4; j++) {
                 p.x[i * 4 + j] = kind == 0 ? 1 : (float)(i / 12 % 5) * (float)(j + 1);
             }
         }
-        xsm_dataset *data = test_relabel(&p, false, CLASSES, NULL, p.labels);
-        xsm_sampler *s = NULL;
-        assert_ok(xsm_sampler_new(NULL, "tree", &s, &err), err);
+        HELD(xsm_dataset, data) = test_relabel(&p, false, CLASSES, NULL, p.labels);
+        MADE(xsm_sampler, s, xsm_sampler_new(NULL, "tree", &s, &err));
         assert_ok(xsm_sampler_set(s, "ridge", "0.0001", &err), err);
         assert_ok(xsm_sampler_bind(s, data, &err), err);
         float all[CLASSES];
@@ -611,18 +587,13 @@ TEST(alike_rows)
         for (int k = 0; k < CLASSES; k++) {
             assert_true(fabs(exp((double)all[k]) - (k == 0 ? 7 : 1) / 12.0) < 2e-3);
         }
-        xsm_sampler_free(s);
-        xsm_dataset_free(data);
-        test_problem_free(&p);
     }
 }
 
 TEST(options_are_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(40, 4, 6, false, 2);
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(NULL, "tree", &s, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(40, 4, 6, false, 2);
+    MADE(xsm_sampler, s, xsm_sampler_new(NULL, "tree", &s, &err));
     assert_ok(xsm_sampler_set(s, "components", "5", &err), err);
     assert_fails(xsm_sampler_bind(s, p.data, &err), XSM_ERROR_RANGE, err);
     assert_ok(xsm_sampler_set(s, "components", "2", &err), err);
@@ -633,24 +604,17 @@ TEST(options_are_checked)
     assert_ok(xsm_sampler_set(s, "folds", "4", &err), err);
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     assert_int_equal(tree_of(s)->pca.components, 2);
-    xsm_sampler_free(s);
-    test_problem_free(&p);
 }
 
 /* Labels that have nothing to do with the features: the strongest ridge is the best, and the tree shows it. */
 TEST(folds_choose_the_ridge)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(300, 12, 4, false, 2);
-    xsm_sampler *s = NULL, *strong = NULL;
-    assert_ok(xsm_sampler_new(NULL, "tree", &s, &err), err);
-    assert_ok(xsm_sampler_new(NULL, "tree", &strong, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(300, 12, 4, false, 2);
+    MADE(xsm_sampler, s, xsm_sampler_new(NULL, "tree", &s, &err));
+    MADE(xsm_sampler, strong, xsm_sampler_new(NULL, "tree", &strong, &err));
     assert_ok(xsm_sampler_set(s, "folds", "5", &err), err);
     assert_ok(xsm_sampler_set(strong, "ridge", "10", &err), err);
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     assert_ok(xsm_sampler_bind(strong, p.data, &err), err);
     assert_memory_equal(tree_of(s)->nodes, tree_of(strong)->nodes, 4 * tree_of(s)->dims * sizeof(float));
-    xsm_sampler_free(s);
-    xsm_sampler_free(strong);
-    test_problem_free(&p);
 }

@@ -264,20 +264,17 @@ static int begin(void **state)
     xsm_error err = XSM_ERROR_INIT;
     memset(&f, 0, sizeof f);
     xsm_labels labels = labels_of_rows();
-    assert_ok(
-        xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){
-                .size = sizeof(xsm_dense_rows), .values = &rows[0][0], .rows = 4, .features = 2, .labels = &labels},
-            &f.data, &err),
-        err);
+    assert_ok(xsm_dataset_from_dense(
+                  NULL, STRUCT(xsm_dense_rows, .values = &rows[0][0], .rows = 4, .features = 2, .labels = &labels),
+                  &f.data, &err),
+              err);
     assert_ok(xsm_model_new_linear(NULL, 2, 3, NULL, &f.model, &err), err);
     assert_ok(xsm_estimator_new(NULL, "implicit", &f.estimator, &err), err);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &f.optimizer, &err), err);
     assert_ok(xsm_gradient_new(NULL, &f.gradient, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 1;
-    assert_ok(xsm_trainer_new(NULL, f.model, f.data, f.estimator, f.optimizer, &options, &f.trainer, &err), err);
+    assert_ok(xsm_trainer_new(NULL, f.model, f.data, f.estimator, f.optimizer, STRUCT(xsm_trainer_options, .epochs = 1),
+                              &f.trainer, &err),
+              err);
     assert_ok(xsm_predictor_new(f.model, NULL, &f.predictor, &err), err);
     xsm_batch batch = xsm_batch_range(f.data, 0, 1);
     assert_ok(xsm_estimator_gradient(f.estimator, &batch, 1, f.gradient, &err), err);
@@ -348,10 +345,8 @@ static void assert_sizes(fixture *f, const char *name, call function, const void
 static xsm_status new_context(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_context *made = NULL;
-    xsm_status status = xsm_context_new(object, &made, err);
-    xsm_context_free(made);
-    return status;
+    HELD(xsm_context, made) = NULL;
+    return xsm_context_new(object, &made, err);
 }
 
 static xsm_status new_context_with_allocator(fixture *f, void *object, xsm_error *err)
@@ -394,14 +389,9 @@ static int32_t run_in_turn(void *user, xsm_job job, void *state, size_t count)
 static xsm_status from_dense(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_from_dense(
-        NULL,
-        &(xsm_dense_rows){
-            .size = sizeof(xsm_dense_rows), .values = &rows[0][0], .rows = 4, .features = 2, .labels = object},
-        &made, err);
-    xsm_dataset_free(made);
-    return status;
+    HELD(xsm_dataset, made) = NULL;
+    return xsm_dataset_from_dense(
+        NULL, STRUCT(xsm_dense_rows, .values = &rows[0][0], .rows = 4, .features = 2, .labels = object), &made, err);
 }
 
 static xsm_status from_csr(fixture *f, void *object, xsm_error *err)
@@ -410,54 +400,39 @@ static xsm_status from_csr(fixture *f, void *object, xsm_error *err)
     static const uint32_t index[] = {0, 1, 1};
     static const float values[] = {1, 2, 3};
     (void)f;
-    xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_from_csr(NULL,
-                                             &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                             .offsets = offsets,
-                                                             .index = index,
-                                                             .values = values,
-                                                             .rows = 4,
-                                                             .features = 2,
-                                                             .labels = object},
-                                             &made, err);
-    xsm_dataset_free(made);
-    return status;
+    HELD(xsm_dataset, made) = NULL;
+    return xsm_dataset_from_csr(NULL,
+                                STRUCT(xsm_csr_rows, .offsets = offsets, .index = index, .values = values, .rows = 4,
+                                       .features = 2, .labels = object),
+                                &made, err);
 }
 
 static xsm_status from_dense_rows(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_from_dense(NULL, object, &made, err);
-    xsm_dataset_free(made);
-    return status;
+    HELD(xsm_dataset, made) = NULL;
+    return xsm_dataset_from_dense(NULL, object, &made, err);
 }
 
 static xsm_status from_csr_rows(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_from_csr(NULL, object, &made, err);
-    xsm_dataset_free(made);
-    return status;
+    HELD(xsm_dataset, made) = NULL;
+    return xsm_dataset_from_csr(NULL, object, &made, err);
 }
 
 static xsm_status read_file(fixture *f, void *object, xsm_error *err)
 {
-    xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_read(NULL, f->path, NULL, object, &made, err);
-    xsm_dataset_free(made);
-    return status;
+    HELD(xsm_dataset, made) = NULL;
+    return xsm_dataset_read(NULL, f->path, NULL, object, &made, err);
 }
 
 static xsm_status read_source(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
     test_bytes bytes = {TEXT("1 1:1\n2 2:1\n"), 0, SIZE_MAX, 0};
-    xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "source"), object, &made, err);
-    xsm_dataset_free(made);
-    return status;
+    HELD(xsm_dataset, made) = NULL;
+    return xsm_dataset_read(NULL, NULL, TEST_BYTES(&bytes, "source"), object, &made, err);
 }
 
 /* A source is read once: each call has rows of its own. */
@@ -466,11 +441,9 @@ static xsm_status read_from(fixture *f, void *object, xsm_error *err)
     (void)f;
     test_bytes bytes = {TEXT("1 1:1\n2 2:1\n"), 0, SIZE_MAX, 0};
     const xsm_source source = test_source(&bytes);
-    xsm_dataset *made = NULL;
+    HELD(xsm_dataset, made) = NULL;
     memcpy((char *)object + offsetof(xsm_source, user), &source.user, sizeof source.user);
-    xsm_status status = xsm_dataset_read(NULL, NULL, TEST_FROM(object, "source"), NULL, &made, err);
-    xsm_dataset_free(made);
-    return status;
+    return xsm_dataset_read(NULL, NULL, TEST_FROM(object, "source"), NULL, &made, err);
 }
 
 /* The bytes of a model in a buffer, by a storage's source. */
@@ -525,10 +498,9 @@ static xsm_status get_text_options(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_dataset *made = read_words(NULL, NULL);
+    HELD(xsm_dataset, made) = read_words(NULL, NULL);
     xsm_status status = xsm_dataset_get_class_map(made, &map, err);
     status = status == XSM_OK ? xsm_vocabulary_get_options(map.vocabulary, object, err) : status;
-    xsm_dataset_free(made);
     return status;
 }
 
@@ -555,10 +527,8 @@ static xsm_status get_classes(fixture *f, void *object, xsm_error *err)
 static xsm_status new_model(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_model *made = NULL;
-    xsm_status status = xsm_model_new_linear(NULL, 2, 3, object, &made, err);
-    xsm_model_free(made);
-    return status;
+    HELD(xsm_model, made) = NULL;
+    return xsm_model_new_linear(NULL, 2, 3, object, &made, err);
 }
 
 static xsm_status set_model_classes(fixture *f, void *object, xsm_error *err)
@@ -597,19 +567,15 @@ static xsm_status score_range(fixture *f, void *object, xsm_error *err)
 static xsm_status new_estimator(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_estimator *made = NULL;
-    xsm_status status = xsm_estimator_new_from(NULL, object, &made, err);
-    xsm_estimator_free(made);
-    return status;
+    HELD(xsm_estimator, made) = NULL;
+    return xsm_estimator_new_from(NULL, object, &made, err);
 }
 
 static xsm_status new_sampler(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_sampler *made = NULL;
-    xsm_status status = xsm_sampler_new_from(NULL, object, &made, err);
-    xsm_sampler_free(made);
-    return status;
+    HELD(xsm_sampler, made) = NULL;
+    return xsm_sampler_new_from(NULL, object, &made, err);
 }
 
 static xsm_status compute_gradient(fixture *f, void *object, xsm_error *err)
@@ -629,10 +595,8 @@ static xsm_status apply_gradient(fixture *f, void *object, xsm_error *err)
 
 static xsm_status new_trainer(fixture *f, void *object, xsm_error *err)
 {
-    xsm_trainer *made = NULL;
-    xsm_status status = xsm_trainer_new(NULL, f->model, f->data, f->estimator, f->optimizer, object, &made, err);
-    xsm_trainer_free(made);
-    return status;
+    HELD(xsm_trainer, made) = NULL;
+    return xsm_trainer_new(NULL, f->model, f->data, f->estimator, f->optimizer, object, &made, err);
 }
 
 static xsm_status get_progress(fixture *f, void *object, xsm_error *err)
@@ -642,21 +606,17 @@ static xsm_status get_progress(fixture *f, void *object, xsm_error *err)
 
 static xsm_status open_corpus(fixture *f, void *object, xsm_error *err)
 {
-    xsm_corpus *made = NULL;
-    xsm_status status = xsm_corpus_open(NULL, f->text_path, object, &made, err);
-    xsm_corpus_free(made);
-    return status;
+    HELD(xsm_corpus, made) = NULL;
+    return xsm_corpus_open(NULL, f->text_path, object, &made, err);
 }
 
 /* What use() makes of a corpus. */
 static xsm_status with_corpus(const fixture *f, xsm_status (*use)(xsm_corpus *, void *, xsm_error *), void *object,
                               xsm_error *err)
 {
-    xsm_corpus *corpus = NULL;
+    HELD(xsm_corpus, corpus) = NULL;
     assert_ok(xsm_corpus_open(NULL, f->text_path, NULL, &corpus, err), *err);
-    xsm_status status = use(corpus, object, err);
-    xsm_corpus_free(corpus);
-    return status;
+    return use(corpus, object, err);
 }
 
 static xsm_status info_of_corpus(xsm_corpus *corpus, void *object, xsm_error *err)
@@ -683,17 +643,15 @@ static xsm_status get_corpus_classes(fixture *f, void *object, xsm_error *err)
 static xsm_status train_words(xsm_corpus *corpus, const xsm_skipgram_options *options, xsm_progress *progress,
                               xsm_error *err)
 {
-    xsm_model *input = NULL, *output = NULL;
-    xsm_skipgram *trainer = NULL;
+    HELD(xsm_model, input) = NULL;
+    HELD(xsm_model, output) = NULL;
+    HELD(xsm_skipgram, trainer) = NULL;
     assert_ok(xsm_word_model_new(NULL, corpus, 2, 1, 1, &input, err), *err);
     assert_ok(xsm_word_model_new(NULL, corpus, 2, 0, 1, &output, err), *err);
     xsm_status status = xsm_skipgram_new(NULL, corpus, input, output, NULL, options, &trainer, err);
     if (status == XSM_OK && progress) {
         status = xsm_skipgram_get_progress(trainer, progress, err);
     }
-    xsm_skipgram_free(trainer);
-    xsm_model_free(input);
-    xsm_model_free(output);
     return status;
 }
 
@@ -709,16 +667,14 @@ static xsm_status new_skipgram(fixture *f, void *object, xsm_error *err)
 
 static xsm_status fit_words(xsm_corpus *corpus, void *object, xsm_error *err)
 {
-    xsm_model *input = NULL, *output = NULL;
+    HELD(xsm_model, input) = NULL;
+    HELD(xsm_model, output) = NULL;
     xsm_skipgram_fit_options all = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
     all.subsample = 1; /* two words are too frequent for any other */
     memcpy((char *)object + offsetof(xsm_skipgram_fit_options, subsample), &all.subsample, sizeof all.subsample);
     assert_ok(xsm_word_model_new(NULL, corpus, 2, 1, 1, &input, err), *err);
     assert_ok(xsm_word_model_new(NULL, corpus, 2, 1, 2, &output, err), *err);
-    xsm_status status = xsm_skipgram_fit(NULL, corpus, input, output, object, NULL, err);
-    xsm_model_free(input);
-    xsm_model_free(output);
-    return status;
+    return xsm_skipgram_fit(NULL, corpus, input, output, object, NULL, err);
 }
 
 static xsm_status fit_skipgram(fixture *f, void *object, xsm_error *err)
@@ -738,29 +694,25 @@ static xsm_status get_skipgram_progress(fixture *f, void *object, xsm_error *err
 
 static xsm_status choose(fixture *f, void *object, xsm_error *err)
 {
-    xsm_choice *made = NULL;
-    xsm_status status = xsm_choose(NULL, f->data, object, &made, err);
-    xsm_choice_free(made);
-    return status;
+    HELD(xsm_choice, made) = NULL;
+    return xsm_choose(NULL, f->data, object, &made, err);
 }
 
 static xsm_status get_choice(fixture *f, void *object, xsm_error *err)
 {
-    xsm_choice *made = NULL;
+    HELD(xsm_choice, made) = NULL;
     assert_int_equal(xsm_choose(NULL, f->data, NULL, &made, NULL), XSM_OK);
-    xsm_status status = xsm_choice_get_info(made, object, err);
-    xsm_choice_free(made);
-    return status;
+    return xsm_choice_get_info(made, object, err);
 }
 
 /* On objects of its own: the fixture's are trained. Calls get() if it is there, or hands `object` in as options. */
 static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
                             xsm_status (*get)(const xsm_tuning *, void *, xsm_error *), void *object, xsm_error *err)
 {
-    xsm_model *model = NULL;
-    xsm_estimator *estimator = NULL;
-    xsm_optimizer *optimizer = NULL;
-    xsm_tuning *tuning = NULL;
+    HELD(xsm_model, model) = NULL;
+    HELD(xsm_estimator, estimator) = NULL;
+    HELD(xsm_optimizer, optimizer) = NULL;
+    HELD(xsm_tuning, tuning) = NULL;
     assert_int_equal(xsm_model_new_linear(NULL, xsm_model_feature_count(f->model), xsm_model_class_count(f->model),
                                           NULL, &model, NULL),
                      XSM_OK);
@@ -770,10 +722,6 @@ static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
     if (status == XSM_OK && get) {
         status = get(tuning, object, err);
     }
-    xsm_tuning_free(tuning);
-    xsm_optimizer_free(optimizer);
-    xsm_estimator_free(estimator);
-    xsm_model_free(model);
     return status;
 }
 
@@ -815,11 +763,9 @@ static xsm_status get_metrics(fixture *f, void *object, xsm_error *err)
 
 static xsm_status fit(fixture *f, xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
 {
-    xsm_estimator *softmax = NULL;
+    HELD(xsm_estimator, softmax) = NULL;
     assert_int_equal(xsm_estimator_new(NULL, "softmax", &softmax, NULL), XSM_OK);
-    xsm_status status = xsm_fit_full_batch(NULL, f->model, f->data, softmax, options, result, err);
-    xsm_estimator_free(softmax);
-    return status;
+    return xsm_fit_full_batch(NULL, f->model, f->data, softmax, options, result, err);
 }
 
 static xsm_status fit_with(fixture *f, void *object, xsm_error *err)
@@ -834,17 +780,14 @@ static xsm_status fit_for(fixture *f, void *object, xsm_error *err)
 
 static xsm_status new_predictor(fixture *f, void *object, xsm_error *err)
 {
-    xsm_predictor *made = NULL;
-    xsm_status status = xsm_predictor_new(f->model, object, &made, err);
-    xsm_predictor_free(made);
-    return status;
+    HELD(xsm_predictor, made) = NULL;
+    return xsm_predictor_new(f->model, object, &made, err);
 }
 
 static xsm_status predict(fixture *f, void *object, xsm_error *err)
 {
     uint32_t classes[5];
-    return xsm_predictor_run(
-        f->predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = object, .classes = classes}, err);
+    return xsm_predictor_run(f->predictor, STRUCT(xsm_prediction, .batch = object, .classes = classes), err);
 }
 
 static xsm_status run_prediction(fixture *f, void *object, xsm_error *err)
@@ -854,22 +797,18 @@ static xsm_status run_prediction(fixture *f, void *object, xsm_error *err)
 
 static xsm_status draw(fixture *f, void *object, xsm_error *err)
 {
-    xsm_sampler *sampler = NULL;
+    HELD(xsm_sampler, sampler) = NULL;
     assert_int_equal(xsm_sampler_new(NULL, "uniform", &sampler, NULL), XSM_OK);
     assert_int_equal(xsm_sampler_bind(sampler, f->data, NULL), XSM_OK);
-    xsm_status status = xsm_sampler_draw(sampler, object, err);
-    xsm_sampler_free(sampler);
-    return status;
+    return xsm_sampler_draw(sampler, object, err);
 }
 
 static xsm_status get_context_info(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_context *context = NULL;
+    HELD(xsm_context, context) = NULL;
     assert_int_equal(xsm_context_new(NULL, &context, NULL), XSM_OK);
-    xsm_status status = xsm_context_get_info(context, object, err);
-    xsm_context_free(context);
-    return status;
+    return xsm_context_get_info(context, object, err);
 }
 
 static xsm_status get_model_info(fixture *f, void *object, xsm_error *err)
@@ -880,31 +819,25 @@ static xsm_status get_model_info(fixture *f, void *object, xsm_error *err)
 static xsm_status get_estimator_info(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_estimator *softmax = NULL;
+    HELD(xsm_estimator, softmax) = NULL;
     assert_int_equal(xsm_estimator_new(NULL, "softmax", &softmax, NULL), XSM_OK);
-    xsm_status status = xsm_estimator_get_info(softmax, object, err);
-    xsm_estimator_free(softmax);
-    return status;
+    return xsm_estimator_get_info(softmax, object, err);
 }
 
 static xsm_status get_sampler_info(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_sampler *uniform = NULL;
+    HELD(xsm_sampler, uniform) = NULL;
     assert_int_equal(xsm_sampler_new(NULL, "uniform", &uniform, NULL), XSM_OK);
-    xsm_status status = xsm_sampler_get_info(uniform, object, err);
-    xsm_sampler_free(uniform);
-    return status;
+    return xsm_sampler_get_info(uniform, object, err);
 }
 
 static xsm_status get_optimizer_info(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
-    xsm_optimizer *sgd = NULL;
+    HELD(xsm_optimizer, sgd) = NULL;
     assert_int_equal(xsm_optimizer_new(NULL, "sgd", &sgd, NULL), XSM_OK);
-    xsm_status status = xsm_optimizer_get_info(sgd, object, err);
-    xsm_optimizer_free(sgd);
-    return status;
+    return xsm_optimizer_get_info(sgd, object, err);
 }
 
 static xsm_status get_predictor_info(fixture *f, void *object, xsm_error *err)

@@ -57,11 +57,10 @@ enum { ROWS = 12, FEATURES = 3, CLASSES = 4 };
 
 TEST(data_is_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     float values[FEATURES] = {1, 2, 3};
     uint32_t label = 1;
     uint64_t offsets[2] = {0, 0};
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_labels l = XSM_LABELS_INIT;
     l.classes = CLASSES;
     l.labels = &label;
@@ -92,16 +91,13 @@ TEST(data_is_refused)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     xsm_dataset *other = NULL;
-    xsm_model *m = NULL;
     read.classes = &map;
     REFUSES(xsm_class_map, map, reserved, xsm_dataset_read(NULL, path, NULL, &read, &other, &err));
     REFUSES(xsm_class_map, map, reserved, xsm_dataset_extend(d, &map, &err));
-    assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err));
     REFUSES(xsm_class_map, map, reserved, xsm_model_set_class_map(m, &map, &err));
     REFUSES(xsm_class_map, map, reserved, xsm_model_grow(m, map.features, &map, &err));
     assert_null(other);
-    xsm_model_free(m);
-    xsm_dataset_free(d);
 }
 
 static int32_t run_in_turn(void *user, xsm_job job, void *state, size_t count)
@@ -115,7 +111,6 @@ static int32_t run_in_turn(void *user, xsm_job job, void *state, size_t count)
 
 TEST(models_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_runner runner = {sizeof runner, NULL, 1, 0, run_in_turn};
     xsm_context_options context = XSM_CONTEXT_OPTIONS_INIT;
     context.runner = &runner;
@@ -125,13 +120,13 @@ TEST(models_are_refused)
     context.comm = &comm;
     REFUSES(xsm_comm, comm, reserved, xsm_context_new(&context, &ctx, &err));
     context.comm = NULL;
-    xsm_model *m = NULL, *out = NULL;
+    xsm_model *out = NULL;
     xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
     REFUSES(xsm_model_options, linear, bias, xsm_model_new_linear(NULL, FEATURES, CLASSES, &linear, &out, &err));
     xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
     REFUSES(xsm_embedding_options, e, bias, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
     REFUSES(xsm_embedding_options, e, tied, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
-    assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err));
     const char *path = test_path("reserved.safetensors");
     assert_ok(xsm_model_save(m, path, NULL, &err), err);
     xsm_load_options load = XSM_LOAD_OPTIONS_INIT;
@@ -145,16 +140,13 @@ TEST(models_are_refused)
     REFUSES(xsm_calibration, calibration, reserved, xsm_model_set_calibration(m, &calibration, &err));
     assert_null(ctx);
     assert_null(out);
-    xsm_model_free(m);
 }
 
 TEST(runs_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    MADE(xsm_estimator, e, xsm_estimator_new(NULL, "softmax", &e, &err));
     xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
     REFUSES(xsm_calibrate_options, calibrate, reserved, xsm_model_calibrate(NULL, m, p.data, &calibrate, NULL, &err));
     xsm_class_weights weigh = XSM_CLASS_WEIGHTS_INIT;
@@ -219,9 +211,6 @@ TEST(runs_are_refused)
     REFUSES(xsm_filter_classes, left, reserved, xsm_filter_new(NULL, &left, &filter, &err));
     assert_null(filter);
     assert_null(choice);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static xsm_draw_plan planned;
@@ -236,11 +225,10 @@ static void plan(const void *state, xsm_draw_plan *out)
 
 TEST(tables_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
     xsm_estimator_ops table = *xsm_estimator_find("sampled-softmax");
-    xsm_estimator *e = NULL;
+    HELD(xsm_estimator, e) = NULL;
     REFUSES(xsm_estimator_ops, table, reserved, xsm_estimator_new_from(NULL, &table, &e, &err));
     table.plan = plan;
     planned.count = 2;
@@ -253,8 +241,7 @@ TEST(tables_are_refused)
     const xsm_sampler_ops *uniform = xsm_sampler_find("uniform");
     xsm_sampler_check_options drawn = XSM_SAMPLER_CHECK_OPTIONS_INIT;
     REFUSES(xsm_sampler_check_options, drawn, reserved, xsm_sampler_check(NULL, uniform, &drawn, &err));
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(NULL, "uniform", &s, &err), err);
+    MADE(xsm_sampler, s, xsm_sampler_new(NULL, "uniform", &s, &err));
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     xsm_batch batch = xsm_batch_range(p.data, 0, 1);
     uint32_t classes[CLASSES], lengths[1];
@@ -264,8 +251,7 @@ TEST(tables_are_refused)
     draw.count = 1;
     draw.classes = classes;
     REFUSES(xsm_draw, draw, distinct, xsm_sampler_draw(s, &draw, &err));
-    xsm_index *x = NULL;
-    assert_ok(xsm_index_new(NULL, "exact", &x, &err), err);
+    MADE(xsm_index, x, xsm_index_new(NULL, "exact", &x, &err));
     assert_ok(xsm_index_build_model(x, m, &err), err);
     xsm_index_search search = XSM_INDEX_SEARCH_INIT;
     search.queries = query;
@@ -282,25 +268,17 @@ TEST(tables_are_refused)
     REFUSES_TYPES(xsm_index_rows, rows, xsm_index_build(x, &rows, &err));
     REFUSES_TYPES(xsm_index_search, search, xsm_index_query(x, &search, &err));
     REFUSES(xsm_index_search, search, has_least_score, xsm_index_query(x, &search, &err));
-    xsm_index_free(x);
-    xsm_sampler_free(s);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(words_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = test_corpus(NULL, test_topics_text("reserved.words", 20, 1), 1);
-    xsm_model *in = test_vectors(NULL, c, 4, 0.1, 1), *out = test_vectors(NULL, c, 4, 0.1, 2);
+    HELD(xsm_corpus, c) = test_corpus(NULL, test_topics_text("reserved.words", 20, 1), 1);
+    HELD(xsm_model, in) = test_vectors(NULL, c, 4, 0.1, 1);
+    HELD(xsm_model, out) = test_vectors(NULL, c, 4, 0.1, 2);
     xsm_skipgram_options text = test_word_run(1);
     xsm_skipgram *trainer = NULL;
     REFUSES(xsm_skipgram_options, text, reserved, xsm_skipgram_new(NULL, c, in, out, NULL, &text, &trainer, &err));
     xsm_skipgram_fit_options fit = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
     REFUSES(xsm_skipgram_fit_options, fit, reserved, xsm_skipgram_fit(NULL, c, in, out, &fit, NULL, &err));
     assert_null(trainer);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
 }

@@ -172,7 +172,7 @@ static void weigh(xsm_dataset *data)
 static void check(const setting *s)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, s->sparse, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, s->sparse, 3);
     rig whole;
     if (s->weighted) {
         weigh(p.data);
@@ -207,7 +207,6 @@ static void check(const setting *s)
         end(&first);
     }
     end(&whole);
-    test_problem_free(&p);
 }
 
 static void check_estimator(const char *estimator, const char *options)
@@ -245,7 +244,6 @@ TEST(weights_are_resumed_to_the_same_bits)
 /* Rows with other weights are other rows. */
 TEST(other_weights_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const setting s = {"umax", "", NULL, 1, false, true, 0, true};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3), plain = test_problem_new(ROWS, 9, CLASSES, false, 3);
     rig first, second;
@@ -275,30 +273,21 @@ TEST(searches_resume_to_the_same_bits)
 /* A host's table that cannot say what it is. */
 TEST(indexes_that_cannot_be_saved_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_index_ops ops = *xsm_index_find("exact");
     ops.saved = NULL;
-    xsm_index *x = NULL;
+    HELD(xsm_index, x) = NULL;
     assert_fails(xsm_index_new_from(NULL, &ops, &x, &err), XSM_ERROR_ARGUMENT, err);
     ops.save = NULL;
     ops.restore = NULL;
     assert_ok(xsm_index_new_from(NULL, &ops, &x, &err), err);
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
-    xsm_estimator *e = test_estimator(NULL, "decomp-mips", "");
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "decomp-mips", "");
     assert_ok(xsm_estimator_set_index(e, x, &err), err);
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err));
     assert_fails(xsm_trainer_checkpoint(t, test_path("checkpoint"), NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "'exact'"));
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_index_free(x);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(settings_resume_to_the_same_bits)
@@ -332,9 +321,8 @@ TEST(every_optimizer_resumes_to_the_same_bits)
 /* More epochs than the first run wanted: the run that wanted them all along. */
 TEST(epochs_can_be_added)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const setting s = {"umax", "", NULL, 1, false, true, 0, false};
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
     rig first, second, whole;
     begin(&first, &s, &p, 1, 0, 0);
     assert_ok(xsm_trainer_run(first.t, &err), err);
@@ -354,7 +342,6 @@ TEST(epochs_can_be_added)
     end(&first);
     end(&second);
     end(&whole);
-    test_problem_free(&p);
 }
 
 /* -- as a model ---------------------------------------------------------------------------------------------------- */
@@ -374,10 +361,9 @@ TEST(a_checkpoint_is_a_model)
     static char ours[1 << 16], theirs[1 << 16];
     static const char *const kinds[] = {"implicit", "umax", "softmax", "negative-sampling"};
     static const char *const options[] = {"ridge=50", "ridge=2 weight-bound=0.5", "ridge=3", "sampler=tree ridge=1"};
-    xsm_error err = XSM_ERROR_INIT;
     for (int i = 0; i < 4; i++) {
         const setting s = {kinds[i], options[i], NULL, 1, true, true, 0, false};
-        test_problem p = test_problem_new(ROWS, 9, CLASSES, true, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, true, 3);
         rig r;
         begin(&r, &s, &p, 1, 0, 0);
         assert_ok(xsm_model_set_metadata(r.m, "origin", "here", &err), err);
@@ -386,8 +372,7 @@ TEST(a_checkpoint_is_a_model)
         const char *path = test_path("checkpoint"), *model = test_path("model"), *again = test_path("again");
         assert_ok(xsm_trainer_checkpoint(r.t, path, NULL, &err), err);
         assert_ok(xsm_model_save(r.m, model, NULL, &err), err);
-        xsm_model *loaded = NULL;
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+        NEW(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
         assert_string_equal(xsm_model_get_metadata(loaded, "origin"), "here");
         assert_null(xsm_model_get_metadata(loaded, "checkpoint"));
         assert_null(xsm_model_get_metadata(loaded, "checkpoint.estimator"));
@@ -398,7 +383,6 @@ TEST(a_checkpoint_is_a_model)
         xsm_model_free(loaded);
         assert_fails(xsm_model_set_metadata(r.m, "checkpoint.x", "y", &err), XSM_ERROR_ARGUMENT, err);
         end(&r);
-        test_problem_free(&p);
     }
 }
 
@@ -440,7 +424,7 @@ static void refused(const setting *s, const test_problem *p, const char *path, x
 TEST(other_settings_are_refused)
 {
     const setting s = {"umax", "negatives=4", NULL, 1, false, true, 0, false};
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
     const char *path = saved(&s, &p);
     setting other = s;
     other.options = "negatives=3";
@@ -460,14 +444,13 @@ TEST(other_settings_are_refused)
     other = s;
     other.bias = false;
     refused(&other, &p, path, XSM_ERROR_SHAPE, "bias");
-    test_problem_free(&p);
 }
 
 TEST(other_rows_are_refused)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
         const setting s = {"umax", "", NULL, 1, sparse, false, 0, false};
-        test_problem p = test_problem_new(ROWS, 9, CLASSES, sparse, 3);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, sparse, 3);
         const char *path = saved(&s, &p);
         test_problem other = test_problem_new(ROWS - 1, 9, CLASSES, sparse, 3);
         refused(&s, &other, path, XSM_ERROR_DATA, "rows = 210, this run has 209");
@@ -486,7 +469,6 @@ TEST(other_rows_are_refused)
         refused(&s, &p, path, XSM_ERROR_DATA, "not those that the checkpoint was made with");
         xsm_dataset_free(p.data);
         p.data = before;
-        test_problem_free(&p);
     }
 }
 
@@ -495,7 +477,7 @@ TEST(another_order_is_refused)
 {
     const size_t size = (size_t)600 << 20;
     const setting s = {"umax", "", NULL, 1, false, false, 0, false};
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
     char path[200];
     snprintf(path, sizeof path, "%s", saved(&s, &p));
     void *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -510,48 +492,36 @@ TEST(another_order_is_refused)
     p.data->capacity.values = capacity;
     refused(&s, &p, path, XSM_ERROR_DATA, "from a large file and this one reads them into memory");
     munmap(file, size);
-    test_problem_free(&p);
 }
 
 /* The host's sampler, which its options do not describe. */
 TEST(other_draws_are_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3), q = test_problem_new(ROWS, 9, CLASSES, false, 9);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, q) = test_problem_new(ROWS, 9, CLASSES, false, 9);
     const char *path = test_path("checkpoint");
     for (int other = 0; other < 2; other++) {
-        xsm_sampler *sampler = NULL;
-        assert_ok(xsm_sampler_new(NULL, "frequency", &sampler, &err), err);
+        MADE(xsm_sampler, sampler, xsm_sampler_new(NULL, "frequency", &sampler, &err));
         assert_ok(xsm_sampler_bind(sampler, other ? q.data : p.data, &err), err);
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
-        xsm_estimator *e = test_estimator(NULL, "nce", "");
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "nce", "");
         assert_ok(xsm_estimator_set_sampler(e, sampler, &err), err);
-        xsm_optimizer *o = NULL;
-        assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-        xsm_trainer *t = NULL;
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+        MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+        MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err));
         if (other) {
             assert_fails(xsm_trainer_resume(t, path, NULL, &err), XSM_ERROR_DATA, err);
             assert_non_null(strstr(err.message, "sampler"));
         } else {
             assert_ok(xsm_trainer_checkpoint(t, path, NULL, &err), err);
         }
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_sampler_free(sampler);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
-    test_problem_free(&q);
 }
 
 TEST(damaged_files_are_refused)
 {
     static char bytes[1 << 16];
-    xsm_error err = XSM_ERROR_INIT;
     const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, true, 0, false};
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
     size_t size = read_file(saved(&s, &p), bytes, sizeof bytes);
     rig r, untouched;
     begin(&r, &s, &p, 1, 0, 0);
@@ -579,7 +549,6 @@ TEST(damaged_files_are_refused)
     assert_fails(xsm_trainer_resume(r.t, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     end(&r);
     end(&untouched);
-    test_problem_free(&p);
 }
 
 /* -- the host's estimator ------------------------------------------------------------------------------------------ */
@@ -598,18 +567,14 @@ static int32_t bad_tensor(void *state, uint32_t index, xsm_state_tensor *tensor)
 
 TEST(a_host_estimator_says_what_it_keeps)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
     for (int i = 0; i < 3; i++) {
         xsm_estimator_ops ops = *xsm_estimator_find("umax");
         ops.state_tensor = i == 0 ? NULL : i == 1 ? bad_tensor : ops.state_tensor;
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
-        xsm_estimator *e = NULL;
-        xsm_optimizer *o = NULL;
-        xsm_trainer *t = NULL;
-        assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
-        assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
+        MADE(xsm_estimator, e, xsm_estimator_new_from(NULL, &ops, &e, &err));
+        MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+        MADE(xsm_trainer, t, xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err));
         const char *path = test_path("host");
         if (i < 2) {
             xsm_status wanted = i ? XSM_ERROR_ARGUMENT : XSM_ERROR_UNSUPPORTED;
@@ -625,12 +590,7 @@ TEST(a_host_estimator_says_what_it_keeps)
             assert_ok(xsm_trainer_resume(t, path, NULL, &err), err); /* the file of before */
             assert_true(((double *)u.data)[3] == 0);
         }
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    test_problem_free(&p);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -643,10 +603,10 @@ typedef struct memory_case {
 static xsm_status save_and_resume(void *state, xsm_context *ctx, xsm_error *err)
 {
     memory_case *c = state;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_trainer, t) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = EPOCHS;
     options.eta = 0.3;
@@ -660,10 +620,6 @@ static xsm_status save_and_resume(void *state, xsm_context *ctx, xsm_error *err)
     status = status ? status : xsm_trainer_new(ctx, m, c->p->data, e, o, &options, &t, err);
     status = status ? status : xsm_trainer_resume(t, c->from, NULL, err);
     status = status ? status : xsm_trainer_checkpoint(t, c->copy, NULL, err);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -671,7 +627,7 @@ TEST(nothing_is_leaked)
 {
     static char ours[1 << 16], theirs[1 << 16];
     const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, false, 0, false};
-    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, 9, CLASSES, false, 3);
     char from[200], copy[200]; /* test_path() keeps its last few only */
     snprintf(from, sizeof from, "%s", saved(&s, &p));
     snprintf(copy, sizeof copy, "%s", test_path("copy"));
@@ -681,5 +637,4 @@ TEST(nothing_is_leaked)
     size_t size = read_file(from, ours, sizeof ours);
     assert_int_equal(read_file(copy, theirs, sizeof theirs), size);
     assert_memory_equal(ours, theirs, size);
-    test_problem_free(&p);
 }

@@ -200,10 +200,9 @@ static const xsm_model_options biased = {.size = sizeof biased, .bias = 1};
 static xsm_model *model_of(xsm_context *ctx, int32_t layout)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
     xsm_model_options options = biased;
     options.layout = layout;
-    assert_ok(xsm_model_new_linear(ctx, FEATURES, CLASSES, &options, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(ctx, FEATURES, CLASSES, &options, &m, &err));
     return m;
 }
 
@@ -267,11 +266,10 @@ TEST(by_definition)
     int with = 0;
     for (int i = 0; i < 8; i++) {
         const bool several = i & 1, sparse = i & 2, weighted = i == 4 || i == 5;
-        xsm_error err = XSM_ERROR_INIT;
         double variance = 0;
         make_rows(&r, several, i >= 6, 0, 1.5);
-        xsm_dataset *d = dataset_of(NULL, &r, sparse, weighted);
-        xsm_model *m = model_of(NULL, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);
+        HELD(xsm_dataset, d) = dataset_of(NULL, &r, sparse, weighted);
+        HELD(xsm_model, m) = model_of(NULL, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);
         assert_ok(xsm_fit_class_means(NULL, m, d, &variance, &err), err);
         const bool shares = check_model(m, &r, weighted, variance);
         /* All rows and classes were looked at, as they are few: the likelihood is at its maximum. */
@@ -286,8 +284,6 @@ TEST(by_definition)
         double again = 0;
         assert_ok(xsm_fit_class_means(NULL, m, d, &again, &err), err);
         assert_true(again == variance);
-        xsm_model_free(m);
-        xsm_dataset_free(d);
     }
     assert_true(with > 0 && with < 8);
 }
@@ -296,15 +292,12 @@ TEST(by_definition)
 TEST(offsets)
 {
     static rows r;
-    xsm_error err = XSM_ERROR_INIT;
     make_rows(&r, false, false, 4096, 1.5);
-    xsm_dataset *d = dataset_of(NULL, &r, false, false);
-    xsm_model *m = model_of(NULL, XSM_LAYOUT_CLASS_MAJOR);
+    HELD(xsm_dataset, d) = dataset_of(NULL, &r, false, false);
+    HELD(xsm_model, m) = model_of(NULL, XSM_LAYOUT_CLASS_MAJOR);
     double variance = 0;
     assert_ok(xsm_fit_class_means(NULL, m, d, &variance, &err), err);
     check_model(m, &r, false, variance);
-    xsm_model_free(m);
-    xsm_dataset_free(d);
 }
 
 /* Where each class has one row, or all rows are the same, there are probabilities all the same. */
@@ -312,7 +305,6 @@ TEST(nothing_known)
 {
     static const float values[] = {0, 0, 0, 2, 3, 0, 3, 3};
     static const uint32_t labels[] = {0, 1, 2, 3}, one[] = {0, 0, 1, 1};
-    xsm_error err = XSM_ERROR_INIT;
     for (int same = 0; same < 2; same++) {
         const xsm_labels of = {.size = sizeof of, .classes = 4, .labels = same ? one : labels};
         const xsm_dense_rows dense = {.size = sizeof dense,
@@ -321,12 +313,10 @@ TEST(nothing_known)
                                       .rows = same ? 1 : 4,
                                       .features = 2,
                                       .labels = &of};
-        xsm_dataset *d = NULL;
-        xsm_model *m = NULL;
         xsm_parameters p = XSM_PARAMETERS_INIT;
         double variance = 0;
-        assert_ok(xsm_dataset_from_dense(NULL, &dense, &d, &err), err);
-        assert_ok(xsm_model_new_linear(NULL, 2, 4, &biased, &m, &err), err);
+        MADE(xsm_dataset, d, xsm_dataset_from_dense(NULL, &dense, &d, &err));
+        MADE(xsm_model, m, xsm_model_new_linear(NULL, 2, 4, &biased, &m, &err));
         assert_ok(xsm_fit_class_means(NULL, m, d, &variance, &err), err);
         assert_true(variance > 0 && isfinite(variance));
         assert_ok(xsm_model_get_parameters(m, &p, &err), err);
@@ -340,8 +330,6 @@ TEST(nothing_known)
                 assert_true(i == k || gap + (double)(p.bias[i] - p.bias[k]) > 0.1);
             }
         }
-        xsm_model_free(m);
-        xsm_dataset_free(d);
     }
 }
 
@@ -364,21 +352,16 @@ TEST(many_classes)
             }
         }
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx[2] = {NULL, NULL};
     uint64_t hashes[2];
     for (uint32_t i = 0; i < 2; i++) {
-        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-        options.threads = 1 + 2 * i;
-        assert_ok(xsm_context_new(&options, &ctx[i], &err), err);
+        assert_ok(xsm_context_new(STRUCT(xsm_context_options, .threads = 1 + 2 * i), &ctx[i], &err), err);
         const xsm_labels of = {.size = sizeof of, .classes = MANY, .labels = labels};
         const xsm_dense_rows dense = {
             .size = sizeof dense, .values = values, .rows = MANY * EACH, .features = WIDTH, .labels = &of};
-        xsm_dataset *d = NULL;
-        xsm_model *m = NULL;
         double variance = 0;
-        assert_ok(xsm_dataset_from_dense(ctx[i], &dense, &d, &err), err);
-        assert_ok(xsm_model_new_linear(ctx[i], WIDTH, MANY, &biased, &m, &err), err);
+        NEW(xsm_dataset, d, xsm_dataset_from_dense(ctx[i], &dense, &d, &err));
+        NEW(xsm_model, m, xsm_model_new_linear(ctx[i], WIDTH, MANY, &biased, &m, &err));
         assert_ok(xsm_fit_class_means(ctx[i], m, d, &variance, &err), err);
         /* Means of a few rows have a variance, too: a row is (1 + 1/3) / 4 from that of the others of its class. */
         assert_true(variance > 0.3 && variance < 0.5);
@@ -393,13 +376,12 @@ TEST(many_classes)
 TEST(errors)
 {
     static rows r;
-    xsm_error err = XSM_ERROR_INIT;
     make_rows(&r, false, false, 0, 1);
     xsm_dataset *d = dataset_of(NULL, &r, false, false);
-    xsm_model *m = model_of(NULL, XSM_LAYOUT_CLASS_MAJOR), *other = NULL;
+    HELD(xsm_model, m) = model_of(NULL, XSM_LAYOUT_CLASS_MAJOR);
     assert_fails(xsm_fit_class_means(NULL, NULL, d, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_fit_class_means(NULL, m, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_ok(xsm_model_new_linear(NULL, FEATURES + 1, CLASSES, &biased, &other, &err), err);
+    NEW(xsm_model, other, xsm_model_new_linear(NULL, FEATURES + 1, CLASSES, &biased, &other, &err));
     assert_fails(xsm_fit_class_means(NULL, other, d, NULL, &err), XSM_ERROR_SHAPE, err);
     xsm_model_free(other);
     assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &other, &err), err);
@@ -428,18 +410,16 @@ TEST(errors)
         assert_true(p.bias[k] == 0 && p.weight[k * p.class_step] == 0);
     }
     xsm_dataset_free(d);
-    xsm_model_free(m);
 }
 
 static xsm_status fit_means(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *d = state;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &biased, &m, err);
     if (status == XSM_OK) {
         status = xsm_fit_class_means(ctx, m, d, NULL, err);
     }
-    xsm_model_free(m);
     return status;
 }
 
@@ -447,9 +427,8 @@ TEST(interrupted)
 {
     static rows r;
     make_rows(&r, true, false, 0, 1);
-    xsm_dataset *d = dataset_of(NULL, &r, true, false);
+    HELD(xsm_dataset, d) = dataset_of(NULL, &r, true, false);
     assert_true(test_every_allocation(fit_means, d) > 7);
     test_every_poll(fit_means, d, 1, 3, "averaging classes, comparing classes");
     test_every_poll(fit_means, d, 3, 3, "averaging classes, comparing classes");
-    xsm_dataset_free(d);
 }

@@ -23,8 +23,7 @@
 static void use_everything(xsm_context *ctx, const char *estimator)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(300, 12, 40, false, 7);
-    xsm_dataset *data = NULL;
+    HELD_STRUCT(test_problem, p) = test_problem_new(300, 12, 40, false, 7);
     xsm_labels labels = XSM_LABELS_INIT;
     labels.classes = p.classes;
     labels.labels = p.labels;
@@ -33,24 +32,19 @@ static void use_everything(xsm_context *ctx, const char *estimator)
     rows.rows = p.rows;
     rows.features = p.features;
     rows.labels = &labels;
-    assert_ok(xsm_dataset_from_dense(ctx, &rows, &data, &err), err);
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_model_new_linear(ctx, p.features, p.classes, NULL, &m, &err), err);
-    assert_ok(xsm_estimator_new(ctx, estimator, &e, &err), err);
-    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+    MADE(xsm_dataset, data, xsm_dataset_from_dense(ctx, &rows, &data, &err));
+    MADE(xsm_model, m, xsm_model_new_linear(ctx, p.features, p.classes, NULL, &m, &err));
+    MADE(xsm_estimator, e, xsm_estimator_new(ctx, estimator, &e, &err));
+    MADE(xsm_optimizer, o, xsm_optimizer_new(ctx, "sgd", &o, &err));
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     run.epochs = 2;
     run.batch = 8;
     run.eta = 1e-4; /* at which each of them stays finite */
-    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &run, &t, &err), err);
+    MADE(xsm_trainer, t, xsm_trainer_new(ctx, m, data, e, o, &run, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_metrics metrics = XSM_METRICS_INIT;
     assert_ok(xsm_evaluate(ctx, m, data, NULL, &metrics, &err), err);
-    xsm_index *x = NULL;
-    assert_ok(xsm_index_new(ctx, "spherical", &x, &err), err);
+    MADE(xsm_index, x, xsm_index_new(ctx, "spherical", &x, &err));
     if (test_model_info(m).correction == XSM_CORRECTION_NONE) {
         assert_ok(xsm_index_build_model(x, m, &err), err);
     }
@@ -60,45 +54,32 @@ static void use_everything(xsm_context *ctx, const char *estimator)
     close(file);
     assert_ok(xsm_model_save(m, path, NULL, &err), err);
     remove(path);
-    xsm_index_free(x);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }
 
 /* -- errno --------------------------------------------------------------------------------------------------------- */
 
 TEST(test_errno)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = NULL;
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
     errno = EXDEV;
     assert_fails(xsm_dataset_read(ctx, "/nowhere/at/all", NULL, NULL, &data, &err), XSM_ERROR_IO, err);
     assert_int_equal(errno, EXDEV);
     xsm_model *m = NULL;
     assert_fails(xsm_model_load(ctx, "/nowhere/at/all", NULL, NULL, &m, &err), XSM_ERROR_IO, err);
     assert_int_equal(errno, EXDEV);
-    xsm_estimator *e = NULL;
-    assert_ok(xsm_estimator_new(ctx, "umax", &e, &err), err);
+    MADE(xsm_estimator, e, xsm_estimator_new(ctx, "umax", &e, &err));
     assert_ok(xsm_estimator_set(e, "ridge", "1e-400", &err), err); /* strtod() says ERANGE */
     assert_int_equal(errno, EXDEV);
-    xsm_estimator_free(e);
-    xsm_context_free(ctx);
 }
 
 /* -- floating point ------------------------------------------------------------------------------------------------ */
 
 TEST(test_flags)
 {
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(50, 6, 9, false, 7);
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(ctx, p.features, p.classes, NULL, &m, &err), err);
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
+    HELD_STRUCT(test_problem, p) = test_problem_new(50, 6, 9, false, 7);
+    MADE(xsm_model, m, xsm_model_new_linear(ctx, p.features, p.classes, NULL, &m, &err));
     xsm_metrics metrics = XSM_METRICS_INIT;
     feclearexcept(FE_ALL_EXCEPT);
     assert_ok(xsm_evaluate(ctx, m, p.data, NULL, &metrics, &err), err); /* log(9) is inexact */
@@ -107,9 +88,6 @@ TEST(test_flags)
     assert_ok(xsm_evaluate(ctx, m, p.data, NULL, &metrics, &err), err);
     assert_int_equal(fetestexcept(FE_ALL_EXCEPT), FE_DIVBYZERO);
     feclearexcept(FE_ALL_EXCEPT);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    xsm_context_free(ctx);
 }
 
 /* A host that wants a signal at the first inexact sum of its own gets none from the library. */
@@ -119,7 +97,6 @@ TEST(test_traps)
     feclearexcept(FE_ALL_EXCEPT); /* the x87 would trap at flags that are set already */
     if (feenableexcept(FE_INEXACT | FE_UNDERFLOW | FE_DIVBYZERO) != -1) {
         xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
-        xsm_error err = XSM_ERROR_INIT;
         xsm_estimator *e = NULL;
         xsm_status status = xsm_estimator_new(ctx, "softmax", &e, &err);
         status = status == XSM_OK ? xsm_estimator_set(e, "ridge", "0.1", &err) : status;
@@ -208,14 +185,10 @@ static uint64_t trained(bool threads)
     xsm_error err = XSM_ERROR_INIT;
     xsm_allocator allocator = {sizeof allocator, NULL, bad_allocate, bad_release};
     xsm_runner runner = {sizeof runner, NULL, 2, 0, bad_run};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.allocator = &allocator;
-    options.runner = threads ? NULL : &runner;
-    options.threads = 2;
-    options.log = bad_log;
-    options.progress = bad_hook;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    NEW(xsm_context, ctx,
+        xsm_context_new(STRUCT(xsm_context_options, .allocator = &allocator, .runner = threads ? NULL : &runner,
+                               .threads = 2, .log = bad_log, .progress = bad_hook),
+                        &ctx, &err));
     xsmi_set_pace(ctx, 0);
     FILE *text = tmpfile();
     assert_non_null(text);
@@ -226,22 +199,15 @@ static uint64_t trained(bool threads)
     }
     rewind(text);
     xsm_source source = {sizeof source, text, bad_read};
-    xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_read(ctx, NULL, TEST_FROM(&source, "rows"), NULL, &data, &err), err);
+    NEW(xsm_dataset, data, xsm_dataset_read(ctx, NULL, TEST_FROM(&source, "rows"), NULL, &data, &err));
     fclose(text);
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_model_new_linear(ctx, 3, 40, NULL, &m, &err), err);
-    assert_ok(xsm_estimator_new(ctx, "softmax", &e, &err), err);
-    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
-    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-    run.epochs = 2;
-    run.batch = 1000;
-    run.eta = 0.3;
-    run.progress = bad_progress;
-    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &run, &t, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(ctx, 3, 40, NULL, &m, &err));
+    NEW(xsm_estimator, e, xsm_estimator_new(ctx, "softmax", &e, &err));
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, "adagrad", &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = 2, .batch = 1000, .eta = 0.3, .progress = bad_progress),
+                        &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsmi_log(ctx, XSM_LOG_INFO, "trained");
     const uint64_t hash = test_hash(m);
@@ -331,11 +297,7 @@ TEST(test_no_nesting)
     shy_runner r = {0, 0, 0, PTHREAD_MUTEX_INITIALIZER};
     assert_int_equal(pthread_key_create(&r.inside, NULL), 0);
     xsm_runner runner = {sizeof runner, &r, 2, 0, run_shyly};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.runner = &runner;
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    NEW(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .runner = &runner), &ctx, &err));
     for (size_t i = 0; xsm_estimator_at(i); i++) {
         use_everything(ctx, xsm_estimator_at(i)->name);
     }
@@ -364,9 +326,8 @@ static void evaluate_inside(void *state, size_t index, uint32_t thread)
 
 TEST(test_nested_calls)
 {
-    test_problem p = test_problem_new(200, 6, 9, false, 7);
+    HELD_STRUCT(test_problem, p) = test_problem_new(200, 6, 9, false, 7);
     inner_state s = {.context = test_context(2, TEST_BUILT_IN, 0), .problem = &p};
-    xsm_error err = XSM_ERROR_INIT;
     s.model = test_model(s.context, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     assert_ok(xsmi_run(s.context, evaluate_inside, &s, 8, &err), err);
     xsm_metrics alone = XSM_METRICS_INIT;
@@ -377,7 +338,6 @@ TEST(test_nested_calls)
     }
     xsm_model_free(s.model);
     xsm_context_free(s.context);
-    test_problem_free(&p);
 }
 
 /* -- fork() -------------------------------------------------------------------------------------------------------- */
@@ -432,19 +392,15 @@ static void family_new(family *f, int *stops)
     read.spool = "/tmp";
     assert_ok(xsm_dataset_write(f->borrowed, path, &write, &err), err);
     assert_ok(xsm_dataset_read(f->context, path, NULL, &read, &f->spooled, &err), err);
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     run.epochs = 3;
     run.batch = 50;
     run.progress = stop_once;
     run.progress_user = stops;
     assert_ok(xsm_model_new_linear(f->context, f->problem.features, f->problem.classes, NULL, &f->model, &err), err);
-    assert_ok(xsm_estimator_new(f->context, "softmax", &e, &err), err);
-    assert_ok(xsm_optimizer_new(f->context, "sgd", &o, &err), err);
+    MADE(xsm_estimator, e, xsm_estimator_new(f->context, "softmax", &e, &err));
+    MADE(xsm_optimizer, o, xsm_optimizer_new(f->context, "sgd", &o, &err));
     assert_ok(xsm_trainer_new(f->context, f->model, f->borrowed, e, o, &run, &f->trainer, &err), err);
-    xsm_estimator_free(e);
-    xsm_optimizer_free(o);
 }
 
 /* Continues the run, saves the model, changes the rows and releases everything. */
@@ -489,7 +445,6 @@ TEST(test_fork)
 #endif
     static family f;
     int stops = 0, result;
-    xsm_error err = XSM_ERROR_INIT;
     family_new(&f, &stops);
     const char *ours = test_path("parent.model"), *theirs = test_path("child.model");
     assert_fails(xsm_trainer_run(f.trainer, &err), XSM_CANCELLED, err);
@@ -529,21 +484,13 @@ static int32_t skip_odd_jobs(void *user, xsm_job job, void *state, size_t count)
 /* Not numbers that no job has written. */
 TEST(test_skipped_jobs)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(300, 12, 40, false, 7);
+    HELD_STRUCT(test_problem, p) = test_problem_new(300, 12, 40, false, 7);
     xsm_runner runner = {sizeof runner, NULL, 2, 0, skip_odd_jobs};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.runner = &runner;
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
-    xsm_model *m = NULL;
-    assert_ok(xsm_model_new_linear(NULL, p.features, p.classes, NULL, &m, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(STRUCT(xsm_context_options, .runner = &runner), &ctx, &err));
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, p.features, p.classes, NULL, &m, &err));
     xsm_metrics metrics = XSM_METRICS_INIT;
     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
     const xsm_metrics before = metrics;
     assert_fails(xsm_evaluate(ctx, m, p.data, NULL, &metrics, &err), XSM_ERROR_RUNNER, err);
     assert_memory_equal(&metrics, &before, sizeof before);
-    xsm_model_free(m);
-    xsm_context_free(ctx);
-    test_problem_free(&p);
 }

@@ -177,7 +177,7 @@ static xsm_status body(test_rank *r)
 
 TEST(test_arguments)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
     test_rank ranks[TEST_RANKS];
     file = test_path("arguments");
     test_run_ranks(3, 1, 0, body, (void *)(uintptr_t)p.data, ranks);
@@ -185,5 +185,4 @@ TEST(test_arguments)
         assert_ok(ranks[r].status, ranks[r].err);
     }
     remove(file);
-    test_problem_free(&p);
 }

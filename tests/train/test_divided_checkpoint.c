@@ -200,7 +200,7 @@ static work work_new(const settings *plan, const test_problem *p)
 TEST(test_bits)
 {
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plans[i].sparse, 8);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, plans[i].sparse, 8);
         work w = work_new(&plans[i], &p);
         run(&w, 1, 2, begin);
         size_t first_count, checkpoint_count, model_count;
@@ -227,14 +227,13 @@ TEST(test_bits)
         free(first);
         free(checkpoint);
         free(model);
-        test_problem_free(&p);
     }
 }
 
 TEST(test_storages)
 {
     const settings *plan = &plans[2];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
     work w = work_new(plan, &p);
     run(&w, 1, 1, begin);
     size_t checkpoint_count, first_count;
@@ -249,7 +248,6 @@ TEST(test_storages)
     }
     free(checkpoint);
     free(first);
-    test_problem_free(&p);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -276,7 +274,7 @@ static xsm_status fail_and_finish(test_rank *r)
 TEST(test_failures)
 {
     const settings *plan = &plans[2];
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
     work w = work_new(plan, &p);
     test_rank ranks[TEST_RANKS];
     run(&w, 1, 1, begin);
@@ -322,7 +320,7 @@ TEST(test_failures)
     w = nowhere;
     /* The group fails at each of its calls in turn, and the old file stays. */
     static const settings by_feature = {"softmax", "ridge=0", "adagrad", 8, true, true, 0};
-    test_problem sparse = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
+    HELD_STRUCT(test_problem, sparse) = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
     const test_rank_body bodies[] = {begin, finish, begin, finish};
     for (size_t i = 0; i < 4; i++) {
         settings few = i < 2 ? *plan : by_feature;
@@ -347,8 +345,6 @@ TEST(test_failures)
         free(before);
     }
     free(w.bytes);
-    test_problem_free(&sparse);
-    test_problem_free(&p);
 }
 
 /* Rows that are sparse make the model feature-major, and adagrad's numbers with it. */
@@ -360,7 +356,7 @@ TEST(test_feature_major)
         {"one-vs-all", "ridge=0", "adagrad", 5, false, true, 0},
     };
     for (size_t i = 0; i < sizeof by_feature / sizeof *by_feature; i++) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
         work w = work_new(&by_feature[i], &p);
         run(&w, 1, 1, begin);
         size_t checkpoint_count, model_count;
@@ -386,6 +382,5 @@ TEST(test_feature_major)
         }
         free(checkpoint);
         free(model);
-        test_problem_free(&p);
     }
 }

@@ -79,10 +79,10 @@ static xsm_status take_steps(const test_rank *r, work *w, xsm_estimator *e, xsm_
 static xsm_status run(test_rank *r)
 {
     work *w = r->user;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_gradient, g) = NULL;
     xsm_status status = xsm_model_load(r->context, w->start, NULL, NULL, &m, &r->err);
     status = status == XSM_OK ? xsm_estimator_new_from(r->context, w->table, &e, &r->err) : status;
     status = status == XSM_OK && w->shared ? xsm_estimator_set(e, "shared", w->shared, &r->err) : status;
@@ -93,10 +93,6 @@ static xsm_status run(test_rank *r)
     status = status == XSM_OK ? take_steps(r, w, e, o, g, &r->err) : status;
     xsm_model_clear_correction(m); /* of streams, which no file holds */
     status = status == XSM_OK ? xsm_model_save(m, w->path, NULL, &r->err) : status;
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -125,18 +121,16 @@ static void work_new(work *w, uint32_t classes, test_problem *p)
     snprintf(w->path, sizeof w->path, "%s", test_path("input"));
     xsm_labels labels = XSM_LABELS_INIT;
     xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
-    xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     labels.classes = classes;
     labels.labels = p->labels;
     rows.rows = ROWS;
     rows.labels = &labels;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &data, &err), err);
+    NEW(xsm_dataset, data, xsm_dataset_from_dense(NULL, &rows, &data, &err));
     w->labels = data;
     snprintf(w->start, sizeof w->start, "%s", test_path("start"));
-    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 7);
+    HELD(xsm_model, m) = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 7);
     assert_ok(xsm_model_save(m, w->start, NULL, &err), err);
-    xsm_model_free(m);
 }
 
 static void try_registry(int bound)
@@ -202,9 +196,9 @@ TEST(test_many_classes)
 static xsm_status refuse(test_rank *r)
 {
     work *w = r->user;
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
-    xsm_gradient *g = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_gradient, g) = NULL;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     shape.layout = XSM_LAYOUT_FEATURE_MAJOR;
     xsm_status status = xsm_model_new_linear(r->context, PHI, w->classes, &shape, &m, &r->err);
@@ -220,9 +214,6 @@ static xsm_status refuse(test_rank *r)
                      ? XSM_OK
                      : XSM_ERROR_INTERNAL;
     }
-    xsm_gradient_free(g);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 

@@ -270,11 +270,10 @@ static test_problem problem_of(const settings *plan)
 TEST(test_bits)
 {
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        test_problem p = problem_of(&plans[i]);
+        HELD_STRUCT(test_problem, p) = problem_of(&plans[i]);
         work w = {.plan = &plans[i], .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         expect_bits(&w);
-        test_problem_free(&p);
     }
 }
 
@@ -304,9 +303,8 @@ static xsm_dataset *rows_for(const xsm_estimator_ops *table, const float *x)
     given.weights = several && (table->flags & XSM_ESTIMATOR_LABEL_WEIGHTED) ? label_weights : NULL;
     xsm_dense_rows rows = {.size = sizeof rows, .values = x, .rows = ROWS, .features = FEATURES, .labels = &given};
     rows.weights = weighted ? weights : NULL;
-    xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsm_dataset_from_dense(NULL, &rows, &data, &err), err);
+    NEW(xsm_dataset, data, xsm_dataset_from_dense(NULL, &rows, &data, &err));
     return data;
 }
 
@@ -392,7 +390,7 @@ static const settings distances[] = {
 static xsm_status load(test_rank *r)
 {
     work *w = r->user;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     XSMI_TRY(xsm_model_load(r->context, w->loaded, NULL, NULL, &m, &r->err));
@@ -401,7 +399,6 @@ static xsm_status load(test_rank *r)
     status = status == XSM_OK ? xsm_model_get_info(m, &info, &r->err) : status;
     status = status == XSM_OK && info.geometry != XSM_GEOMETRY_EUCLIDEAN ? XSM_ERROR_INTERNAL : status;
     status = status == XSM_OK ? xsm_model_save(m, w->saved, NULL, &r->err) : status;
-    xsm_model_free(m);
     return status;
 }
 
@@ -413,8 +410,7 @@ static void try_loading(work *w)
     snprintf(w->loaded, sizeof w->loaded, "%s", test_path("loaded"));
     snprintf(w->saved, sizeof w->saved, "%s", test_path("saved"));
     for (size_t t = 0; t <= TEST_KINDS; t++) {
-        xsm_model *m = NULL;
-        assert_ok(xsm_model_load(NULL, w->path, NULL, NULL, &m, &err), err);
+        NEW(xsm_model, m, xsm_model_load(NULL, w->path, NULL, NULL, &m, &err));
         xsm_model *converted = test_converted(m, t < TEST_KINDS ? test_kinds[t].dtype : XSM_DTYPE_FLOAT32);
         assert_ok(xsm_model_save(converted, w->loaded, NULL, &err), err);
         xsm_model_free(converted);
@@ -438,28 +434,26 @@ static void try_loading(work *w)
 TEST(test_distances)
 {
     for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
-        test_problem p = problem_of(&distances[i]);
+        HELD_STRUCT(test_problem, p) = problem_of(&distances[i]);
         work w = {.plan = &distances[i], .rows = p.data, .distances = true};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         expect_bits(&w);
         if (i < 2) {
             try_loading(&w);
         }
-        test_problem_free(&p);
     }
     /* What distances refuse on one rank they refuse on all. */
     static const settings none[] = {{"softmax", {{NULL}}, "adagrad", 9, false, false, 0, 0},
                                     {"softmax", {{"ridge", "1"}}, "sgd", 9, false, false, 0, 0}};
     for (size_t i = 0; i < 2; i++) {
         test_rank ranks[TEST_RANKS];
-        test_problem p = problem_of(&none[i]);
+        HELD_STRUCT(test_problem, p) = problem_of(&none[i]);
         work w = {.plan = &none[i], .rows = p.data, .distances = true};
         test_run_ranks(3, 1, 0, train, &w, ranks);
         for (uint32_t r = 0; r < 3; r++) {
             assert_fails(ranks[r].status, XSM_ERROR_UNSUPPORTED, ranks[r].err);
             assert_non_null(strstr(ranks[r].err.message, "distances"));
         }
-        test_problem_free(&p);
     }
 }
 
@@ -505,7 +499,7 @@ static xsm_status loop(test_rank *r)
 
 static void try_host_loop(const settings *plan)
 {
-    test_problem p = problem_of(plan);
+    HELD_STRUCT(test_problem, p) = problem_of(plan);
     work w = {.plan = plan, .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     test_rank ranks[TEST_RANKS];
@@ -526,7 +520,6 @@ static void try_host_loop(const settings *plan)
     assert_memory_equal(files[1], files[0], sizes[0]);
     free(files[0]);
     free(files[1]);
-    test_problem_free(&p);
 }
 
 TEST(test_host_loop)
@@ -545,7 +538,7 @@ TEST(test_diverged)
     far[0].eta = 1e12;
     far[1].eta = 1e13;
     for (size_t i = 0; i < 2; i++) {
-        test_problem p = problem_of(&far[i]);
+        HELD_STRUCT(test_problem, p) = problem_of(&far[i]);
         work w = {.plan = &far[i], .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         test_rank one, ranks[TEST_RANKS];
@@ -556,7 +549,6 @@ TEST(test_diverged)
             assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
             assert_non_null(strstr(ranks[r].err.message, one.err.message));
         }
-        test_problem_free(&p);
     }
 }
 
@@ -583,7 +575,7 @@ TEST(test_diverged_in_window)
     const double etas[] = {1e11, 1e4, 1e12};
     for (size_t i = 0; i < 3; i++) {
         far[i].eta = etas[i];
-        test_problem p = problem_of(&far[i]);
+        HELD_STRUCT(test_problem, p) = problem_of(&far[i]);
         work w = {.plan = &far[i], .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         test_rank ranks[TEST_RANKS];
@@ -606,7 +598,6 @@ TEST(test_diverged_in_window)
         }
         assert_int_not_equal(steps % ROWS, 0); /* between two steps of a window */
         free(one);
-        test_problem_free(&p);
     }
 }
 
@@ -624,7 +615,7 @@ TEST(test_sent)
     for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         settings plan = plans[sends[i].plan];
         plan.batch = sends[i].batch;
-        test_problem p = problem_of(&plan);
+        HELD_STRUCT(test_problem, p) = problem_of(&plan);
         work w = {.plan = &plan, .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size;
@@ -641,7 +632,6 @@ TEST(test_sent)
                                  2 * ROWS * (8 * runs + 4) + steps * (AGREED + 24) + AGREED * AGREEMENTS);
             }
         }
-        test_problem_free(&p);
     }
 }
 
@@ -650,7 +640,7 @@ TEST(test_sent)
 TEST(test_sent_window)
 {
     enum { AGREED = 28, AGREEMENTS = 2 + 2 * 2 + 2, ENTRIES = 2 * ROWS * 4, MOST = 2 * 16 };
-    test_problem p = problem_of(&plans[1]);
+    HELD_STRUCT(test_problem, p) = problem_of(&plans[1]);
     work w = {.plan = &plans[1], .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     size_t size;
@@ -659,7 +649,6 @@ TEST(test_sent_window)
         assert_int_equal(w.sent[r].bytes, 4 * ENTRIES + AGREED * AGREEMENTS);
         assert_in_range(w.sent[r].calls, AGREEMENTS + 2 + 1, AGREEMENTS + MOST);
     }
-    test_problem_free(&p);
 }
 
 /* Of shared draws a rank sends the weights of its classes, once a batch, and the coefficients of all classes of the
@@ -672,13 +661,12 @@ TEST(test_sent_shared)
     enum { LEAST = 2 * EPOCH * 280, MOST = 2 * EPOCH * 300, REST = 20000 };
     settings plan = plans[27];
     plan.batch = BATCH;
-    test_problem p = problem_of(&plan);
+    HELD_STRUCT(test_problem, p) = problem_of(&plan);
     work w = {.plan = &plan, .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     size_t size;
     free(run_on(&w, 2, 1, &size));
     assert_in_range(w.sent[0].bytes + w.sent[1].bytes, LEAST, MOST + REST);
-    test_problem_free(&p);
 }
 
 /* Rank 1 has one other setting, which all ranks name before any takes a step. */
@@ -712,7 +700,7 @@ TEST(test_other_settings)
          7,
          "rank 1 has seed = 7, and rank 0 has 0"},
     };
-    test_problem p = problem_of(&same);
+    HELD_STRUCT(test_problem, p) = problem_of(&same);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         work w = {.plan = &same, .rows = p.data, .unlike = &others[i].of, .unlike_seed = others[i].seed};
         test_rank ranks[TEST_RANKS];
@@ -725,7 +713,6 @@ TEST(test_other_settings)
             assert_int_equal(w.steps[r], 0);
         }
     }
-    test_problem_free(&p);
 }
 
 /* The bytes of a row that a rank sends where every class is scored: for the row, and for each of its class runs. */
@@ -736,7 +723,7 @@ TEST(test_sent_exact)
         uint64_t row, run;
     } sends[] = {{"one-vs-all", 4, 8}, {"bouchard", 0, 4 * XSMI_RUN_CLASSES}};
     enum { BATCH = 10, STEPS = 2 * ROWS / BATCH, STEP_MOST = 72, RUN_MOST = 6 * 28 };
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
     for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         const settings plan = {sends[i].name, {{NULL}}, "sgd", BATCH, true, false, 0, 0};
         work w = {.plan = &plan, .rows = p.data};
@@ -746,7 +733,6 @@ TEST(test_sent_exact)
         const uint64_t least = 2 * ROWS * (sends[i].row + 2 * sends[i].run); /* rank 0 has two whole runs */
         assert_in_range(w.sent[0].bytes, least, least + STEPS * STEP_MOST + RUN_MOST);
     }
-    test_problem_free(&p);
 }
 
 /* With a first layer and lists both ranks together send each listed class once a step, its weights, bias and scale;
@@ -755,7 +741,7 @@ TEST(test_sent_exact)
 TEST(test_sent_lists)
 {
     enum { BATCH = 10, STEPS = 2 * ROWS / BATCH, LIST = 6, LINE = 4 * (HIDDEN + 1 + 2), PADDING = 64 };
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
     const settings plan = {"sampled-softmax", {{NULL}}, "sgd", BATCH, true, false, 0, HIDDEN};
     work w = {.plan = &plan, .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
@@ -764,7 +750,6 @@ TEST(test_sent_lists)
     const uint64_t weights = 2 * ROWS * LIST * LINE, results = 2 * ROWS * (8 * HIDDEN + 8 + 4 * LIST);
     assert_in_range(w.sent[0].bytes + w.sent[1].bytes, weights * 95 / 100 + results,
                     weights + results + STEPS * 2 * (6 * PADDING + 2 * 4) + 2 * PADDING);
-    test_problem_free(&p);
 }
 
 static void assert_stopped_alike(const work *w, uint32_t ranks)
@@ -778,7 +763,7 @@ static void assert_stopped_alike(const work *w, uint32_t ranks)
 TEST(test_stopped)
 {
     const settings *plan = &plans[0];
-    test_problem p = problem_of(plan);
+    HELD_STRUCT(test_problem, p) = problem_of(plan);
     work w = {.plan = plan, .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     size_t size, wanted;
@@ -792,7 +777,6 @@ TEST(test_stopped)
         free(many);
     }
     free(one);
-    test_problem_free(&p);
 }
 
 /* A callback on rank 1 stops all ranks after any step: the others learn of it in their next one. */
@@ -803,7 +787,7 @@ TEST(test_stopped_at_steps)
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings plan = plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
-        test_problem p = problem_of(&plan);
+        HELD_STRUCT(test_problem, p) = problem_of(&plan);
         work w = {.plan = &plan, .rows = p.data, .stop_rank = 1, .every_step = true};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted;
@@ -819,7 +803,6 @@ TEST(test_stopped_at_steps)
             free(many);
         }
         free(one);
-        test_problem_free(&p);
     }
 }
 
@@ -827,7 +810,7 @@ TEST(test_stopped_at_steps)
 TEST(test_stopped_at_windows)
 {
     const settings *plan = &plans[TWO_WINDOWS];
-    test_problem p = problem_of(plan);
+    HELD_STRUCT(test_problem, p) = problem_of(plan);
     work w = {.plan = plan, .rows = p.data, .every_step = true};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     size_t size;
@@ -847,7 +830,6 @@ TEST(test_stopped_at_windows)
         free(one);
     }
     assert_int_equal(within, 2); /* once an epoch */
-    test_problem_free(&p);
 }
 
 /* Trains in a context whose hook cancels. */
@@ -876,7 +858,7 @@ TEST(test_cancelled)
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 3) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
-        test_problem p = problem_of(&plan);
+        HELD_STRUCT(test_problem, p) = problem_of(&plan);
         test_countdown hook = {0, true};
         work w = {.plan = &plan, .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
@@ -902,7 +884,6 @@ TEST(test_cancelled)
         }
         assert_true(cancelled >= (test_full() ? tried[i].cancelled : tried[i].cancelled / 2));
         free(one);
-        test_problem_free(&p);
     }
 }
 
@@ -914,7 +895,7 @@ TEST(test_lost)
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : ROWS;
-        test_problem p = problem_of(&few);
+        HELD_STRUCT(test_problem, p) = problem_of(&few);
         work w = {.plan = &few, .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         test_rank ranks[TEST_RANKS];
@@ -929,7 +910,6 @@ TEST(test_lost)
                 at, 1 + at / 20); /* all of the first, later some: what all scores of a row are sent by is long */
         } while (ranks[0].status != XSM_OK);
         assert_true(at > 12);
-        test_problem_free(&p);
     }
 }
 
@@ -1064,7 +1044,7 @@ TEST(test_stopped_without_memory)
 {
     settings plan = plans[5];
     plan.batch = 35;
-    test_problem p = problem_of(&plan);
+    HELD_STRUCT(test_problem, p) = problem_of(&plan);
     work w = {.plan = &plan, .rows = p.data, .stop_at = 2}; /* after the first step */
     snprintf(w.path, sizeof w.path, "%s", test_path("checkpoint"));
     limited l = {.of = &w, .reached = true};
@@ -1082,7 +1062,6 @@ TEST(test_stopped_without_memory)
     assert_int_equal(ranks[0].status, XSM_CANCELLED);
     assert_true(lost > 0 && !l.apart[0]);
     remove(w.path);
-    test_problem_free(&p);
 }
 
 /* The same of a host's loop. A step that rank 1 alone could not take has failed on all, and there is no next one. */
@@ -1118,7 +1097,7 @@ TEST_OF_FULL(test_memory_lost_in_loop)
 {
     static const size_t tried[] = {5, 33, 39, 44};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
-        test_problem p = problem_of(&plans[tried[i]]);
+        HELD_STRUCT(test_problem, p) = problem_of(&plans[tried[i]]);
         work w = {.plan = &plans[tried[i]], .rows = p.data};
         limited l = {.of = &w, .reached = true};
         test_rank ranks[TEST_RANKS];
@@ -1135,7 +1114,6 @@ TEST_OF_FULL(test_memory_lost_in_loop)
         }
         assert_int_equal(ranks[0].status, XSM_OK);
         assert_true(apart > 0);
-        test_problem_free(&p);
     }
 }
 
@@ -1154,7 +1132,7 @@ TEST(test_memory_lost)
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : 35;
-        test_problem p = problem_of(&few);
+        HELD_STRUCT(test_problem, p) = problem_of(&few);
         work w = {.plan = &few, .rows = p.data};
         limited l = {.of = &w, .reached = true};
         test_rank ranks[TEST_RANKS];
@@ -1183,7 +1161,6 @@ TEST(test_memory_lost)
         assert_true(resumed > 0 || tried[i] == TWO_WINDOWS); /* windows have all their memory before the run */
         assert_true(kept > 0 || tried[i] != 25); /* implicit steps of a whole batch change what is kept of the rows */
         free(one);
-        test_problem_free(&p);
     }
 }
 
@@ -1251,7 +1228,7 @@ TEST(test_runner_lost)
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
-        test_problem p = problem_of(&plan);
+        HELD_STRUCT(test_problem, p) = problem_of(&plan);
         work w = {.plan = &plan, .rows = p.data};
         limited l = {.of = &w, .reached = true};
         test_rank ranks[TEST_RANKS];
@@ -1277,7 +1254,6 @@ TEST(test_runner_lost)
         }
         assert_true(resumed > 0);
         free(one);
-        test_problem_free(&p);
     }
 }
 
@@ -1295,16 +1271,13 @@ typedef struct unlike {
 static xsm_status make_trainer(const unlike *u, xsm_context *ctx, xsm_model *m, xsm_estimator *e,
                                const xsm_dataset *rows, xsm_error *err)
 {
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_trainer, t) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.eta = 0.1;
     options.test = rows;
     XSMI_TRY(xsm_optimizer_new(ctx, "sgd", &o, err));
-    const xsm_status status = xsm_trainer_new(ctx, m, u->rows[0], e, o, &options, &t, err);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    return status;
+    return xsm_trainer_new(ctx, m, u->rows[0], e, o, &options, &t, err);
 }
 
 static xsm_status use_rows(const unlike *u, xsm_context *ctx, xsm_model *m, xsm_estimator *e, const xsm_dataset *rows,
@@ -1330,20 +1303,18 @@ static xsm_status use_unlike(test_rank *r)
 {
     const unlike *u = r->user;
     const xsm_dataset *rows = u->rows[r->rank == 1];
-    xsm_model *m = NULL;
-    xsm_estimator *e = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_estimator, e) = NULL;
     XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
     xsm_status status = xsm_estimator_new(r->context, "umax", &e, &r->err);
     status = status == XSM_OK ? use_rows(u, r->context, m, e, rows, &r->err) : status;
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(test_unlike_rows)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8),
-                 fewer = test_problem_new(9, FEATURES, CLASSES, false, 8);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
+    HELD_STRUCT(test_problem, fewer) = test_problem_new(9, FEATURES, CLASSES, false, 8);
     uint64_t offsets[ROWS + 1];
     uint32_t labels[ROWS];
     for (uint32_t i = 0; i <= ROWS; i++) {
@@ -1351,10 +1322,10 @@ TEST(test_unlike_rows)
     }
     memcpy(labels, p.labels, sizeof labels);
     labels[ROWS - 1] = (labels[ROWS - 1] + 1) % CLASSES;
-    xsm_dataset *labelled = test_relabel(&p, false, CLASSES, offsets, labels);
+    HELD(xsm_dataset, labelled) = test_relabel(&p, false, CLASSES, offsets, labels);
     offsets[ROWS] = ROWS - 1; /* a row without a label, which is no training row */
-    xsm_dataset *unlabelled = test_relabel(&p, false, CLASSES, offsets, labels);
-    test_problem moved = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
+    HELD(xsm_dataset, unlabelled) = test_relabel(&p, false, CLASSES, offsets, labels);
+    HELD_STRUCT(test_problem, moved) = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
     ((float *)(uintptr_t)moved.data->values)[FEATURES - 1] += 1;
     const xsm_dataset *others[] = {labelled, unlabelled, fewer.data, moved.data, p.data};
     enum { OTHERS = sizeof others / sizeof *others };
@@ -1370,9 +1341,4 @@ TEST(test_unlike_rows)
             }
         }
     }
-    xsm_dataset_free(labelled);
-    xsm_dataset_free(unlabelled);
-    test_problem_free(&moved);
-    test_problem_free(&fewer);
-    test_problem_free(&p);
 }

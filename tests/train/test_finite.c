@@ -88,10 +88,9 @@ static xsm_status make_row(bool sparse, float value, float weight, float label_w
     csr.features = FEATURES;
     csr.labels = &labels;
     csr.weights = &weight;
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     const xsm_status status =
         sparse ? xsm_dataset_from_csr(NULL, &csr, &d, err) : xsm_dataset_from_dense(NULL, &dense, &d, err);
-    xsm_dataset_free(d);
     return status;
 }
 
@@ -129,11 +128,9 @@ TRY(csr_label_weights)
 
 TRY(split)
 {
-    xsm_dataset *part = NULL, *rest = NULL;
-    const xsm_status status = xsm_dataset_split(t->dense.data, x / 2, 1, &part, &rest, err);
-    xsm_dataset_free(part);
-    xsm_dataset_free(rest);
-    return status;
+    HELD(xsm_dataset, part) = NULL;
+    HELD(xsm_dataset, rest) = NULL;
+    return xsm_dataset_split(t->dense.data, x / 2, 1, &part, &rest, err);
 }
 
 TRY(row_weights)
@@ -188,7 +185,7 @@ TRY(class_propensity_b)
 
 TRY(encoded_pairs)
 {
-    xsm_encoder *e = NULL;
+    HELD(xsm_encoder, e) = NULL;
     xsm_batch batch = {.size = sizeof batch};
     const uint32_t features[1] = {2};
     const float number[1] = {(float)x};
@@ -196,7 +193,6 @@ TRY(encoded_pairs)
     o.index_base = XSM_INDEX_BASE_ZERO;
     xsm_status status = xsm_encoder_new(t->model, &o, &e, err);
     status = status == XSM_OK ? xsm_encoder_encode_pairs(e, features, number, 1, &batch, err) : status;
-    xsm_encoder_free(e);
     return status;
 }
 
@@ -226,11 +222,9 @@ static xsm_status step_on(things *t, const float *row, const float *weight, cons
     batch.labels = labels_of;
     batch.weights = weight;
     batch.label_weights = label_weight;
-    xsm_estimator *e = test_estimator(NULL, "softmax", "");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "");
     assert_int_equal(xsm_estimator_bind_stream(e, t->model, NULL, NULL), XSM_OK);
-    const xsm_status status = xsm_estimator_gradient(e, &batch, 1, t->gradient, err);
-    xsm_estimator_free(e);
-    return status;
+    return xsm_estimator_gradient(e, &batch, 1, t->gradient, err);
 }
 
 TRY(batch_values)
@@ -253,88 +247,75 @@ TRY(batch_label_weights)
 
 TRY(trainer_eta)
 {
-    xsm_trainer *trainer = NULL;
+    HELD(xsm_trainer, trainer) = NULL;
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     o.eta = x;
     const xsm_status status =
         xsm_trainer_new(NULL, t->model, t->dense.data, t->estimator, t->optimizer, &o, &trainer, err);
-    xsm_trainer_free(trainer);
     return status;
 }
 
 TRY(trainer_factor)
 {
-    xsm_trainer *trainer = NULL;
+    HELD(xsm_trainer, trainer) = NULL;
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     o.schedule = XSM_SCHEDULE_STEP;
     o.factor = x;
     const xsm_status status =
         xsm_trainer_new(NULL, t->model, t->dense.data, t->estimator, t->optimizer, &o, &trainer, err);
-    xsm_trainer_free(trainer);
     return status;
 }
 
 TRY(choose_ridge)
 {
-    xsm_choice *choice = NULL;
+    HELD(xsm_choice, choice) = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.keep_ridge = 1;
     o.ridge = x;
-    const xsm_status status = xsm_choose(NULL, t->sparse.data, &o, &choice, err);
-    xsm_choice_free(choice);
-    return status;
+    return xsm_choose(NULL, t->sparse.data, &o, &choice, err);
 }
 
 TRY(choose_seconds)
 {
-    xsm_choice *choice = NULL;
+    HELD(xsm_choice, choice) = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.seconds = x;
-    const xsm_status status = xsm_choose(NULL, t->sparse.data, &o, &choice, err);
-    xsm_choice_free(choice);
-    return status;
+    return xsm_choose(NULL, t->sparse.data, &o, &choice, err);
 }
 
 TRY(choose_eta)
 {
-    xsm_choice *choice = NULL;
+    HELD(xsm_choice, choice) = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     run.eta = x;
     o.run = &run;
-    const xsm_status status = xsm_choose(NULL, t->sparse.data, &o, &choice, err);
-    xsm_choice_free(choice);
-    return status;
+    return xsm_choose(NULL, t->sparse.data, &o, &choice, err);
 }
 
 TRY(choose_factor)
 {
-    xsm_choice *choice = NULL;
+    HELD(xsm_choice, choice) = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     run.schedule = XSM_SCHEDULE_STEP;
     run.factor = x;
     o.run = &run;
     o.keep_schedule = 1;
-    const xsm_status status = xsm_choose(NULL, t->sparse.data, &o, &choice, err);
-    xsm_choice_free(choice);
-    return status;
+    return xsm_choose(NULL, t->sparse.data, &o, &choice, err);
 }
 
 TRY(tune_factor)
 {
-    xsm_tuning *tuning = NULL;
+    HELD(xsm_tuning, tuning) = NULL;
     xsm_tune_options o = XSM_TUNE_OPTIONS_INIT;
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     run.schedule = XSM_SCHEDULE_STEP;
     run.factor = x;
     o.run = &run;
     assert_int_equal(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, NULL), XSM_OK);
-    const xsm_status status = xsm_tune_eta(NULL, m, t->dense.data, t->estimator, t->optimizer, &o, &tuning, err);
-    xsm_tuning_free(tuning);
-    xsm_model_free(m);
-    return status;
+    return xsm_tune_eta(NULL, m, t->dense.data, t->estimator, t->optimizer, &o, &tuning, err);
 }
 
 #ifdef HAVE_LBFGS
@@ -349,10 +330,8 @@ TRY(fit_tolerance)
 
 static xsm_status fit_tree(things *t, const xsm_label_tree_options *o, xsm_error *err)
 {
-    xsm_model *m = NULL;
-    const xsm_status status = xsm_fit_label_tree(NULL, t->sparse.data, o, &m, NULL, err);
-    xsm_model_free(m);
-    return status;
+    HELD(xsm_model, m) = NULL;
+    return xsm_fit_label_tree(NULL, t->sparse.data, o, &m, NULL, err);
 }
 
 TRY(tree_cost)
@@ -393,11 +372,9 @@ TRY(pairs)
 TRY(embedding_scale)
 {
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     o.scale = x;
-    const xsm_status status = xsm_model_new_embedding(NULL, FEATURES, 3, CLASSES, &o, &m, err);
-    xsm_model_free(m);
-    return status;
+    return xsm_model_new_embedding(NULL, FEATURES, 3, CLASSES, &o, &m, err);
 }
 
 TRY(calibration_scale)
@@ -419,11 +396,9 @@ TRY(calibration_shift)
 TRY(prune_below)
 {
     xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     o.below = x;
-    const xsm_status status = xsm_model_prune(t->model, &o, &m, err);
-    xsm_model_free(m);
-    return status;
+    return xsm_model_prune(t->model, &o, &m, err);
 }
 
 static xsm_status predict(things *t, const xsm_batch *batch, float least_score, double least_probability,
@@ -431,7 +406,7 @@ static xsm_status predict(things *t, const xsm_batch *batch, float least_score, 
 {
     uint32_t classes[CLASSES];
     float scores[CLASSES];
-    xsm_predictor *p = NULL;
+    HELD(xsm_predictor, p) = NULL;
     xsm_prediction to = XSM_PREDICTION_INIT;
     to.batch = batch;
     to.classes = classes;
@@ -440,9 +415,7 @@ static xsm_status predict(things *t, const xsm_batch *batch, float least_score, 
     to.least_score = least_score;
     to.least_probability = least_probability;
     assert_int_equal(xsm_predictor_new(t->model, NULL, &p, NULL), XSM_OK);
-    const xsm_status status = xsm_predictor_run(p, &to, err);
-    xsm_predictor_free(p);
-    return status;
+    return xsm_predictor_run(p, &to, err);
 }
 
 TRY(least_score)
@@ -502,7 +475,7 @@ static xsm_status search(float row, float bias, float query, float threshold, xs
     const float rows[4] = {row, 1, 2, 3}, added[2] = {0, bias}, queries[2] = {1, query};
     uint32_t classes[2], length;
     float scores[2];
-    xsm_index *x = NULL;
+    HELD(xsm_index, x) = NULL;
     xsm_index_rows of = XSM_INDEX_ROWS_INIT;
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
     of.rows = rows;
@@ -519,7 +492,6 @@ static xsm_status search(float row, float bias, float query, float threshold, xs
     assert_int_equal(xsm_index_new(NULL, "exact", &x, NULL), XSM_OK);
     xsm_status status = xsm_index_build(x, &of, err);
     status = status == XSM_OK ? xsm_index_query(x, &s, err) : status;
-    xsm_index_free(x);
     return status;
 }
 
@@ -687,7 +659,6 @@ TEST(numbers_that_are_none_are_refused)
     size_t wrong = 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const number *n = &numbers[i];
-        xsm_error err = XSM_ERROR_INIT;
         if (hand(n, n->sound, &err) != XSM_OK) {
             print_error("%s: %g is refused: %s\n", n->name, n->sound, err.message);
             wrong++;
@@ -711,7 +682,6 @@ TEST(options_that_are_none_are_refused)
     static const double wrong[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     static const char *const texts[] = {"nan", "inf", "-inf", "1e999"};
     size_t count = 0;
-    xsm_error err = XSM_ERROR_INIT;
 #define TABLES(kind)                                                                                                   \
     for (size_t i = 0; xsm_##kind##_at(i); i++) {                                                                      \
         const xsm_##kind##_ops *ops = xsm_##kind##_at(i);                                                              \

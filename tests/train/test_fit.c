@@ -68,8 +68,9 @@ static double naive_loss(int kind, const double *z, uint32_t classes, uint32_t y
 static double naive_objective(int kind, const xsm_model *m, const test_problem *p, double mu, double *norm)
 {
     size_t columns = (size_t)m->features + 1;
-    double *gradient = calloc(m->classes * columns, sizeof *gradient);
-    double *z = calloc(2 * (size_t)m->classes, sizeof *z), *g = z + m->classes, f = 0;
+    HELD_MEMORY(double, gradient) = calloc(m->classes * columns, sizeof *gradient);
+    HELD_MEMORY(double, z) = calloc(2 * (size_t)m->classes, sizeof *z);
+    double *g = z + m->classes, f = 0;
     assert_true(gradient && z);
     for (uint64_t i = 0; i < p->rows; i++) {
         for (uint32_t k = 0; k < m->classes; k++) {
@@ -93,8 +94,6 @@ static double naive_objective(int kind, const xsm_model *m, const test_problem *
         *norm += gradient[k * columns + m->features] * gradient[k * columns + m->features];
     }
     *norm = sqrt(*norm);
-    free(gradient);
-    free(z);
     return f;
 }
 
@@ -116,16 +115,15 @@ static const subject subjects[] = {
 
 TEST(optima_are_golden)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_golden_problem(sparse);
+        HELD_STRUCT(test_problem, p) = test_golden_problem(sparse);
         for (size_t s = 0; s < 2 * SUBJECTS; s++) {
             const subject *of = &subjects[s / 2];
             bool bias = s % 2;
-            xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            HELD(xsm_model, m) = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
             double first, norm;
             naive_objective(of->kind, m, &p, 1, &first);
-            xsm_estimator *e = test_estimator(NULL, of->estimator, of->options);
+            HELD(xsm_estimator, e) = test_estimator(NULL, of->estimator, of->options);
             xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
             options.tolerance = 1e-8;
             xsm_fit_result r = XSM_FIT_RESULT_INIT;
@@ -145,37 +143,27 @@ TEST(optima_are_golden)
             xsm_fit_result again = XSM_FIT_RESULT_INIT;
             assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, NULL, &again, &err), err);
             assert_true(again.iterations <= 10 && again.objective <= r.objective * (1 + 1e-7));
-            xsm_estimator_free(e);
-            xsm_model_free(m);
         }
-        test_problem_free(&p);
     }
 }
 
 /* Weights of any size and a ridge of the same have the optimum of weights of 1. */
 TEST(small_weights_have_the_same_optimum)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_golden_problem(0);
-    float *small = malloc(p.rows * sizeof *small);
+    HELD_STRUCT(test_problem, p) = test_golden_problem(0);
+    HELD_MEMORY(float, small) = malloc(p.rows * sizeof *small);
     assert_non_null(small);
     for (uint64_t i = 0; i < p.rows; i++) {
         small[i] = 1e-13F;
     }
-    xsm_dataset_weights weights = XSM_DATASET_WEIGHTS_INIT;
-    weights.rows = small;
-    weights.row_count = p.rows;
-    assert_ok(xsm_dataset_set_weights(p.data, &weights, &err), err);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1e-13");
+    assert_ok(xsm_dataset_set_weights(p.data, STRUCT(xsm_dataset_weights, .rows = small, .row_count = p.rows), &err),
+              err);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "ridge=1e-13");
     assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, NULL, NULL, &err), err);
     double norm, f = naive_objective(SOFTMAX, m, &p, 1, &norm), want = SMALL_SOFTMAX_BIAS_1 * (double)p.rows;
     print_message("%.9g, golden %.9g\n", f, want);
     assert_true(fabs(f - want) <= 1e-5 * want);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
-    free(small);
 }
 
 /* First label, unit rows, no bias. */
@@ -185,12 +173,10 @@ TEST(bibtex_optima_are_golden)
     if (!path) {
         skip();
     }
-    xsm_error err = XSM_ERROR_INIT;
     xsm_read_options reading = XSM_READ_OPTIONS_INIT;
     reading.labels = XSM_KEEP_LABELS_FIRST;
-    xsm_dataset *data = NULL;
-    xsm_transform *unit = NULL;
-    assert_ok(xsm_dataset_read(NULL, path, NULL, &reading, &data, &err), err);
+    HELD(xsm_transform, unit) = NULL;
+    MADE(xsm_dataset, data, xsm_dataset_read(NULL, path, NULL, &reading, &data, &err));
     assert_ok(xsm_dataset_drop(data, XSM_DROP_UNLABELLED, NULL, &err), err);
     assert_ok(xsm_dataset_drop(data, XSM_DROP_CLASSES, NULL, &err), err);
     assert_ok(xsm_transform_new(NULL, "unit", &unit, &err), err);
@@ -204,18 +190,14 @@ TEST(bibtex_optima_are_golden)
               {"ove", "ridge=1 negatives=all", BIBTEX_ONE_VS_EACH}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         test_problem p = {.rows = BIBTEX_ROWS, .features = 1836, .classes = BIBTEX_CLASSES};
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, of[i].estimator, of[i].options);
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, of[i].estimator, of[i].options);
         xsm_fit_result r = XSM_FIT_RESULT_INIT;
         assert_ok(xsm_fit_full_batch(NULL, m, data, e, NULL, &r, &err), err);
         double f = r.objective / BIBTEX_ROWS;
         print_message("%s: %.9g, golden %.9g\n", of[i].estimator, f, of[i].optimum);
         assert_true(fabs(f / of[i].optimum - 1) < 2e-6);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
-    xsm_transform_free(unit);
-    xsm_dataset_free(data);
 }
 
 /* -- the same bits ------------------------------------------------------------------------------------------------- */
@@ -223,7 +205,7 @@ TEST(bibtex_optima_are_golden)
 static uint64_t bits_of(const subject *of, bool sparse, bool bias, uint32_t threads, int runner, uint32_t cpu_disable)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(threads, runner, cpu_disable);
+    HELD(xsm_context, ctx) = test_context(threads, runner, cpu_disable);
     test_problem p = test_problem_new(4200, 19, 90, sparse, 5); /* two tiles, two ranges, several runs */
     xsm_model *m = test_model(ctx, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(ctx, of->estimator, of->options);
@@ -234,7 +216,6 @@ static uint64_t bits_of(const subject *of, bool sparse, bool bias, uint32_t thre
     xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
-    xsm_context_free(ctx);
     return hash;
 }
 
@@ -292,12 +273,11 @@ static int32_t look(void *user, const xsm_progress *p)
 
 TEST(callback_sees_and_stops)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_golden_problem(false);
-    xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1");
+    HELD_STRUCT(test_problem, p) = test_golden_problem(false);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "ridge=1");
     for (uint64_t stop_at = 0; stop_at < 5; stop_at++) {
         watch w = {.rows = p.rows, .last = INFINITY, .stop_at = stop_at < 4 ? stop_at : UINT64_MAX};
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.25, 3);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.25, 3);
         uint64_t before = test_hash(m);
         xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
         options.progress = look;
@@ -325,10 +305,7 @@ TEST(callback_sees_and_stops)
             double f = naive_objective(SOFTMAX, m, &p, 1, &norm);
             assert_true(fabs(f / r.objective - 1) < 1e-6 && r.objective == w.last);
         }
-        xsm_model_free(m);
     }
-    xsm_estimator_free(e);
-    test_problem_free(&p);
 }
 
 /* -- what cannot be fitted ----------------------------------------------------------------------------------------- */
@@ -373,16 +350,14 @@ static void gapped(void *state, const xsm_score_block *block)
 
 TEST(failures_are_told)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_golden_problem(false);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD_STRUCT(test_problem, p) = test_golden_problem(false);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     uint64_t before = test_hash(m);
     static const char *const sampled[] = {"ove", "umax", "implicit"};
     for (size_t i = 0; i < sizeof sampled / sizeof sampled[0]; i++) {
-        xsm_estimator *e = test_estimator(NULL, sampled[i], "negatives=3");
+        HELD(xsm_estimator, e) = test_estimator(NULL, sampled[i], "negatives=3");
         assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, "'ove' with negatives=all"));
-        xsm_estimator_free(e);
     }
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
     assert_fails(xsm_fit_full_batch(NULL, NULL, p.data, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -445,28 +420,21 @@ TEST(failures_are_told)
         ops.name = "gapped";
         ops.gradient = gapped;
     }
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 /* Features so large that no score is finite: the model stays finite. */
 TEST(divergence_leaves_the_model)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(50, 3, 4, false, 9);
+    HELD_STRUCT(test_problem, p) = test_problem_new(50, 3, 4, false, 9);
     for (int i = 0; i < 150; i++) {
         p.x[i] = p.x[i] < 0 ? -1e36f : 1e36f;
     }
-    xsm_dataset *data = test_relabel(&p, false, 4, NULL, p.labels);
-    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+    HELD(xsm_dataset, data) = test_relabel(&p, false, 4, NULL, p.labels);
+    HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
     uint64_t before = test_hash(m);
-    xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1");
+    HELD(xsm_estimator, e) = test_estimator(NULL, "softmax", "ridge=1");
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     assert_fails(xsm_fit_full_batch(NULL, m, data, e, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
     assert_non_null(strstr(err.message, "unit-length rows"));
     assert_true(test_hash(m) == before);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    xsm_dataset_free(data);
-    test_problem_free(&p);
 }

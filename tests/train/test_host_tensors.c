@@ -136,10 +136,10 @@ static xsm_model *model_of(int kind, const test_problem *p)
 
 TEST(test_files)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     for (int kind = 0; kind < KINDS; kind++) {
-        xsm_model *m = model_of(kind, &p), *loaded;
+        HELD(xsm_model, m) = model_of(kind, &p);
+        xsm_model *loaded;
         assert_tensors(m);
         const char *path = test_path("model");
         size_t size, again_size;
@@ -165,7 +165,6 @@ TEST(test_files)
         xsm_model_free(loaded);
         free(again);
         free(bytes);
-        xsm_model_free(m);
     }
     test_problem_free(&p);
     test_files_end();
@@ -174,17 +173,16 @@ TEST(test_files)
 /* A view stays where it is when the weights of a mapped model become its own, and when it grows. */
 TEST(test_views_stay)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     for (int way = 0; way < 4; way++) {
-        xsm_model *m = model_of(way == 3 ? PRUNED : LINEAR, &p), *loaded;
+        HELD(xsm_model, m) = model_of(way == 3 ? PRUNED : LINEAR, &p);
         xsm_tensor before = XSM_TENSOR_INIT, after = XSM_TENSOR_INIT;
         xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
         xsm_parameters w = XSM_PARAMETERS_INIT;
         const char *path = test_path("model");
         o.copy = way == 1;
         assert_ok(xsm_model_save(m, path, NULL, &err), err);
-        assert_ok(xsm_model_load(NULL, path, NULL, &o, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, &o, &loaded, &err));
         assert_ok(xsm_model_get_tensor(loaded, "one", &before, &err), err);
         if (way == 3) {
             assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
@@ -199,8 +197,6 @@ TEST(test_views_stay)
         assert_ptr_equal(after.data, before.data);
         assert_ptr_equal(after.shape, before.shape);
         assert_tensors(loaded);
-        xsm_model_free(loaded);
-        xsm_model_free(m);
     }
     test_problem_free(&p);
     test_files_end();
@@ -214,7 +210,6 @@ static void count_release(void *user)
 /* Who lends data is told when they are not needed; a file's bytes are, as long as tensors are in them. */
 TEST(test_release)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_model *m = model_of(LINEAR, &p), *loaded;
     const double number = 5;
@@ -272,10 +267,9 @@ TEST(test_release)
 /* A view may be set in the model that it is of, and in another: it is copied, whoever had the data. */
 TEST(test_views_set)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     for (int lent = 0; lent < 2; lent++) {
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3), *other, *loaded;
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3), *other;
         other = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         const uint64_t shape[] = {4};
         int told = 0;
@@ -326,7 +320,7 @@ TEST(test_views_set)
         const char *path = test_path("model");
         assert_ok(xsm_model_save(other, path, NULL, &err), err);
         xsm_model_free(other);
-        assert_ok(xsm_model_load(NULL, path, NULL, NULL, &loaded, &err), err);
+        MADE(xsm_model, loaded, xsm_model_load(NULL, path, NULL, NULL, &loaded, &err));
         assert_ok(xsm_model_get_tensor(loaded, "n", &view, &err), err);
         view.ownership = XSM_BORROW;
         assert_fails(xsm_model_set_tensor(loaded, &view, &err), XSM_ERROR_ARGUMENT, err);
@@ -335,7 +329,6 @@ TEST(test_views_set)
         assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err); /* which ends the mapping */
         assert_ok(xsm_model_get_tensor(loaded, "n", &view, &err), err);
         assert_true(((const float *)view.data)[3] == 3);
-        xsm_model_free(loaded);
     }
     test_problem_free(&p);
     test_files_end();
@@ -343,7 +336,6 @@ TEST(test_views_set)
 
 TEST(test_set_and_remove)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_model *m = model_of(LINEAR, &p), *loaded;
     float numbers[2] = {1, 2};
@@ -402,9 +394,8 @@ static int64_t change_while_writing(void *user, const void *data, size_t size)
 
 TEST(test_refused)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(40, 9, 12, true, 5);
-    xsm_model *m = model_of(LINEAR, &p);
+    HELD_STRUCT(test_problem, p) = test_problem_new(40, 9, 12, true, 5);
+    HELD(xsm_model, m) = model_of(LINEAR, &p);
     static const uint64_t shape[] = {2, 3}, large[] = {UINT64_MAX, 2};
     float numbers[6] = {0};
     char longest[XSM_TENSOR_NAME_MAX + 2];
@@ -471,12 +462,8 @@ TEST(test_refused)
     t = good;
     t.ownership = XSM_BORROW;
     assert_ok(xsm_model_set_tensor(m, &t, &err), err);
-    xsm_storage to = XSM_STORAGE_INIT;
-    to.user = numbers;
-    to.write = change_while_writing;
-    assert_fails(xsm_model_save(m, NULL, &to, &err), XSM_ERROR_STATE, err);
-    xsm_model_free(m);
-    test_problem_free(&p);
+    assert_fails(xsm_model_save(m, NULL, STRUCT(xsm_storage, .user = numbers, .write = change_while_writing), &err),
+                 XSM_ERROR_STATE, err);
 }
 
 /* Files whose names the library would not write. */
@@ -485,7 +472,6 @@ TEST(test_bad_files)
     static const char *const names[] = {"host.", "host.a\\n", "hosts.a", "host"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         _Alignas(64) unsigned char bytes[512] = {0};
-        xsm_error err = XSM_ERROR_INIT;
         xsm_storage s = XSM_STORAGE_INIT;
         xsm_model *m = NULL;
         int length = snprintf((char *)bytes + 8, 400,
@@ -512,7 +498,6 @@ static double load_many(size_t count)
     unsigned char *bytes = aligned_alloc(64, (room + 63) / 64 * 64);
     xsm_error err = XSM_ERROR_INIT;
     xsm_storage s = XSM_STORAGE_INIT;
-    xsm_model *m = NULL;
     assert_non_null(bytes);
     char *text = (char *)bytes + 8;
     uint64_t length =
@@ -530,7 +515,7 @@ static double load_many(size_t count)
     s.bytes = bytes;
     s.byte_count = length + 12;
     const clock_t start = clock();
-    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_load(NULL, NULL, &s, NULL, &m, &err));
     const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     assert_string_equal(xsm_model_tensor_name(m, 1), "00000001");
     assert_non_null(xsm_model_tensor_name(m, count - 1));
@@ -552,7 +537,6 @@ TEST(test_many)
 /* A checkpoint has the tensors of its time; a trainer that resumes gets them in place of its model's. */
 TEST(test_checkpoints)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(40, 9, 12, true, 5);
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     const char *path = test_path("checkpoint");
@@ -560,12 +544,10 @@ TEST(test_checkpoints)
     for (int part = 0; part < 2; part++) {
         float number = 3;
         xsm_tensor t = XSM_TENSOR_INIT, got = XSM_TENSOR_INIT;
-        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-        xsm_estimator *e = test_estimator(NULL, "umax", "");
-        xsm_optimizer *optimizer = NULL;
-        xsm_trainer *trainer = NULL;
-        assert_ok(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), err);
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, optimizer, &o, &trainer, &err), err);
+        HELD(xsm_model, m) = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "");
+        MADE(xsm_optimizer, optimizer, xsm_optimizer_new(NULL, "sgd", &optimizer, &err));
+        MADE(xsm_trainer, trainer, xsm_trainer_new(NULL, m, p.data, e, optimizer, &o, &trainer, &err));
         t.name = "step";
         t.dtype = "F32";
         t.data = &number;
@@ -588,10 +570,6 @@ TEST(test_checkpoints)
             assert_tensors(m);
         }
         assert_true(number == 3);
-        xsm_trainer_free(trainer);
-        xsm_optimizer_free(optimizer);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
     }
     test_problem_free(&p);
     test_files_end();
@@ -599,7 +577,8 @@ TEST(test_checkpoints)
 
 static xsm_status everything(void *state, xsm_context *ctx, xsm_error *err)
 {
-    xsm_model *m = NULL, *other = NULL;
+    HELD(xsm_model, m) = NULL;
+    xsm_model *other = NULL;
     const char *path = state;
     xsm_status status = xsm_model_new_linear(ctx, 5, 4, NULL, &m, err);
     status = status == XSM_OK ? put_tensors(m, err) : status;
@@ -610,7 +589,6 @@ static xsm_status everything(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, NULL, &other, err) : status;
     status = status == XSM_OK ? xsm_model_grow(other, 6, NULL, err) : status;
     xsm_model_free(other);
-    xsm_model_free(m);
     return status;
 }
 

@@ -30,18 +30,12 @@ typedef struct world {
 static xsm_dataset *copy_rows(const world *w, uint64_t first, uint64_t count)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = NULL;
     xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, w->p.labels + first, NULL};
-    assert_ok(xsm_dataset_from_dense(w->ctx,
-                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
-                                                       .values = w->p.x + first * FEATURES,
-                                                       .stride = FEATURES,
-                                                       .rows = count,
-                                                       .features = FEATURES,
-                                                       .labels = &labels,
-                                                       .ownership = XSM_COPY},
-                                     &d, &err),
-              err);
+    NEW(xsm_dataset, d,
+        xsm_dataset_from_dense(w->ctx,
+                               STRUCT(xsm_dense_rows, .values = w->p.x + first * FEATURES, .stride = FEATURES,
+                                      .rows = count, .features = FEATURES, .labels = &labels, .ownership = XSM_COPY),
+                               &d, &err));
     return d;
 }
 
@@ -74,17 +68,12 @@ static void end(world *w)
 /* A reference of the host's own outlives the first one, whatever kind it is of. */
 TEST(hosts_keep_all)
 {
-    xsm_error err = XSM_ERROR_INIT;
     world w = begin();
-    xsm_sampler *sampler = NULL;
-    xsm_index *index = NULL;
-    xsm_estimator *estimator = NULL;
-    xsm_optimizer *optimizer = NULL;
-    assert_ok(xsm_estimator_new(w.ctx, "softmax", &estimator, &err), err);
-    assert_ok(xsm_optimizer_new(w.ctx, "sgd", &optimizer, &err), err);
-    assert_ok(xsm_sampler_new(w.ctx, "uniform", &sampler, &err), err);
+    NEW(xsm_estimator, estimator, xsm_estimator_new(w.ctx, "softmax", &estimator, &err));
+    NEW(xsm_optimizer, optimizer, xsm_optimizer_new(w.ctx, "sgd", &optimizer, &err));
+    NEW(xsm_sampler, sampler, xsm_sampler_new(w.ctx, "uniform", &sampler, &err));
     assert_ok(xsm_sampler_bind(sampler, w.data, &err), err);
-    assert_ok(xsm_index_new(w.ctx, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(w.ctx, "exact", &index, &err));
     assert_ok(xsm_index_build_model(index, w.model, &err), err);
     xsm_context *context = xsm_context_ref(w.ctx);
     xsm_dataset *data = xsm_dataset_ref(w.data);
@@ -156,18 +145,12 @@ static watched train(const char *name, const char *options, uint64_t batch, cons
     world w = begin();
     watched seen = {0, 0, 0};
     xsm_estimator *e = test_estimator(w.ctx, name, options);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(w.ctx, optimizer, &o, &err), err);
-    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-    run.epochs = 2;
-    run.eta = 0.1;
-    run.batch = batch;
-    run.evaluate_every = 1;
-    run.test = w.test;
-    run.progress = watch;
-    run.progress_user = &seen;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(w.ctx, w.model, w.data, e, o, &run, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(w.ctx, optimizer, &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(w.ctx, w.model, w.data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = 2, .eta = 0.1, .batch = batch, .evaluate_every = 1,
+                               .test = w.test, .progress = watch, .progress_user = &seen),
+                        &t, &err));
     if (early) {
         release(&w);
         xsm_estimator_free(e);
@@ -213,8 +196,7 @@ static uint64_t step_alone(bool early)
     xsm_estimator *e = test_estimator(w.ctx, "sampled-softmax", "negatives=3");
     xsm_optimizer *o = test_optimizer(w.ctx, w.model);
     xsm_gradient *g = test_gradient(w.ctx);
-    xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(w.ctx, "tree", &s, &err), err);
+    NEW(xsm_sampler, s, xsm_sampler_new(w.ctx, "tree", &s, &err));
     assert_ok(xsm_sampler_bind(s, w.data, &err), err);
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     const xsm_model *model = w.model;
@@ -254,7 +236,6 @@ TEST(bindings_keep_model_and_sampler)
 /* What a binding keeps is given up by the next one, by a failed one and by another sampler. */
 TEST(bindings_give_up)
 {
-    xsm_error err = XSM_ERROR_INIT;
     world w = begin();
     xsm_dataset *few = copy_rows(&w, 0, 10), *other = copy_rows(&w, 10, 20);
     xsm_estimator *e = test_estimator(w.ctx, "nce", "ridge=1");
@@ -292,26 +273,19 @@ static void predict(const world *w, xsm_predictor *p, uint32_t *classes)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_batch batch = xsm_batch_values(w->p.x, ROWS, FEATURES, FEATURES);
-    xsm_prediction prediction = XSM_PREDICTION_INIT;
-    prediction.batch = &batch;
-    prediction.classes = classes;
-    assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+    assert_ok(xsm_predictor_run(p, STRUCT(xsm_prediction, .batch = &batch, .classes = classes), &err), err);
 }
 
 TEST(predictors_keep_model_and_index)
 {
     static uint32_t late[ROWS * TOP], early[ROWS * TOP];
     for (int indexed = 0; indexed < 2; indexed++) {
-        xsm_error err = XSM_ERROR_INIT;
         world w = begin();
-        xsm_index *index = NULL;
-        assert_ok(xsm_index_new(w.ctx, "spherical", &index, &err), err);
+        NEW(xsm_index, index, xsm_index_new(w.ctx, "spherical", &index, &err));
         assert_ok(xsm_index_build_model(index, w.model, &err), err);
-        xsm_predictor *p = NULL;
-        xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-        o.top = TOP;
-        o.index = indexed ? index : NULL;
-        assert_ok(xsm_predictor_new(w.model, &o, &p, &err), err);
+        NEW(xsm_predictor, p,
+            xsm_predictor_new(w.model, STRUCT(xsm_predictor_options, .top = TOP, .index = indexed ? index : NULL), &p,
+                              &err));
         predict(&w, p, late);
         xsm_index_free(index);
         release(&w);
@@ -326,10 +300,8 @@ TEST(predictors_keep_model_and_index)
 /* An index alone keeps its model, whose rows an update reads again; built over the host's rows, it gives it up. */
 TEST(indexes_keep_models)
 {
-    xsm_error err = XSM_ERROR_INIT;
     world w = begin();
-    xsm_index *index = NULL;
-    assert_ok(xsm_index_new(w.ctx, "exact", &index, &err), err);
+    NEW(xsm_index, index, xsm_index_new(w.ctx, "exact", &index, &err));
     assert_ok(xsm_index_build_model(index, w.model, &err), err);
     const size_t before = test_memory_blocks(w.memory);
     xsm_model_free(w.model);
@@ -352,13 +324,10 @@ TEST(indexes_keep_models)
 /* A model that grows exchanges its members with a new one's, and keeps its references. */
 TEST(grown_models_stay_kept)
 {
-    xsm_error err = XSM_ERROR_INIT;
     world w = begin();
     xsm_estimator *e = test_estimator(w.ctx, "softmax", "");
     assert_ok(xsm_estimator_bind(e, w.model, w.data, &err), err);
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    map.classes = CLASSES + 5;
-    assert_ok(xsm_model_grow(w.model, FEATURES, &map, &err), err);
+    assert_ok(xsm_model_grow(w.model, FEATURES, STRUCT(xsm_class_map, .classes = CLASSES + 5), &err), err);
     const size_t before = test_memory_blocks(w.memory);
     xsm_model_free(w.model);
     xsm_dataset_free(w.data);
@@ -380,15 +349,13 @@ static void *keep_and_give_up(void *argument)
     const user *u = argument;
     xsm_error err = XSM_ERROR_INIT;
     for (int i = 0; i < 200; i++) {
-        xsm_predictor *p = NULL;
-        xsm_estimator *e = NULL;
+        HELD(xsm_predictor, p) = NULL;
+        HELD(xsm_estimator, e) = NULL;
         if (xsm_predictor_new(u->model, NULL, &p, &err) != XSM_OK ||
             xsm_estimator_new(u->ctx, "softmax", &e, &err) != XSM_OK ||
             xsm_estimator_bind(e, u->model, u->data, &err) != XSM_OK) {
             return argument;
         }
-        xsm_predictor_free(p);
-        xsm_estimator_free(e);
     }
     return NULL;
 }
@@ -455,10 +422,7 @@ static xsm_status lend(const world *w, lent *l, xsm_dense_rows *rows, xsm_datase
 static xsm_dataset *lend_rows(const world *w, lent *l)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
-    xsm_dataset *d = NULL;
-    rows.ownership = XSM_BORROW;
-    assert_ok(lend(w, l, &rows, &d, &err), err);
+    NEW(xsm_dataset, d, lend(w, l, STRUCT(xsm_dense_rows, .ownership = XSM_BORROW), &d, &err));
     assert_int_equal(l->released, 0);
     return d;
 }
@@ -471,7 +435,6 @@ TEST(lent_to_nobody_else)
     xsm_dataset_free(d);
     assert_int_equal(l.released, 1);
     /* A constructor that fails leaves the arrays to the caller; a copy borrows none. */
-    xsm_error err = XSM_ERROR_INIT;
     xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
     rows.ownership = XSM_BORROW;
     rows.dtype = XSM_DTYPE_FLOAT64;
@@ -495,9 +458,7 @@ TEST(lent_as_csr)
     static const float values[] = {1, 2, 3};
     world w = begin();
     lent l = {.released = 0};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_csr_rows rows = XSM_CSR_ROWS_INIT;
-    xsm_dataset *d = NULL;
     xsm_transform *unit = NULL;
     rows.offsets = offsets;
     rows.index = index;
@@ -507,7 +468,7 @@ TEST(lent_as_csr)
     rows.ownership = XSM_BORROW;
     rows.release = take_back;
     rows.release_user = &l;
-    assert_ok(xsm_dataset_from_csr(w.ctx, &rows, &d, &err), err);
+    NEW(xsm_dataset, d, xsm_dataset_from_csr(w.ctx, &rows, &d, &err));
     assert_ok(xsm_transform_new(w.ctx, "unit", &unit, &err), err);
     assert_ok(xsm_transform_fit(unit, d, &err), err);
     assert_ok(xsm_transform_apply(unit, d, &err), err);
@@ -523,7 +484,6 @@ TEST(lent_until_copied)
 {
     world w = begin();
     lent l;
-    xsm_error err = XSM_ERROR_INIT;
     xsm_transform *unit = NULL;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_dataset *d = lend_rows(&w, &l);
@@ -547,11 +507,8 @@ static uint64_t train_lent(world *w, xsm_dataset *rows, lent *l)
     xsm_estimator *e = test_estimator(w->ctx, "implicit", "");
     xsm_optimizer *o = test_optimizer(w->ctx, w->model);
     xsm_model *m = w->model;
-    xsm_trainer *t = NULL;
-    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-    run.epochs = 2;
-    run.eta = 0.1;
-    assert_ok(xsm_trainer_new(w->ctx, m, rows, e, o, &run, &t, &err), err);
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(w->ctx, m, rows, e, o, STRUCT(xsm_trainer_options, .epochs = 2, .eta = 0.1), &t, &err));
     if (l) { /* the host's handle goes first, and the estimator's binding last */
         xsm_dataset_free(rows);
         assert_int_equal(l->released, 0);

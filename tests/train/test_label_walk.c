@@ -117,13 +117,12 @@ static xsm_dataset *rows_of(const side *s, const xsm_class_map *map)
 static xsm_model *model_of(const side *s)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     const char *names[MOST];
     options.bias = 1;
-    xsm_dataset *d = rows_of(s, NULL);
+    HELD(xsm_dataset, d) = rows_of(s, NULL);
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     assert_int_equal(map.labels == NULL, is_words(s));
     for (uint32_t k = 0; s->backwards && k < map.classes; k++) {
@@ -132,14 +131,13 @@ static xsm_model *model_of(const side *s)
     }
     map.counts = NULL;
     map.rows = 0;
-    assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, &options, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_linear(NULL, map.features, map.classes, &options, &m, &err));
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     assert_ok(xsm_model_get_parameters(m, &p, &err), err);
     for (uint32_t k = 0; k < map.classes; k++) {
         p.weight[k * p.class_step + feature_of(called(s, k)) * p.feature_step] = 1;
         p.bias[k] = 0.5F; /* above those of new classes */
     }
-    xsm_dataset_free(d);
     return m;
 }
 
@@ -147,9 +145,8 @@ static xsm_model *model_of(const side *s)
 static xsm_model *loaded(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *again = NULL;
     assert_ok(xsm_model_save(m, test_path("model"), NULL, &err), err);
-    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, NULL, &again, &err), err);
+    NEW(xsm_model, again, xsm_model_load(NULL, test_path("model"), NULL, NULL, &again, &err));
     xsm_model_free(m);
     return again;
 }
@@ -173,31 +170,28 @@ static void check_rows(const side *model, const side *rows, const xsm_model *m, 
 static void read_for_the_model(const side *model, const side *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = loaded(model_of(model));
+    HELD(xsm_model, m) = loaded(model_of(model));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
     assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-    xsm_dataset *d = rows_of(rows, &map), *own = rows_of(rows, NULL), *cached = NULL;
+    HELD(xsm_dataset, d) = rows_of(rows, &map);
+    HELD(xsm_dataset, own) = rows_of(rows, NULL);
     check_rows(model, rows, m, d, "a file");
     write.format = XSM_FORMAT_CACHE;
     assert_ok(xsm_dataset_write(own, test_path("cache"), &write, &err), err);
     read.classes = &map;
-    assert_ok(xsm_dataset_read(NULL, test_path("cache"), NULL, &read, &cached, &err), err);
+    MADE(xsm_dataset, cached, xsm_dataset_read(NULL, test_path("cache"), NULL, &read, &cached, &err));
     check_rows(model, rows, m, cached, "a cache");
-    xsm_dataset_free(d);
-    xsm_dataset_free(own);
-    xsm_dataset_free(cached);
-    xsm_model_free(m);
 }
 
 /* What the model knew it knows again; new labels are classes of their own. */
 static void grow(const side *model, const side *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = model_of(model);
+    HELD(xsm_model, m) = model_of(model);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_dataset *d = rows_of(rows, NULL);
+    HELD(xsm_dataset, d) = rows_of(rows, NULL);
     uint32_t both = count_of(model);
     for (uint32_t k = 0; k < count_of(rows); k++) {
         both += !has(model, rows->labels[k]);
@@ -215,12 +209,9 @@ static void grow(const side *model, const side *rows)
         assert_ok(xsm_model_grow(m, map.features, &map, &err), err);
         check_rows(model, rows, m, d, "growth");
         assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-        xsm_dataset *old = rows_of(model, &map);
+        HELD(xsm_dataset, old) = rows_of(model, &map);
         check_rows(model, model, m, old, "old rows after growth");
-        xsm_dataset_free(old);
     }
-    xsm_dataset_free(d);
-    xsm_model_free(m);
 }
 
 enum { WAYS = 7 };
@@ -232,9 +223,9 @@ static xsm_status way(int which, xsm_model *m, const xsm_dataset *own, const xsm
     xsm_class_metrics classes = XSM_CLASS_METRICS_INIT;
     xsm_ranks ranks = XSM_RANKS_INIT;
     xsm_ranks_options known = XSM_RANKS_OPTIONS_INIT;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_trainer, t) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_status status = XSM_OK;
     assert_ok(xsm_estimator_new(NULL, "softmax", &e, &made), made);
@@ -265,9 +256,6 @@ static xsm_status way(int which, xsm_model *m, const xsm_dataset *own, const xsm
         status = xsm_model_calibrate(NULL, m, d, NULL, NULL, err);
         break;
     }
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return status;
 }
 
@@ -276,9 +264,10 @@ static void as_they_are(const side *model, const side *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_model *m = loaded(model_of(model));
+    HELD(xsm_model, m) = loaded(model_of(model));
     assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-    xsm_dataset *own = rows_of(model, &map), *d = rows_of(rows, NULL);
+    HELD(xsm_dataset, own) = rows_of(model, &map);
+    HELD(xsm_dataset, d) = rows_of(rows, NULL);
     uint32_t k = 0;
     while (k < count_of(model) && k < count_of(rows) && strcmp(called(model, k), rows->labels[k]) == 0) {
         k++;
@@ -302,9 +291,6 @@ static void as_they_are(const side *model, const side *rows)
     if (same) {
         check_rows(model, rows, m, d, "as they are");
     }
-    xsm_dataset_free(own);
-    xsm_dataset_free(d);
-    xsm_model_free(m);
 }
 
 TEST(walk)
@@ -323,24 +309,21 @@ TEST(walk)
 /* Rows of a host and models without a class map say nothing of their classes. */
 TEST(nothing_known)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const float values[] = {1, 0, 0, 1};
     static const uint32_t labels[] = {0, 1};
     xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
-    xsm_dataset *host = NULL;
-    xsm_model *m = NULL;
     xsm_labels of = XSM_LABELS_INIT;
     of.classes = 2;
     of.labels = labels;
     dense.rows = dense.features = 2;
     dense.values = values;
     dense.labels = &of;
-    assert_ok(xsm_dataset_from_dense(NULL, &dense, &host, &err), err);
+    MADE(xsm_dataset, host, xsm_dataset_from_dense(NULL, &dense, &host, &err));
     static const char text[] = "label,a,b\nx,1,0\ny,0,1\n";
-    xsm_dataset *read = NULL;
-    assert_ok(xsm_dataset_read(NULL, test_file("two.csv", text, sizeof text - 1), NULL, NULL, &read, &err), err);
+    MADE(xsm_dataset, read,
+         xsm_dataset_read(NULL, test_file("two.csv", text, sizeof text - 1), NULL, NULL, &read, &err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_new_linear(NULL, 2, 2, NULL, &m, &err), err);
+    MADE(xsm_model, m, xsm_model_new_linear(NULL, 2, 2, NULL, &m, &err));
     m = loaded(m);
     for (int with_map = 0; with_map < 2; with_map++) {
         for (int which = 0; which < WAYS - 1; which++) {
@@ -353,9 +336,6 @@ TEST(nothing_known)
     assert_ok(xsm_dataset_get_class_map(read, &map, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     assert_int_equal(way(0, m, host, host, &err), XSM_OK);
-    xsm_dataset_free(host);
-    xsm_dataset_free(read);
-    xsm_model_free(m);
 }
 
 TEST(equal_words)
@@ -363,11 +343,9 @@ TEST(equal_words)
     static const char *const from[] = {"x", "y", "x", "x", "z"}, *const to[] = {"x", "w", "x", "y", "7"};
     static const int64_t numbers[] = {6, 7, 8};
     static const uint32_t right[] = {0, 3, 2, XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN};
-    xsm_error err = XSM_ERROR_INIT;
     xsm_class_map a = XSM_CLASS_MAP_INIT, b = XSM_CLASS_MAP_INIT;
     uint32_t match[5];
-    xsm_context *ctx = NULL;
-    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    MADE(xsm_context, ctx, xsm_context_new(NULL, &ctx, &err));
     a.classes = b.classes = 5;
     a.names = from;
     b.names = to;
@@ -377,7 +355,6 @@ TEST(equal_words)
     a.labels = numbers;
     assert_int_equal(xsmi_class_match(ctx, &a, &b, match, &err), XSM_OK);
     assert_true(match[0] == XSM_CLASS_UNSEEN && match[1] == 4 && match[2] == XSM_CLASS_UNSEEN);
-    xsm_context_free(ctx);
 }
 
 /* A run is resumed by rows whose classes are called the same. */
@@ -386,10 +363,9 @@ TEST(fingerprints)
     for (size_t i = 0; i < SIDES; i++) {
         for (size_t j = 0; j < SIDES; j++) {
             if (!sides[i].backwards && !sides[j].backwards) {
-                xsm_dataset *a = rows_of(&sides[i], NULL), *b = rows_of(&sides[j], NULL);
+                HELD(xsm_dataset, a) = rows_of(&sides[i], NULL);
+                HELD(xsm_dataset, b) = rows_of(&sides[j], NULL);
                 assert_int_equal(xsmi_dataset_fingerprint(a) == xsmi_dataset_fingerprint(b), i == j);
-                xsm_dataset_free(a);
-                xsm_dataset_free(b);
             }
         }
     }

@@ -56,10 +56,9 @@ static xsm_model *model_of(const form *f, const test_problem *p)
                           3);
     }
     xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
     options.bias = 1;
     options.tied = f->of == TIED;
-    assert_ok(xsm_model_new_embedding(NULL, FEATURES, HIDDEN, CLASSES, &options, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_new_embedding(NULL, FEATURES, HIDDEN, CLASSES, &options, &m, &err));
     fill(m->w.weight, m->w.stride, m->classes, HIDDEN);
     fill(m->layer->w.weight, m->layer->w.stride, FEATURES, HIDDEN);
     return m;
@@ -88,14 +87,14 @@ static xsm_status two_steps(const xsm_estimator_ops *ops, const char *optimizer,
                             const test_problem *p, double eta, xsm_model **model)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_optimizer *o = NULL;
     xsm_model *m = *model = model_of(f, p);
     xsm_gradient *g = test_gradient(NULL);
     const xsm_batch batch = xsm_batch_range(p->data, 2, f->batch);
     xsm_status status = XSM_OK;
-    assert_ok(xsm_optimizer_new(NULL, optimizer, &o, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, optimizer, &o, &err));
     for (int step = 0; status == XSM_OK && step < 2; step++) {
-        xsm_estimator *e = test_estimator(NULL, ops->name, strcmp(ops->name, "umax") == 0 ? "weight-bound=1e6" : "");
+        HELD(xsm_estimator, e) =
+            test_estimator(NULL, ops->name, strcmp(ops->name, "umax") == 0 ? "weight-bound=1e6" : "");
         if (f->shared) {
             assert_ok(xsm_estimator_set(e, "shared", "yes", &err), err);
         }
@@ -106,7 +105,6 @@ static xsm_status two_steps(const xsm_estimator_ops *ops, const char *optimizer,
         }
         status = status == XSM_OK ? xsm_estimator_gradient(e, &batch, eta, g, &err) : status;
         status = status == XSM_OK ? xsm_optimizer_apply(o, &batch, g, eta, &err) : status;
-        xsm_estimator_free(e);
     }
     if (status != XSM_OK && status != XSM_ERROR_UNSUPPORTED) {
         fail_msg("%s with %s: %s", ops->name, optimizer, err.message);
@@ -119,12 +117,13 @@ static xsm_status two_steps(const xsm_estimator_ops *ops, const char *optimizer,
 /* Returns whether the optimizer takes the estimator's steps with a ridge on such a model. */
 static bool is_scaled(const xsm_estimator_ops *ops, const char *optimizer, const form *f)
 {
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, f->sparse, 5);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, f->sparse, 5);
     bool taken = true;
     for (int r = 0; taken && r < RATIOS; r++) {
         const double eta = 0.25, s = 1 / (1 + ratios[r]);
         double with[2 * CLASSES * FEATURES], without[2 * CLASSES * FEATURES];
-        xsm_model *penalised, *plain;
+        HELD(xsm_model, penalised) = NULL;
+        xsm_model *plain;
         taken = two_steps(ops, optimizer, f, ratios[r] * ROWS / eta, &p, eta, &penalised) == XSM_OK;
         if (taken) {
             assert_int_equal(two_steps(ops, optimizer, f, 0, &p, eta, &plain), XSM_OK);
@@ -144,9 +143,7 @@ static bool is_scaled(const xsm_estimator_ops *ops, const char *optimizer, const
             }
             xsm_model_free(plain);
         }
-        xsm_model_free(penalised);
     }
-    test_problem_free(&p);
     return taken;
 }
 
@@ -237,20 +234,17 @@ static xsm_model *train(const problem *q, double ridge)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &q->rows, q->rows.rows > 1, q->layout, 0, 0);
-    xsm_estimator *e = estimator_of(q->ops, ridge);
-    xsm_optimizer *o = NULL;
+    HELD(xsm_estimator, e) = estimator_of(q->ops, ridge);
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_trainer *t = NULL;
     options.epochs = q->steps;
     options.batch = q->rows.rows;
     options.eta = q->eta;
     options.schedule = XSM_SCHEDULE_CONSTANT;
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, q->rows.data, e, o, &options, &t, &err), err);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, q->rows.data, e, o, &options, &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return m;
 }
 

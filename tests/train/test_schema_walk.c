@@ -71,17 +71,15 @@ static xsm_status with_index(const meeting *at, bool search, xsm_error *err)
     xsm_error made = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_search_metrics metrics = XSM_SEARCH_METRICS_INIT;
-    xsm_index *x = NULL;
+    HELD(xsm_index, x) = NULL;
     float scores[ROWS * CLASSES];
     const xsm_batch batch = xsm_batch_range(at->rows, 0, ROWS);
     assert_ok(xsm_index_new(NULL, "exact", &x, &made), made);
     assert_ok(xsm_index_build_model(x, at->model, &made), made);
     options.index = x;
     metrics.top = 1;
-    const xsm_status status = search ? xsm_evaluate_search(NULL, at->model, at->rows, &options, &metrics, err)
-                                     : predict_by(at->model, &options, &batch, scores, err);
-    xsm_index_free(x);
-    return status;
+    return search ? xsm_evaluate_search(NULL, at->model, at->rows, &options, &metrics, err)
+                  : predict_by(at->model, &options, &batch, scores, err);
 }
 
 static xsm_status by_index(const meeting *at, xsm_error *err)
@@ -115,10 +113,8 @@ static xsm_model *tree_of(const xsm_dataset *d)
 static xsm_status by_tree(const meeting *at, xsm_error *err)
 {
     xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_model *tree = tree_of(at->own);
-    const xsm_status status = xsm_evaluate(NULL, tree, at->rows, NULL, &metrics, err);
-    xsm_model_free(tree);
-    return status;
+    HELD(xsm_model, tree) = tree_of(at->own);
+    return xsm_evaluate(NULL, tree, at->rows, NULL, &metrics, err);
 }
 
 /* A label tree of the rows finds candidates for the model. */
@@ -127,11 +123,9 @@ static xsm_status by_shortlist(const meeting *at, xsm_error *err)
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     float scores[ROWS * CLASSES];
     const xsm_batch batch = xsm_batch_range(at->own, 0, ROWS);
-    xsm_model *tree = tree_of(at->rows);
+    HELD(xsm_model, tree) = tree_of(at->rows);
     options.shortlist = tree;
-    const xsm_status status = predict_by(at->model, &options, &batch, scores, err);
-    xsm_model_free(tree);
-    return status;
+    return predict_by(at->model, &options, &batch, scores, err);
 }
 
 /* What trains: the rows are those of the run, or its test rows. */
@@ -140,27 +134,21 @@ enum run { BIND, TEST, FULL_BATCH, TUNE };
 static xsm_status train(const meeting *at, enum run run, xsm_error *err)
 {
     xsm_error made = XSM_ERROR_INIT;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
-    xsm_tuning *tuning = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_trainer, t) = NULL;
+    HELD(xsm_tuning, tuning) = NULL;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
-    xsm_model *m = model_of(at->own, 0);
+    HELD(xsm_model, m) = model_of(at->own, 0);
     options.test = fit.test = at->rows;
     fit.iterations = 1;
     assert_ok(xsm_estimator_new(NULL, "softmax", &e, &made), made);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &made), made);
-    const xsm_status status = run == BIND   ? xsm_estimator_bind(e, m, at->rows, err)
-                              : run == TEST ? xsm_trainer_new(NULL, m, at->own, e, o, &options, &t, err)
-                              : run == TUNE ? xsm_tune_eta(NULL, m, at->rows, e, o, NULL, &tuning, err)
-                                            : xsm_fit_full_batch(NULL, m, at->own, e, &fit, NULL, err);
-    xsm_tuning_free(tuning);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    return status;
+    return run == BIND   ? xsm_estimator_bind(e, m, at->rows, err)
+           : run == TEST ? xsm_trainer_new(NULL, m, at->own, e, o, &options, &t, err)
+           : run == TUNE ? xsm_tune_eta(NULL, m, at->rows, e, o, NULL, &tuning, err)
+                         : xsm_fit_full_batch(NULL, m, at->own, e, &fit, NULL, err);
 }
 
 static xsm_status by_bind(const meeting *at, xsm_error *err)
@@ -187,8 +175,9 @@ static xsm_status by_full_batch(const meeting *at, xsm_error *err)
 static xsm_status with_sampler(const meeting *at, const char *name, xsm_error *err)
 {
     xsm_error made = XSM_ERROR_INIT;
-    xsm_estimator *e = NULL;
-    xsm_sampler *s = NULL, *loaded = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_sampler, s) = NULL;
+    HELD(xsm_sampler, loaded) = NULL;
     const char *path = test_path("sampler");
     assert_ok(xsm_sampler_new(NULL, name, &s, &made), made);
     assert_ok(xsm_sampler_bind(s, at->rows, &made), made);
@@ -196,11 +185,7 @@ static xsm_status with_sampler(const meeting *at, const char *name, xsm_error *e
     assert_ok(xsm_sampler_load(NULL, path, NULL, NULL, &loaded, &made), made);
     assert_ok(xsm_estimator_new(NULL, "sampled-softmax", &e, &made), made);
     assert_ok(xsm_estimator_set_sampler(e, loaded, &made), made);
-    const xsm_status status = xsm_estimator_bind(e, at->model, at->own, err);
-    xsm_sampler_free(loaded);
-    xsm_sampler_free(s);
-    xsm_estimator_free(e);
-    return status;
+    return xsm_estimator_bind(e, at->model, at->own, err);
 }
 
 static xsm_status by_sampler(const meeting *at, xsm_error *err)
@@ -242,13 +227,10 @@ static xsm_trainer *trainer_of(xsm_model *m, const xsm_dataset *d)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_trainer *t = NULL;
     options.epochs = 1;
-    assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
-    assert_ok(xsm_trainer_new(NULL, m, d, e, o, &options, &t, &err), err);
+    NEW(xsm_estimator, e, xsm_estimator_new(NULL, "softmax", &e, &err));
+    NEW(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
+    NEW(xsm_trainer, t, xsm_trainer_new(NULL, m, d, e, o, &options, &t, &err));
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
     return t;
@@ -259,7 +241,8 @@ static xsm_status resume(const meeting *at, xsm_error *err)
 {
     xsm_error made = XSM_ERROR_INIT;
     const char *path = test_path("checkpoint");
-    xsm_model *first = model_of(at->own, 0), *second = model_of(at->rows, 0);
+    HELD(xsm_model, first) = model_of(at->own, 0);
+    HELD(xsm_model, second) = model_of(at->rows, 0);
     xsm_trainer *t = trainer_of(first, at->own);
     assert_ok(xsm_trainer_run(t, &made), made);
     assert_ok(xsm_trainer_checkpoint(t, path, NULL, &made), made);
@@ -267,8 +250,6 @@ static xsm_status resume(const meeting *at, xsm_error *err)
     t = trainer_of(second, at->rows);
     const xsm_status status = xsm_trainer_resume(t, path, NULL, err);
     xsm_trainer_free(t);
-    xsm_model_free(first);
-    xsm_model_free(second);
     return status;
 }
 
@@ -282,10 +263,9 @@ static xsm_status grow(const meeting *at, xsm_error *err)
     map.names = own.names;
     map.counts = NULL;
     map.rows = 0;
-    xsm_model *m = model_of(at->own, 1);
+    HELD(xsm_model, m) = model_of(at->own, 1);
     const xsm_status status =
         xsm_model_grow(m, map.features > at->own->features ? map.features : at->own->features, &map, err);
-    xsm_model_free(m);
     return status;
 }
 
@@ -336,7 +316,7 @@ static void read_mapped(const meeting *at)
     write.format = XSM_FORMAT_CACHE;
     assert_ok(xsm_dataset_write(at->rows, path, &write, &err), err);
     for (int cached = 0; cached < 2; cached++) {
-        xsm_dataset *d = NULL;
+        HELD(xsm_dataset, d) = NULL;
         if (!cached && (at->kind->unknown || (map.vocabulary && at->file->refused))) {
             continue; /* which is read as the text that it is, too */
         }
@@ -346,14 +326,13 @@ static void read_mapped(const meeting *at)
         if (status == XSM_OK) {
             check_scores(at, cached ? "cache" : "text", at->model, d);
         }
-        xsm_dataset_free(d);
     }
 }
 
 static void transform(const meeting *at)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = rows_of(at->file->text, at->file->ngrams);
+    HELD(xsm_dataset, d) = rows_of(at->file->text, at->file->ngrams);
     float scores[ROWS * CLASSES];
     const xsm_status status = xsm_model_transform(at->model, d, &err);
     check(at, "transform", status, &err, at->file->refused);
@@ -362,32 +341,29 @@ static void transform(const meeting *at)
     } else if (status == XSM_OK) {
         check_scores(at, "transform", at->model, d);
     }
-    xsm_dataset_free(d);
 }
 
 /* Rows are extended by the model's map, and the model grows by theirs. */
 static void extend(const meeting *at)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = rows_of(at->file->text, at->file->ngrams);
+    HELD(xsm_dataset, d) = rows_of(at->file->text, at->file->ngrams);
     xsm_class_map map = test_map_of_model(at->model);
     xsm_status status = xsm_dataset_extend(d, &map, &err);
     check(at, "extend", status, &err, at->file->refused);
     if (status == XSM_OK) {
-        xsm_model *m = model_of(at->own, 1);
+        HELD(xsm_model, m) = model_of(at->own, 1);
         map = test_map_of(d);
         check(at, "grow after extend", xsm_model_grow(m, map.features, &map, &err), &err, NULL);
         check_scores(at, "extend", m, d);
-        xsm_model_free(m);
     }
-    xsm_dataset_free(d);
 }
 
 /* Lines are read one at a time. */
 static void encode(const meeting *at)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_encoder *e = NULL;
+    HELD(xsm_encoder, e) = NULL;
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
     const char *text = at->file->text;
     float own[ROWS * CLASSES], scores[CLASSES];
@@ -406,7 +382,6 @@ static void encode(const meeting *at)
         assert_memory_equal(scores, like == NOTHING ? none : own + (size_t)like * CLASSES, sizeof scores);
         text += length + 1;
     }
-    xsm_encoder_free(e);
 }
 
 static void meet(const meeting *at)
@@ -435,39 +410,37 @@ TEST(walk)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const kind *k = &kinds[i];
-        xsm_dataset *own = own_rows(k), *bare = own_rows(k);
-        xsm_model *m = model_of(own, 1);
+        HELD(xsm_dataset, own) = own_rows(k);
+        HELD(xsm_dataset, bare) = own_rows(k);
+        HELD(xsm_model, m) = model_of(own, 1);
         for (const file *f = k->before ? k->files + 1 : k->files; f->text; f++) {
-            xsm_dataset *d = rows_of(f->text, f->ngrams);
+            HELD(xsm_dataset, d) = rows_of(f->text, f->ngrams);
             meet(&(meeting){k, f, m, own, d});
-            xsm_dataset_free(d);
         }
         forget_features(bare); /* they pass by their counts */
         const meeting at = {k, k->files, m, own, bare};
         for (size_t j = 0; j < sizeof ways / sizeof *ways; j++) {
-            xsm_error err = XSM_ERROR_INIT;
             if (!ways[j].sparse || own->sparse) {
                 check(&at, ways[j].name, ways[j].way(&at, &err), &err, NULL);
             }
         }
-        xsm_model_free(m);
-        xsm_dataset_free(bare);
-        xsm_dataset_free(own);
     }
 }
 
 /* An index is of weights, whatever features are called: one of other weights is refused, though as many. */
 TEST(indexes_are_of_weights)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("index");
-    xsm_dataset *d = rows_of(kinds[0].files[0].text, 0), *swapped = rows_of(kinds[0].files[1].text, 0);
-    xsm_model *m = model_of(d, 1), *alike = model_of(swapped, 1), *other = model_of(d, 2);
-    xsm_index *x = NULL, *loaded = NULL;
+    HELD(xsm_dataset, d) = rows_of(kinds[0].files[0].text, 0);
+    HELD(xsm_dataset, swapped) = rows_of(kinds[0].files[1].text, 0);
+    HELD(xsm_model, m) = model_of(d, 1);
+    HELD(xsm_model, alike) = model_of(swapped, 1);
+    HELD(xsm_model, other) = model_of(d, 2);
+    HELD(xsm_index, loaded) = NULL;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     const xsm_batch batch = xsm_batch_range(swapped, 0, ROWS);
     float right[ROWS * CLASSES], scores[ROWS * CLASSES];
-    assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
+    MADE(xsm_index, x, xsm_index_new(NULL, "spherical", &x, &err));
     assert_ok(xsm_index_build_model(x, m, &err), err);
     assert_ok(xsm_index_save(x, path, NULL, &err), err);
     assert_fails(xsm_index_load(NULL, path, NULL, NULL, other, &loaded, &err), XSM_ERROR_STATE, err);
@@ -478,13 +451,6 @@ TEST(indexes_are_of_weights)
     assert_ok(predict_by(alike, &options, &batch, scores, &err), err);
     assert_ok(predict(alike, swapped, right, &err), err);
     assert_memory_equal(scores, right, sizeof right);
-    xsm_index_free(x);
-    xsm_index_free(loaded);
-    xsm_model_free(m);
-    xsm_model_free(alike);
-    xsm_model_free(other);
-    xsm_dataset_free(d);
-    xsm_dataset_free(swapped);
 }
 
 /* Rows have what they had where memory runs out, whether their features or their classes are to be moved. */
@@ -494,7 +460,7 @@ static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
     const xsm_class_map map = test_map_of(other);
     const char *text = "__label__c tea new\n__label__b tea\n__label__c red\n";
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_dataset *d = NULL;
+    HELD(xsm_dataset, d) = NULL;
     xsm_status status = xsm_dataset_read(ctx, NULL, TEST_BYTES(&bytes, "rows"), NULL, &d, err);
     if (status == XSM_OK) {
         status = xsm_dataset_extend(d, &map, err);
@@ -505,23 +471,20 @@ static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
         assert_int_equal(d->labels[0], done ? 2 : 1);
         assert_int_equal(d->features, 3);
     }
-    xsm_dataset_free(d);
     return status;
 }
 
 TEST(extend_is_all_or_nothing)
 {
-    xsm_dataset *other = rows_of(kinds[0].files[0].text, 0);
+    HELD(xsm_dataset, other) = rows_of(kinds[0].files[0].text, 0);
     assert_true(test_every_allocation(try_extend, other) > 10);
-    xsm_dataset_free(other);
 }
 
 /* Caches and models keep long numbers, however many numbers of other sizes they have. */
 TEST(lists_are_saved)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *d = rows_of("0 7:1 55:2 900000001:3\n1 7:3 55:1 900000001:1\n2 900000001:1\n", 0), *back = NULL;
-    xsm_model *m = model_of(d, 1), *loaded = NULL;
+    HELD(xsm_dataset, d) = rows_of("0 7:1 55:2 900000001:3\n1 7:3 55:1 900000001:1\n2 900000001:1\n", 0);
+    HELD(xsm_model, m) = model_of(d, 1);
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
     float right[ROWS * CLASSES], scores[ROWS * CLASSES];
     write.format = XSM_FORMAT_CACHE;
@@ -529,33 +492,25 @@ TEST(lists_are_saved)
     assert_int_equal(d->offsets[d->rows], 7);
     assert_ok(xsm_dataset_write(d, test_path("cache"), &write, &err), err);
     assert_ok(xsm_model_save(m, test_path("model"), NULL, &err), err);
-    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, NULL, &loaded, &err), err);
+    MADE(xsm_model, loaded, xsm_model_load(NULL, test_path("model"), NULL, NULL, &loaded, &err));
     const xsm_class_map map = test_map_of_model(loaded);
     assert_int_equal(map.feature_numbers[2], 900000001);
-    assert_ok(read_as("", 0, &map, test_path("cache"), &back, &err), err);
+    MADE(xsm_dataset, back, read_as("", 0, &map, test_path("cache"), &back, &err));
     assert_ok(predict(m, d, right, &err), err);
     assert_ok(predict(loaded, back, scores, &err), err);
     assert_memory_equal(scores, right, sizeof right);
-    xsm_dataset_free(back);
-    xsm_dataset_free(d);
-    xsm_model_free(m);
-    xsm_model_free(loaded);
 }
 
 /* Columns that the model does not have are counted. */
 TEST(columns_left_out_are_counted)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const file *files = kinds[2].files;
-    xsm_dataset *own = rows_of(files[0].text, 0), *d = NULL;
-    xsm_model *m = model_of(own, 1);
+    HELD(xsm_dataset, own) = rows_of(files[0].text, 0);
+    HELD(xsm_model, m) = model_of(own, 1);
     const xsm_class_map map = test_map_of_model(m);
     assert_string_equal(map.feature_names[1], "y");
-    assert_ok(read_as(files[3].text, 0, &map, NULL, &d, &err), err);
+    MADE(xsm_dataset, d, read_as(files[3].text, 0, &map, NULL, &d, &err));
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     assert_ok(xsm_dataset_get_info(d, &info, &err), err);
     assert_int_equal(info.unknown_features, 1);
-    xsm_dataset_free(d);
-    xsm_model_free(m);
-    xsm_dataset_free(own);
 }

@@ -281,7 +281,6 @@ TEST(test_same_bytes)
     disk *d = new_disk();
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
-        xsm_error err = XSM_ERROR_INIT;
         size_t size;
         unsigned char *bytes = file_of(&t, &size);
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -300,9 +299,7 @@ TEST(test_same_bytes)
             assert_int_equal(d->position, d->before + size);
             in_place = bytes_storage(bytes, size);
             for (int copy = 0; copy < 2; copy++) {
-                xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
-                o.copy = copy;
-                assert_ok(load_again(kind, &in_place, &o, &s, &err), err);
+                assert_ok(load_again(kind, &in_place, STRUCT(xsm_load_options, .copy = copy), &s, &err), err);
                 assert_saved(d, bytes, size);
             }
             d->position = d->before;
@@ -321,7 +318,6 @@ TEST(test_functions_left_out)
 {
     disk *d = new_disk();
     thing t = new_thing(LINEAR, true);
-    xsm_error err = XSM_ERROR_INIT;
     xsm_storage s = disk_storage(d);
     size_t size;
     unsigned char *bytes = file_of(&t, &size);
@@ -343,7 +339,6 @@ TEST(test_buffers)
 {
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
-        xsm_error err = XSM_ERROR_INIT;
         xsm_buffer *buffer;
         xsm_storage s = XSM_STORAGE_INIT;
         size_t size, count = 1;
@@ -392,7 +387,6 @@ TEST(test_buffer_kept)
 {
     for (int kind = 0; kind < CHECKPOINT; kind++) {
         thing t = new_thing(kind, true);
-        xsm_error err = XSM_ERROR_INIT;
         xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
         xsm_buffer *buffer;
         xsm_storage s = XSM_STORAGE_INIT;
@@ -448,7 +442,6 @@ TEST(test_buffer_kept)
 TEST(test_release)
 {
     thing t = new_thing(LINEAR, true);
-    xsm_error err = XSM_ERROR_INIT;
     size_t size;
     int told = 0;
     unsigned char *bytes = file_of(&t, &size);
@@ -456,10 +449,9 @@ TEST(test_release)
     xsm_parameters w = XSM_PARAMETERS_INIT;
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
     xsm_predictor *predictor;
-    xsm_model *m = NULL;
     s.release = count_release;
     s.release_user = &told;
-    assert_ok(xsm_model_load(NULL, NULL, &s, NULL, &m, &err), err);
+    NEW(xsm_model, m, xsm_model_load(NULL, NULL, &s, NULL, &m, &err));
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
     xsm_model_free(m);
     assert_int_equal(told, 0); /* the predictor has a reference */
@@ -503,7 +495,6 @@ TEST(test_release)
 TEST(test_in_place)
 {
     thing t = new_thing(LINEAR, true);
-    xsm_error err = XSM_ERROR_INIT;
     size_t size;
     unsigned char *bytes = file_of(&t, &size), *before = malloc(size);
     xsm_storage s = bytes_storage(bytes, size);
@@ -513,9 +504,8 @@ TEST(test_in_place)
         xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
         xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
         xsm_parameters w = XSM_PARAMETERS_INIT;
-        xsm_model *m;
         o.copy = copy;
-        assert_ok(xsm_model_load(NULL, NULL, &s, &o, &m, &err), err);
+        MADE(xsm_model, m, xsm_model_load(NULL, NULL, &s, &o, &m, &err));
         assert_ok(xsm_model_get_view(m, &view, &err), err);
         const unsigned char *weight = view.data;
         assert_int_equal(weight >= bytes && weight < bytes + size, !copy);
@@ -524,7 +514,6 @@ TEST(test_in_place)
         assert_ok(xsm_model_get_parameters(m, &w, &err), err);
         w.weight[0] += 1;
         assert_memory_equal(bytes, before, size);
-        xsm_model_free(m);
     }
     /* A file that was copied may be written into. */
     const char *path = test_file("copied", bytes, size);
@@ -563,7 +552,6 @@ TEST(test_failing_writes)
     disk *d = new_disk();
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
-        xsm_error err = XSM_ERROR_INIT;
         size_t size;
         unsigned char *bytes = file_of(&t, &size);
         for (int forward = 0; forward < 2; forward++) {
@@ -614,10 +602,9 @@ TEST(test_failing_writes)
 
 TEST(test_failing_reads)
 {
-    disk *d = new_disk();
+    HELD_MEMORY(disk, d) = new_disk();
     for (int kind = 0; kind < THINGS; kind++) {
         thing t = new_thing(kind, true);
-        xsm_error err = XSM_ERROR_INIT;
         xsm_storage s = disk_storage(d);
         assert_ok(save(&t, &s, &err), err);
         const size_t whole = d->saved_end;
@@ -646,7 +633,6 @@ TEST(test_failing_reads)
         }
         free_thing(&t);
     }
-    free(d);
 }
 
 static int64_t read_too_much(void *user, void *buffer, size_t size)
@@ -663,9 +649,8 @@ TEST(test_large_claims)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         test_memory *memory;
         xsm_context *ctx = test_memory_context(&memory, 1);
-        xsm_error err = XSM_ERROR_INIT;
         xsm_model *m = NULL;
-        disk *d = new_disk();
+        HELD_MEMORY(disk, d) = new_disk();
         xsm_storage s = disk_storage(d);
         const int length =
             snprintf((char *)d->saved + 8, 200,
@@ -674,16 +659,14 @@ TEST(test_large_claims)
         d->saved_end = (size_t)length + 8 + 1000;
         assert_fails(xsm_model_load(ctx, NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         test_memory_end(memory, ctx);
-        free(d);
     }
 }
 
 TEST(test_arguments)
 {
-    disk *d = new_disk();
+    HELD_MEMORY(disk, d) = new_disk();
     thing t = new_thing(LINEAR, true), u = new_thing(CHECKPOINT, true), v = new_thing(SAMPLER, true),
           w = new_thing(INDEX, true);
-    xsm_error err = XSM_ERROR_INIT;
     const xsm_storage whole = disk_storage(d);
     const thing *things[] = {&t, &u, &v, &w};
     for (size_t i = 0; i < 4; i++) {
@@ -735,7 +718,6 @@ TEST(test_arguments)
     free_thing(&u);
     free_thing(&v);
     free_thing(&w);
-    free(d);
 }
 
 /* Saves to a buffer, loads from it in place, copied, and through a source. */
@@ -745,7 +727,7 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     xsm_storage s = XSM_STORAGE_INIT;
     xsm_buffer *buffer = NULL;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     o.bias = 1;
     xsm_status status = xsm_model_new_linear(ctx, 100, 2000, &o, &m, err);
     status = status == XSM_OK ? xsm_buffer_new(ctx, &buffer, err) : status;
@@ -756,7 +738,7 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     }
     for (int way = 0; way < 3 && status == XSM_OK; way++) {
         xsm_load_options how = XSM_LOAD_OPTIONS_INIT;
-        xsm_model *loaded = NULL;
+        HELD(xsm_model, loaded) = NULL;
         how.copy = way == 1;
         status = xsm_buffer_get_storage(buffer, &s, err);
         if (way == 2 && status == XSM_OK) {
@@ -766,25 +748,21 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
             s = disk_storage(d);
         }
         status = status == XSM_OK ? xsm_model_load(ctx, NULL, &s, &how, &loaded, err) : status;
-        xsm_model_free(loaded);
     }
     xsm_buffer_free(buffer);
-    xsm_model_free(m);
     return status;
 }
 
 TEST(test_without_memory)
 {
-    disk *d = new_disk();
+    HELD_MEMORY(disk, d) = new_disk();
     assert_true(test_every_allocation(round_trip, d) > 10);
-    free(d);
 }
 
 TEST(test_cancelled)
 {
-    disk *d = new_disk();
+    HELD_MEMORY(disk, d) = new_disk();
     test_every_poll(round_trip, d, 1, 5, "saving,loading");
-    free(d);
 }
 
 /* -- label trees --------------------------------------------------------------------------------------------------- */
@@ -792,7 +770,6 @@ TEST(test_cancelled)
 /* A fit that is cancelled again and again, each time resumed from the buffer that it goes on writing to. */
 TEST(test_label_trees)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(150, 20, 60, true, 3);
     xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
     xsm_buffer *buffer;

@@ -148,7 +148,6 @@ static void end(rig *r)
 
 TEST(rows_come_in_order)
 {
-    xsm_error err = XSM_ERROR_INIT;
     uint64_t shuffled[2][3 * ROWS];
     for (int batch = 1; batch <= 7; batch += 6) {
         xsm_trainer_options options = recorded_options();
@@ -191,7 +190,6 @@ TEST(rows_come_in_order)
 
 TEST(rates_follow_the_schedule)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int32_t schedule = 0; schedule < 4; schedule++) {
         for (int batch = 1; batch <= 7; batch += 6) {
             xsm_trainer_options options = recorded_options();
@@ -221,7 +219,6 @@ TEST(rates_follow_the_schedule)
 /* The rate of a long run falls below all numbers; the run ends all the same. */
 TEST(rates_stay_above_zero)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int batch = 1; batch <= 7; batch += 6) {
         xsm_trainer_options options = recorded_options();
         options.batch = (uint64_t)batch;
@@ -238,7 +235,6 @@ TEST(rates_stay_above_zero)
 
 TEST(callback_is_told)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = recorded_options();
     options.batch = 7;
     options.eta = 1e-4;
@@ -295,7 +291,6 @@ static uint64_t finished(const char *estimator, const char *settings, uint64_t b
 
 TEST(cancelled_runs_go_on)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static const char *const kinds[][2] = {
         {"ove", "ridge=3"}, {"umax", "ridge=3"}, {"implicit", ""}, {"implicit", "ridge=3"}, {"softmax", "ridge=3"}};
     for (int kind = 0; kind < 5; kind++) {
@@ -337,7 +332,6 @@ TEST(cancelled_runs_go_on)
 /* A host may look at the weights of a run that it has stopped, and write them, and put them in another order. */
 TEST(weights_may_be_read_between)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 2; kind++) {
         for (int order = 0; order < 2; order++) {
             xsm_trainer_options options = recorded_options();
@@ -368,8 +362,7 @@ TEST(weights_may_be_read_between)
 
 TEST(evaluates_every_so_often)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem other = test_problem_new(50, FEATURES, CLASSES, false, 9);
+    HELD_STRUCT(test_problem, other) = test_problem_new(50, FEATURES, CLASSES, false, 9);
     for (int what = 0; what < 4; what++) {
         xsm_trainer_options options = recorded_options();
         options.epochs = 5;
@@ -400,13 +393,11 @@ TEST(evaluates_every_so_often)
         }
         end(&r);
     }
-    test_problem_free(&other);
 }
 
 /* A sample of the training rows has the same number of rows in every evaluation. */
 TEST(evaluates_a_sample)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = recorded_options();
     options.epochs = 3;
     options.evaluate_every = 1;
@@ -447,7 +438,6 @@ static test_problem with_long_row(uint32_t classes)
 TEST(divergence_is_named)
 {
     static const char *const kinds[][2] = {{"ove", "ridge=20"}, {"umax", "ridge=20"}, {"implicit", "ridge=20"}};
-    xsm_error err = XSM_ERROR_INIT;
     for (int kind = 0; kind < 3; kind++) {
         double distance_at_stop = 0;
         for (int way = 0; way < 4; way++) {
@@ -480,21 +470,17 @@ TEST(divergence_is_named)
                 }
                 if (way == 0) {
                     distance_at_stop = size;
-                    xsm_estimator *e = test_estimator(NULL, kinds[kind][0], kinds[kind][1]);
-                    xsm_model *m = test_model(NULL, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+                    HELD(xsm_estimator, e) = test_estimator(NULL, kinds[kind][0], kinds[kind][1]);
+                    HELD(xsm_model, m) = test_model(NULL, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
                     assert_ok(xsm_estimator_bind(e, m, r.p.data, &err), err);
-                    xsm_optimizer *o = test_optimizer(NULL, m);
-                    xsm_gradient *g = test_gradient(NULL);
+                    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+                    HELD(xsm_gradient, g) = test_gradient(NULL);
                     for (uint64_t i = 0; i < 1400; i++) {
                         xsm_batch batch = xsm_batch_rows(r.p.data, first + i, 1);
                         test_take_step(e, o, g, &batch, 0.5);
                     }
                     assert_true(fabs(m->w.alpha / r.m->w.alpha - 1) < 1e-12);
                     assert_true(test_hash(m) == test_hash(r.m));
-                    xsm_gradient_free(g);
-                    xsm_optimizer_free(o);
-                    xsm_estimator_free(e);
-                    xsm_model_free(m);
                 }
                 assert_true(size == distance_at_stop && size > 0);
             }
@@ -515,7 +501,6 @@ TEST(huge_rates_end_in_divergence)
 {
     static const char *const names[] = {"ove",   "umax",   "softmax",    "vanilla",
                                         "raman", "margin", "one-vs-all", "one-vs-all-sampled"};
-    xsm_error err = XSM_ERROR_INIT;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         for (uint64_t batch = 1; batch <= 7; batch += 6) {
             xsm_trainer_options options = recorded_options();
@@ -598,21 +583,17 @@ TEST(changes_are_noticed)
     enum { NAMES = sizeof names / sizeof *names };
     for (int i = 0; i < NAMES * 4 * CHANGES; i++) {
         const int which = i % CHANGES, inside = i / CHANGES % 2;
-        xsm_error err = XSM_ERROR_INIT;
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, i % 3 == 0, 2);
-        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_estimator *e = test_estimator(NULL, names[i / CHANGES / 4], "");
-        xsm_optimizer *o = test_optimizer(NULL, m);
-        xsm_gradient *g = test_gradient(NULL);
-        xsm_trainer *t = NULL;
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, i % 3 == 0, 2);
+        HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        HELD(xsm_estimator, e) = test_estimator(NULL, names[i / CHANGES / 4], "");
+        HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+        HELD(xsm_gradient, g) = test_gradient(NULL);
         change c = {m, p.data, e, inside ? which : CHANGES + 1};
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        options.batch = i / CHANGES / 2 % 2 ? 8 : 1;
-        options.epochs = 2;
-        options.eta = 1e-3;
-        options.progress = change_once;
-        options.progress_user = &c;
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        MADE(xsm_trainer, t,
+             xsm_trainer_new(NULL, m, p.data, e, o,
+                             STRUCT(xsm_trainer_options, .batch = i / CHANGES / 2 % 2 ? 8 : 1, .epochs = 2, .eta = 1e-3,
+                                    .progress = change_once, .progress_user = &c),
+                             &t, &err));
         xsm_batch rows = xsm_batch_range(p.data, 0, 1);
         if (!inside) {
             assert_ok(xsm_trainer_run(t, &err), err);
@@ -631,12 +612,6 @@ TEST(changes_are_noticed)
         if (!inside && which < SHUFFLE) {
             assert_fails(xsm_optimizer_apply(o, &rows, g, 1e-3, &err), XSM_ERROR_STATE, err);
         }
-        xsm_trainer_free(t);
-        xsm_gradient_free(g);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-        test_problem_free(&p);
     }
 }
 
@@ -667,20 +642,17 @@ static xsm_status follow_and_try(void *state, const xsm_sampler_step *step, xsm_
 
 TEST(steps_are_not_changed_within)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "importance", "");
-    xsm_optimizer *o = test_optimizer(NULL, m);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "importance", "");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
     xsm_sampler_ops ops = *xsm_sampler_find("recent");
-    xsm_sampler *s = NULL;
     ops.follow = follow_and_try;
-    assert_ok(xsm_sampler_new_from(NULL, &ops, &s, &err), err);
+    MADE(xsm_sampler, s, xsm_sampler_new_from(NULL, &ops, &s, &err));
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.batch = 8;
-    options.epochs = 1;
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &stepping, &err), err);
+    assert_ok(
+        xsm_trainer_new(NULL, m, p.data, e, o, STRUCT(xsm_trainer_options, .batch = 8, .epochs = 1), &stepping, &err),
+        err);
     assert_ok(xsm_trainer_checkpoint(stepping, test_path("start"), NULL, &err), err);
     assert_ok(xsm_trainer_run(stepping, &err), err);
     assert_ok(xsm_trainer_resume(stepping, test_path("start"), NULL, &err), err);
@@ -690,37 +662,25 @@ TEST(steps_are_not_changed_within)
     assert_non_null(strstr(err.message, "no labels any more"));
     assert_true(test_hash(m) == before && e->position == 0);
     xsm_trainer_free(stepping);
-    xsm_sampler_free(s);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 TEST(runs_are_not_nested)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "umax", "");
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_trainer *t = NULL;
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 2;
-    options.eta = 1e-3;
-    options.progress = run_again;
-    options.progress_user = &t;
-    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "umax", "");
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_trainer, t) = NULL;
+    assert_ok(xsm_trainer_new(
+                  NULL, m, p.data, e, o,
+                  STRUCT(xsm_trainer_options, .epochs = 2, .eta = 1e-3, .progress = run_again, .progress_user = &t), &t,
+                  &err),
+              err);
     assert_ok(xsm_trainer_checkpoint(t, test_path("start"), NULL, &err), err);
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_progress done = XSM_PROGRESS_INIT;
     assert_ok(xsm_trainer_get_progress(t, &done, &err), err);
     assert_true(done.epoch == 2 && done.step == 2 * ROWS);
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static int32_t free_it(void *user, const xsm_progress *p)
@@ -735,26 +695,22 @@ static int32_t free_it(void *user, const xsm_progress *p)
 
 TEST(callbacks_may_free_their_trainer)
 {
-    xsm_error err = XSM_ERROR_INIT;
     for (uint64_t batch = 1; batch <= 8; batch += 7) {
-        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+        HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
         xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         xsm_estimator *e = test_estimator(NULL, "umax", "");
         xsm_optimizer *o = test_optimizer(NULL, m);
         xsm_trainer *t = NULL;
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        options.batch = batch;
-        options.epochs = 3;
-        options.eta = 1e-3;
-        options.progress = free_it;
-        options.progress_user = &t;
-        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o,
+                                  STRUCT(xsm_trainer_options, .batch = batch, .epochs = 3, .eta = 1e-3,
+                                         .progress = free_it, .progress_user = &t),
+                                  &t, &err),
+                  err);
         xsm_optimizer_free(o);
         xsm_estimator_free(e);
         xsm_model_free(m);
         assert_int_equal(xsm_trainer_run(t, &err), XSM_CANCELLED);
         assert_null(t);
-        test_problem_free(&p);
     }
 }
 
@@ -762,13 +718,11 @@ TEST(callbacks_may_free_their_trainer)
 
 TEST(settings_are_checked)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
-    test_problem wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, true, 3);
-    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "implicit", "ridge=1");
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    HELD_STRUCT(test_problem, p) = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    HELD_STRUCT(test_problem, wide) = test_problem_new(ROWS, FEATURES + 1, CLASSES, true, 3);
+    HELD(xsm_model, m) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "implicit", "ridge=1");
+    MADE(xsm_optimizer, o, xsm_optimizer_new(NULL, "sgd", &o, &err));
     xsm_trainer *t = (xsm_trainer *)&err;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
 #define REFUSE(member, value, wanted)                                                                                  \
@@ -800,8 +754,7 @@ TEST(settings_are_checked)
     assert_fails(xsm_trainer_new(NULL, m, wide.data, e, o, NULL, &t, &err), XSM_ERROR_SHAPE, err);
     xsm_estimator_ops singly = *xsm_estimator_find("ove");
     singly.batch_limit = 1;
-    xsm_estimator *one = NULL;
-    assert_ok(xsm_estimator_new_from(NULL, &singly, &one, &err), err);
+    NEW(xsm_estimator, one, xsm_estimator_new_from(NULL, &singly, &one, &err));
     xsm_trainer_options pairs = options;
     pairs.batch = 2;
     assert_fails(xsm_trainer_new(NULL, m, p.data, one, o, &pairs, &t, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -814,7 +767,7 @@ TEST(settings_are_checked)
     assert_ok(xsm_trainer_get_progress(t, &progress, &err), err);
     assert_true(progress.epochs == 10 && progress.steps == 10 * ROWS); /* the defaults */
     /* what the trainer was made with is bound to something else */
-    xsm_model *other = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_model, other) = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     assert_ok(xsm_optimizer_bind(o, other, &err), err);
     assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
@@ -825,20 +778,12 @@ TEST(settings_are_checked)
     xsm_trainer_free(t);
     xsm_trainer_free(NULL);
     /* a ridge and a rate that leave nothing of the weights */
-    xsm_estimator *strong = test_estimator(NULL, "ove", "ridge=1e30");
+    HELD(xsm_estimator, strong) = test_estimator(NULL, "ove", "ridge=1e30");
     assert_fails(xsm_trainer_new(NULL, m, p.data, strong, o, NULL, &t, &err), XSM_ERROR_RANGE, err);
     /* the layout is the faster one */
     assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_CLASS_MAJOR);
-    xsm_estimator *exact = test_estimator(NULL, "softmax", "");
+    HELD(xsm_estimator, exact) = test_estimator(NULL, "softmax", "");
     assert_ok(xsm_trainer_new(NULL, m, p.data, exact, o, NULL, &t, &err), err);
     assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_FEATURE_MAJOR);
     xsm_trainer_free(t);
-    xsm_estimator_free(e);
-    xsm_estimator_free(strong);
-    xsm_estimator_free(exact);
-    xsm_optimizer_free(o);
-    xsm_model_free(m);
-    xsm_model_free(other);
-    test_problem_free(&p);
-    test_problem_free(&wide);
 }

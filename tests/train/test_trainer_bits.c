@@ -28,20 +28,15 @@ typedef struct run {
 static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int32_t way, uint64_t *threaded)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(ctx, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, r->optimizer ? r->optimizer : "sgd", &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = r->epochs;
-    options.batch = r->batch;
-    options.eta = r->eta > 0 ? r->eta : 0.5;
-    options.factor = 0.75;
-    options.order = r->order;
-    options.schedule = r->schedule;
-    options.seed = 77;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
+    HELD(xsm_model, m) = test_model(ctx, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(ctx, r->estimator, r->options);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, r->optimizer ? r->optimizer : "sgd", &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, p->data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = r->epochs, .batch = r->batch,
+                               .eta = r->eta > 0 ? r->eta : 0.5, .factor = 0.75, .order = r->order,
+                               .schedule = r->schedule, .seed = 77),
+                        &t, &err));
     xsmi_window_choice *w = t->window ? xsmi_window_chosen(t->window) : NULL;
     bool exact = (xsm_estimator_find(r->estimator)->kind == XSM_ESTIMATOR_EXACT) != 0;
     assert_true((w != NULL) == (r->batch == 1 && !exact));
@@ -57,8 +52,6 @@ static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int
     xsm_trainer_free(t);
     uint64_t hash = test_hash(m);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
@@ -89,7 +82,7 @@ static void check_run(const run *r, const test_problem *p, bool sparse)
 {
     uint64_t first = 0;
     for (size_t i = 0; i < MACHINES; i++) {
-        xsm_context *ctx = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
+        HELD(xsm_context, ctx) = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
         uint64_t threaded = 0, hash = train(r, p, ctx, machines[i].way, &threaded);
         bool windows = r->batch == 1 && !(xsm_estimator_find(r->estimator)->kind == XSM_ESTIMATOR_EXACT);
         if (windows && machines[i].way != XSMI_WINDOW_FASTER) {
@@ -100,7 +93,6 @@ static void check_run(const run *r, const test_problem *p, bool sparse)
             fail_msg("%s %s, sparse %d, bias %d, batch %llu: machine %zu has other bits", r->estimator, r->options,
                      sparse, r->bias, (unsigned long long)r->batch, i);
         }
-        xsm_context_free(ctx);
     }
 }
 
@@ -108,7 +100,7 @@ static void same_bits(const char *estimator, const char *plain, const char *ridg
                       uint64_t most, double eta)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(rows, sparse ? 24 : 12, classes, sparse, 31);
+        HELD_STRUCT(test_problem, p) = test_problem_new(rows, sparse ? 24 : 12, classes, sparse, 31);
         for (int bits = 0; bits < 4; bits++) {
             run r = {estimator,         bits & 1 ? ridge : plain, bits & 2, 1,   2,
                      XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE,     eta,      NULL};
@@ -116,7 +108,6 @@ static void same_bits(const char *estimator, const char *plain, const char *ridg
             r.batch = (sparse ^ bits ^ bits >> 1) & 1 ? most : 1;
             check_run(&r, &p, sparse);
         }
-        test_problem_free(&p);
     }
 }
 
@@ -159,22 +150,20 @@ TEST(implicit_has_the_same_bits)
 /* So strong a ridge that the scales leave their range within a window: multiplied out in the middle of it. */
 TEST(strong_ridges_have_the_same_bits)
 {
-    test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
+    HELD_STRUCT(test_problem, p) = test_problem_new(1800, 12, CLASSES, false, 31);
     run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT, 0, NULL};
     check_run(&r, &p, false); /* once a window */
     for (int i = 0; i < 2; i++) {
         r.options = i ? "negatives=2 ridge=1e9" : "negatives=2 ridge=500"; /* several times a window; every step */
         uint64_t first = 0, threaded = 0;
         for (uint32_t threads = 1; threads < 4; threads++) {
-            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            HELD(xsm_context, ctx) = test_context(threads, TEST_BUILT_IN, 0);
             uint64_t hash = train(&r, &p, ctx, XSMI_WINDOW_THREADS, &threaded);
             first = threads == 1 ? hash : first;
             assert_true(hash == first);
-            xsm_context_free(ctx);
         }
         assert_int_equal(threaded, 0);
     }
-    test_problem_free(&p);
 }
 
 /* -- an estimator that the callback binds anew -------------------------------------------------------------------- */
@@ -202,25 +191,21 @@ static int32_t rebind(void *user, const xsm_progress *progress)
 TEST(estimators_may_be_bound_anew)
 {
     static const char *const negatives[] = {"1", "9", "all", "2"};
-    test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
+    HELD_STRUCT(test_problem, p) = test_problem_new(1800, 12, CLASSES, false, 31);
     for (int kind = 0; kind < 4; kind++) {
         uint64_t hashes[2];
         for (int threaded = 0; threaded < 2; threaded++) {
-            xsm_error err = XSM_ERROR_INIT;
-            xsm_context *ctx = test_context(threaded ? 3 : 1, TEST_BUILT_IN, 0);
-            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-            xsm_model *other = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-            xsm_estimator *e = test_estimator(ctx, "ove", "negatives=2");
-            xsm_optimizer *o = NULL;
-            assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+            HELD(xsm_context, ctx) = test_context(threaded ? 3 : 1, TEST_BUILT_IN, 0);
+            HELD(xsm_model, m) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            HELD(xsm_model, other) = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            HELD(xsm_estimator, e) = test_estimator(ctx, "ove", "negatives=2");
+            MADE(xsm_optimizer, o, xsm_optimizer_new(ctx, "sgd", &o, &err));
             rebinding r = {e, m, kind == 3 ? other : NULL, p.data, negatives[kind]};
-            xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-            options.epochs = 3;
-            options.eta = 0.5;
-            options.progress = rebind;
-            options.progress_user = &r;
-            xsm_trainer *t = NULL;
-            assert_ok(xsm_trainer_new(ctx, m, p.data, e, o, &options, &t, &err), err);
+            MADE(xsm_trainer, t,
+                 xsm_trainer_new(
+                     ctx, m, p.data, e, o,
+                     STRUCT(xsm_trainer_options, .epochs = 3, .eta = 0.5, .progress = rebind, .progress_user = &r), &t,
+                     &err));
             xsmi_window_chosen(t->window)->mode = threaded ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER;
             if (kind < 2) {
                 assert_ok(xsm_trainer_run(t, &err), err);
@@ -228,16 +213,9 @@ TEST(estimators_may_be_bound_anew)
                 assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
             }
             hashes[threaded] = test_hash(m);
-            xsm_trainer_free(t);
-            xsm_optimizer_free(o);
-            xsm_estimator_free(e);
-            xsm_model_free(other);
-            xsm_model_free(m);
-            xsm_context_free(ctx);
         }
         assert_true(hashes[0] == hashes[1]);
     }
-    test_problem_free(&p);
 }
 
 /* -- a loop of one's own ------------------------------------------------------------------------------------------ */
@@ -245,11 +223,11 @@ TEST(estimators_may_be_bound_anew)
 static uint64_t plain_loop(const run *r, const test_problem *p)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = test_model(NULL, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, r->estimator, r->options);
+    HELD(xsm_model, m) = test_model(NULL, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, r->estimator, r->options);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
-    xsm_optimizer *o = test_optimizer(NULL, m);
-    xsm_gradient *g = test_gradient(NULL);
+    HELD(xsm_optimizer, o) = test_optimizer(NULL, m);
+    HELD(xsm_gradient, g) = test_gradient(NULL);
     for (uint64_t epoch = 0; epoch < r->epochs; epoch++) {
         double eta = epoch == 0 ? 0.5 : 0.5 * 0.75; /* powers of 0.75 that are exact */
         for (uint64_t i = 0; i < p->rows; i += r->batch) {
@@ -258,10 +236,6 @@ static uint64_t plain_loop(const run *r, const test_problem *p)
         }
     }
     uint64_t hash = test_hash(m);
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return hash;
 }
 
@@ -272,9 +246,9 @@ TEST(training_is_the_plain_loop)
                                            {"umax", "negatives=2 weight-bound=0.5 ridge=1"},
                                            {"implicit", "negatives=2"},
                                            {"implicit", "negatives=2 ridge=2"}};
-    xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(3, TEST_BUILT_IN, 0);
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = test_problem_new(1800, 12, CLASSES, sparse, 31);
+        HELD_STRUCT(test_problem, p) = test_problem_new(1800, 12, CLASSES, sparse, 31);
         for (int kind = 0; kind < 5; kind++) {
             for (int bias = 0; bias < 2; bias++) {
                 run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP, 0, NULL};
@@ -291,9 +265,7 @@ TEST(training_is_the_plain_loop)
                 }
             }
         }
-        test_problem_free(&p);
     }
-    xsm_context_free(ctx);
 }
 
 /* Sums beside the weights, which the steps of a window change on several threads. */
@@ -302,13 +274,13 @@ TEST(adagrad_has_the_same_bits)
     static const char *const estimators[] = {"ove", "nce", "softmax"};
     for (int i = 0; i < 6; i++) {
         bool sparse = i & 1, exact = i / 2 == 2;
-        test_problem p = test_problem_new(exact ? 100 : 1800, sparse ? 24 : 12, exact ? 300 : CLASSES, sparse, 31);
+        HELD_STRUCT(test_problem, p) =
+            test_problem_new(exact ? 100 : 1800, sparse ? 24 : 12, exact ? 300 : CLASSES, sparse, 31);
         for (uint64_t batch = 1; batch <= 130; batch += 129) {
             run r = {estimators[i / 2], exact ? "" : "negatives=2", true, batch,    2,
                      XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE,       0.1,  "adagrad"};
             check_run(&r, &p, sparse);
         }
-        test_problem_free(&p);
     }
 }
 
@@ -326,29 +298,23 @@ static trained train_again(xsm_context *ctx, const xsm_dataset *data, const run 
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     assert_ok(xsm_dataset_get_info(data, &info, &err), err);
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_model_options bias = XSM_MODEL_OPTIONS_INIT;
     bias.bias = r->bias;
     assert_ok(hidden ? xsm_model_new_embedding(ctx, info.features, hidden, info.classes, NULL, &m, &err)
                      : xsm_model_new_linear(ctx, info.features, info.classes, &bias, &m, &err),
               err);
-    xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, r->optimizer, &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = 3;
-    options.batch = 150;
-    options.eta = r->eta;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &options, &t, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(ctx, r->estimator, r->options);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, r->optimizer, &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, data, e, o, STRUCT(xsm_trainer_options, .epochs = 3, .batch = 150, .eta = r->eta), &t,
+                        &err));
     t->gradient->array_most = again ? 0 : UINT64_MAX;
     assert_ok(xsm_trainer_run(t, &err), err);
     assert_true((t->gradient->coefficients == NULL) == again);
     const trained got = {hidden ? test_hash_embedding(m) : test_hash(m), t->gradient->loss};
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return got;
 }
 
@@ -369,12 +335,12 @@ static xsm_dataset *weighted_rows(const test_problem *p, bool sparse, bool sever
         }
     }
     xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
-    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
-    w.rows = rows;
-    w.row_count = (size_t)p->rows;
-    w.labels = several ? values : NULL;
-    w.label_count = several ? (size_t)offsets[p->rows] : 0;
-    assert_ok(xsm_dataset_set_weights(data, &w, &err), err);
+    assert_ok(xsm_dataset_set_weights(data,
+                                      STRUCT(xsm_dataset_weights, .rows = rows, .row_count = (size_t)p->rows,
+                                             .labels = several ? values : NULL,
+                                             .label_count = several ? (size_t)offsets[p->rows] : 0),
+                                      &err),
+              err);
     return data;
 }
 
@@ -390,20 +356,17 @@ TEST(coefficients_that_are_not_kept_have_the_same_bits)
     for (size_t k = 0; k < 2 * sizeof runs / sizeof *runs; k++) {
         const run *r = &runs[k / 2];
         const uint32_t hidden = k % 2 ? 5 : 0;
-        test_problem p = test_problem_new(190, 12, 9001, hidden > 0, 31);
-        xsm_dataset *data = weighted_rows(&p, hidden > 0, strcmp(r->estimator, "ove") != 0);
+        HELD_STRUCT(test_problem, p) = test_problem_new(190, 12, 9001, hidden > 0, 31);
+        HELD(xsm_dataset, data) = weighted_rows(&p, hidden > 0, strcmp(r->estimator, "ove") != 0);
         const trained want = train_again(NULL, data, r, hidden, false);
         for (size_t i = 0; i < MACHINES; i += 1 + (i > 0)) {
-            xsm_context *ctx = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
+            HELD(xsm_context, ctx) = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
             const trained got = train_again(ctx, data, r, hidden, true);
             if (got.hash != want.hash || got.loss != want.loss) {
                 fail_msg("%s %s by %s, hidden %u: machine %zu has other bits", r->estimator, r->options, r->optimizer,
                          hidden, i);
             }
-            xsm_context_free(ctx);
         }
-        xsm_dataset_free(data);
-        test_problem_free(&p);
     }
 }
 
@@ -431,22 +394,17 @@ static void meter_release(void *user, void *memory, size_t size, size_t alignmen
 TEST(coefficients_that_are_not_kept_take_no_memory)
 {
     const run r = {.estimator = "softmax", .options = "", .eta = 0.5, .optimizer = "sgd"};
-    test_problem p = test_problem_new(150, 12, 300000, false, 31);
+    HELD_STRUCT(test_problem, p) = test_problem_new(150, 12, 300000, false, 31);
     size_t most[2];
     for (int again = 0; again < 2; again++) {
-        xsm_error err = XSM_ERROR_INIT;
         meter m = {0, 0};
         const xsm_allocator allocator = {sizeof allocator, &m, meter_allocate, meter_release};
-        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-        options.allocator = &allocator;
-        options.threads = 1;
-        xsm_context *ctx = NULL;
-        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        NEW(xsm_context, ctx,
+            xsm_context_new(STRUCT(xsm_context_options, .allocator = &allocator, .threads = 1), &ctx, &err));
         (void)train_again(ctx, p.data, &r, 0, again != 0);
         xsm_context_free(ctx);
         assert_int_equal(m.now, 0);
         most[again] = m.most;
     }
     assert_true(most[0] > 180000000 && most[1] < 40000000);
-    test_problem_free(&p);
 }

@@ -28,25 +28,18 @@ static xsm_model *train(const run *r, const xsm_dataset *data)
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     assert_ok(xsm_dataset_get_info(data, &info, &err), err);
     test_problem p = {.rows = info.rows, .features = info.features, .classes = info.classes};
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
     xsm_model *m = test_model(ctx, &p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
-    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    options.epochs = r->epochs;
-    options.batch = r->batch;
-    options.eta = r->eta;
-    options.factor = r->factor;
-    options.schedule = r->schedule;
-    options.seed = 1;
-    xsm_trainer *t = NULL;
-    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &options, &t, &err), err);
+    HELD(xsm_estimator, e) = test_estimator(ctx, r->estimator, r->options);
+    NEW(xsm_optimizer, o, xsm_optimizer_new(ctx, "sgd", &o, &err));
+    NEW(xsm_trainer, t,
+        xsm_trainer_new(ctx, m, data, e, o,
+                        STRUCT(xsm_trainer_options, .epochs = r->epochs, .batch = r->batch, .eta = r->eta,
+                               .factor = r->factor, .schedule = r->schedule, .seed = 1),
+                        &t, &err));
     assert_ok(xsm_trainer_run(t, &err), err);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_context_free(ctx);
     return m;
 }
 
@@ -108,7 +101,7 @@ static void small_problem_is_solved(void **state)
     (void)state;
     static const double softmax[] = {SMALL_SOFTMAX_BIAS_0, SMALL_SOFTMAX_BIAS_1};
     static const double ove[] = {SMALL_ONE_VS_EACH_BIAS_0, SMALL_ONE_VS_EACH_BIAS_1};
-    test_problem p = test_golden_problem(false);
+    HELD_STRUCT(test_problem, p) = test_golden_problem(false);
     for (int bias = 0; bias < 2; bias++) {
         run r = {"softmax", "ridge=1", 0.5, 0, XSM_SCHEDULE_INVERSE, 1, 60, bias};
         check_end(&r, p.data, false, 1, softmax[bias]);
@@ -129,7 +122,6 @@ static void small_problem_is_solved(void **state)
         r = (run){"umax", "ridge=1 negatives=11", 0.1, 0, XSM_SCHEDULE_INVERSE_SQRT, 1, 500, bias};
         check_end(&r, p.data, false, 1, softmax[bias]);
     }
-    test_problem_free(&p);
 }
 
 /* -- Bibtex -------------------------------------------------------------------------------------------------------- */
@@ -167,14 +159,13 @@ static real read_real(const char *folder, uint64_t rows, uint32_t classes)
         options.classes = &map;
         assert_ok(xsm_dataset_read(NULL, path, NULL, &options, &r.test, &err), err);
     }
-    xsm_transform *unit = NULL;
+    HELD(xsm_transform, unit) = NULL;
     assert_ok(xsm_transform_new(NULL, "unit", &unit, &err), err);
     assert_ok(xsm_transform_fit(unit, r.train, &err), err);
     assert_ok(xsm_transform_apply(unit, r.train, &err), err);
     if (r.test) {
         assert_ok(xsm_transform_apply(unit, r.test, &err), err);
     }
-    xsm_transform_free(unit);
     return r;
 }
 
@@ -203,12 +194,11 @@ static void bibtex_optima_are_reached(void **state)
 static xsm_metrics scores(const run *r, const xsm_dataset *train_rows, const xsm_dataset *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = train(r, train_rows);
+    HELD(xsm_model, m) = train(r, train_rows);
     xsm_metrics metrics = XSM_METRICS_INIT;
     assert_ok(xsm_evaluate(NULL, m, rows, NULL, &metrics, &err), err);
     print_message("%s %s eta %g: log-loss %.4f, error %.4f\n", r->estimator, r->options, r->eta, metrics.log_loss,
                   metrics.error);
-    xsm_model_free(m);
     return metrics;
 }
 

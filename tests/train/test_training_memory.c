@@ -61,9 +61,9 @@ static xsm_status make_estimator(const subject *s, xsm_context *ctx, xsm_estimat
 static xsm_status loop(void *state, xsm_context *ctx, xsm_error *err)
 {
     subject *s = state;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_gradient, g) = NULL;
     uint64_t rows[ROWS];
     for (uint64_t i = 0; i < ROWS; i++) {
         rows[i] = i * 13 % ROWS;
@@ -94,9 +94,6 @@ static xsm_status loop(void *state, xsm_context *ctx, xsm_error *err)
             assert_true((test_hash(s->m) == before) == (status != XSM_OK));
         }
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
     return status;
 }
 
@@ -126,10 +123,10 @@ static int32_t look(void *user, const xsm_progress *progress)
 static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
 {
     subject *s = state;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_model *m = NULL;
-    xsm_trainer *t = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_optimizer, o) = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_trainer, t) = NULL;
     int calls = 0;
     xsm_model_options bias = XSM_MODEL_OPTIONS_INIT;
     bias.bias = 1;
@@ -163,10 +160,6 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
             assert_int_equal(xsm_trainer_run(t, NULL), XSM_OK);
         }
     }
-    xsm_trainer_free(t);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -184,8 +177,8 @@ TEST(every_allocation_of_a_run)
 static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
 {
     const subject *s = state;
-    xsm_estimator *e = NULL;
-    xsm_model *m = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_model, m) = NULL;
     xsm_status status = make_estimator(s, ctx, &e, err);
     if (status == XSM_OK) {
         status = xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &m, err);
@@ -205,8 +198,6 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
             assert_int_equal(xsm_evaluate(NULL, m, s->p.data, NULL, &metrics, NULL), XSM_OK);
         }
     }
-    xsm_estimator_free(e);
-    xsm_model_free(m);
     return status;
 }
 
@@ -237,8 +228,8 @@ static xsm_status judge(void *state, xsm_context *ctx, xsm_error *err)
 static xsm_status foretell(void *state, xsm_context *ctx, xsm_error *err)
 {
     const subject *s = state;
-    xsm_model *m = NULL;
-    xsm_predictor *predictor = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_predictor, predictor) = NULL;
     xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &m, err);
     if (status == XSM_OK) {
         status = xsm_predictor_new(m, NULL, &predictor, err);
@@ -249,8 +240,6 @@ static xsm_status foretell(void *state, xsm_context *ctx, xsm_error *err)
         xsm_batch batch = xsm_batch_range(s->p.data, 0, ROWS);
         status = test_predict(predictor, &batch, classes, NULL, NULL, err);
     }
-    xsm_predictor_free(predictor);
-    xsm_model_free(m);
     return status;
 }
 

@@ -17,7 +17,7 @@ enum { WORDS = 30, MANY_WORDS = 150, D = 7 };
 
 static const char *random_text(const char *name, int lines, uint32_t words, uint64_t seed)
 {
-    char *text = malloc((size_t)lines * 120);
+    HELD_MEMORY(char, text) = malloc((size_t)lines * 120);
     size_t used = 0;
     assert_non_null(text);
     for (int i = 0; i < lines; i++) {
@@ -29,25 +29,20 @@ static const char *random_text(const char *name, int lines, uint32_t words, uint
         text[used - 1] = '\n';
     }
     const char *path = test_file(name, text, used);
-    free(text);
     return path;
 }
 
 static xsm_corpus *corpus_of(xsm_context *ctx, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
-    xsm_corpus *c = NULL;
-    options.min_count = 1;
-    assert_ok(xsm_corpus_open(ctx, path, &options, &c, &err), err);
+    NEW(xsm_corpus, c, xsm_corpus_open(ctx, path, STRUCT(xsm_corpus_options, .min_count = 1), &c, &err));
     return c;
 }
 
 static xsm_model *vectors(xsm_context *ctx, const xsm_corpus *c, double spread, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_word_model_new(ctx, c, D, spread, seed, &m, &err), err);
+    NEW(xsm_model, m, xsm_word_model_new(ctx, c, D, spread, seed, &m, &err));
     return m;
 }
 
@@ -89,12 +84,11 @@ static double *matrix_of(xsm_context *ctx, const xsm_corpus *c, uint32_t window,
 /* The counts are those of the text however little memory there is, in more passes. */
 TEST(counts_are_right)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
-    xsm_corpus *c = corpus_of(ctx, random_text("counts", 3000, 900, 1));
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_corpus, c) = corpus_of(ctx, random_text("counts", 3000, 900, 1));
     xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
     assert_ok(xsm_corpus_get_info(c, &info, &err), err);
-    double *wanted = matrix_of(ctx, c, 4, 1e-2);
+    HELD_MEMORY(double, wanted) = matrix_of(ctx, c, 4, 1e-2);
     int passes[2] = {0, 0};
     for (int small = 0; small < 2; small++) {
         xsmi_cooccurrence n;
@@ -119,9 +113,6 @@ TEST(counts_are_right)
     }
     assert_int_equal(passes[0], 1);
     assert_true(passes[1] > 3);
-    free(wanted);
-    xsm_corpus_free(c);
-    xsm_context_free(ctx);
 }
 
 /* The objective in double, by definition. */
@@ -164,9 +155,8 @@ static double share_of(const double *n, uint32_t words, int side, uint32_t k)
 
 TEST(gradients_are_right)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
-    xsm_corpus *c = corpus_of(ctx, random_text("gradient", 60, WORDS, 2));
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
+    HELD(xsm_corpus, c) = corpus_of(ctx, random_text("gradient", 60, WORDS, 2));
     xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
     assert_ok(xsm_corpus_get_info(c, &info, &err), err);
     const uint32_t words = info.words;
@@ -208,8 +198,6 @@ TEST(gradients_are_right)
     free(n);
     xsm_model_free(models[0]);
     xsm_model_free(models[1]);
-    xsm_corpus_free(c);
-    xsm_context_free(ctx);
 }
 
 /* A gradient of one side at some vectors, with an estimator or without. */
@@ -264,20 +252,21 @@ TEST(a_search_for_all_is_exact)
         {"mips", "index=exact", 5, -1e-2},
         {"decomp-mips", "index=exact blocks=3 rounds=0", 0, -1e-2},
     };
-    xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
+    HELD(xsm_context, ctx) = test_context(3, TEST_BUILT_IN, 0);
     const char *path = random_text("search", 60, WORDS, 2);
     FILE *file = fopen(path, "a"); /* and a word that is alone */
     assert_true(file && fputs("lonely\n", file) >= 0 && fclose(file) == 0);
-    xsm_corpus *c = corpus_of(ctx, path);
-    xsm_model *in = vectors(ctx, c, 1, 1), *out = vectors(ctx, c, 1, 2);
+    HELD(xsm_corpus, c) = corpus_of(ctx, path);
+    HELD(xsm_model, in) = vectors(ctx, c, 1, 1);
+    HELD(xsm_model, out) = vectors(ctx, c, 1, 2);
     for (int side = 0; side < 2; side++) {
         double exact, found;
-        double *wanted = gradient_of(ctx, c, in, out, NULL, NULL, 0, side, 1 << 20, &exact);
+        HELD_MEMORY(double, wanted) = gradient_of(ctx, c, in, out, NULL, NULL, 0, side, 1 << 20, &exact);
         for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
             const uint32_t words = xsm_model_class_count(in);
-            double *got = gradient_of(ctx, c, in, out, searches[i].name, searches[i].options,
-                                      searches[i].candidates ? searches[i].candidates : words, side,
-                                      i % 2 ? 1 << 11 : 1 << 20, &found);
+            HELD_MEMORY(double, got) = gradient_of(ctx, c, in, out, searches[i].name, searches[i].options,
+                                                   searches[i].candidates ? searches[i].candidates : words, side,
+                                                   i % 2 ? 1 << 11 : 1 << 20, &found);
             double most = fabs(found - exact);
             for (uint32_t j = 0; j < xsm_model_class_count(in) * D; j++) {
                 most = fmax(most, fabs(got[j] - wanted[j]));
@@ -285,14 +274,8 @@ TEST(a_search_for_all_is_exact)
             if (!(searches[i].tolerance > 0 ? most < searches[i].tolerance : most > -searches[i].tolerance)) {
                 fail_msg("side %d, %s %s: off by %g", side, searches[i].name, searches[i].options, most);
             }
-            free(got);
         }
-        free(wanted);
     }
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
-    xsm_context_free(ctx);
 }
 
 /* Algorithm 1 by definition, in double: the sum Z of a centre is over the Q words of the highest scores and its
@@ -343,8 +326,8 @@ static double short_search(const double *n, uint32_t words, const double *w[2], 
 
 TEST(a_short_search_is_by_definition)
 {
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
-    xsm_corpus *c = corpus_of(ctx, random_text("short", 30, WORDS, 2));
+    HELD(xsm_context, ctx) = test_context(2, TEST_BUILT_IN, 0);
+    HELD(xsm_corpus, c) = corpus_of(ctx, random_text("short", 30, WORDS, 2));
     xsm_model *models[2] = {vectors(ctx, c, 1, 1), vectors(ctx, c, 1, 2)};
     const uint32_t words = xsm_model_class_count(models[0]);
     assert_true(words > 20 && words <= WORDS);
@@ -358,9 +341,9 @@ TEST(a_short_search_is_by_definition)
         const bool zero = way & 2;
         const uint32_t candidates = way & 4 ? 9 : 3;
         double found;
-        double *got = gradient_of(ctx, c, models[0], models[1], "mips",
-                                  zero ? "index=exact missing=zero" : "index=exact missing=drop", candidates, side,
-                                  1 << 20, &found);
+        HELD_MEMORY(double, got) = gradient_of(ctx, c, models[0], models[1], "mips",
+                                               zero ? "index=exact missing=zero" : "index=exact missing=drop",
+                                               candidates, side, 1 << 20, &found);
         const double exact = short_search(n, words, weights, candidates, zero, side, wanted);
         double most = fabs(found - exact);
         for (uint32_t j = 0; j < words * D; j++) {
@@ -370,19 +353,15 @@ TEST(a_short_search_is_by_definition)
             fail_msg("side %d, %u candidates, the others %s: off by %g", side, candidates, zero ? "zero" : "dropped",
                      most);
         }
-        free(got);
     }
     free(n);
     xsm_model_free(models[0]);
     xsm_model_free(models[1]);
-    xsm_corpus_free(c);
-    xsm_context_free(ctx);
 }
 
 /* The memory that is allowed is not what a short text takes. */
 TEST(tables_are_no_larger_than_the_text)
 {
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_corpus *c = corpus_of(ctx, random_text("small", 60, WORDS, 2));
@@ -416,7 +395,6 @@ static int32_t keep_objective(void *user, const xsm_progress *p)
  * do; lists of 40 of the 150 get at least nine tenths of the way. The same bits on any threads. */
 TEST(searches_lower_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = random_text("searches", 400, MANY_WORDS, 3);
     static const struct {
         const char *name, *options;
@@ -430,12 +408,13 @@ TEST(searches_lower_it)
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         uint64_t hashes[3][2];
         for (int threads = 0; threads < (ways[i].name ? 3 : 1); threads++) {
-            xsm_context *ctx = threads == 0 ? test_context(1, TEST_BUILT_IN, 0)
-                               : threads == 1
-                                   ? test_context(3, TEST_PTHREADS, 0)
-                                   : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
-            xsm_corpus *c = corpus_of(ctx, path);
-            xsm_model *in = vectors(ctx, c, 0.5, 1), *out = vectors(ctx, c, 0.5, 2);
+            HELD(xsm_context, ctx) = threads == 0 ? test_context(1, TEST_BUILT_IN, 0)
+                                     : threads == 1
+                                         ? test_context(3, TEST_PTHREADS, 0)
+                                         : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+            HELD(xsm_corpus, c) = corpus_of(ctx, path);
+            HELD(xsm_model, in) = vectors(ctx, c, 0.5, 1);
+            HELD(xsm_model, out) = vectors(ctx, c, 0.5, 2);
             const uint32_t words = xsm_model_class_count(in);
             double *n = matrix_of(ctx, c, 5, 1), w[2][MANY_WORDS * D];
             xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
@@ -456,10 +435,6 @@ TEST(searches_lower_it)
             assert_memory_equal(hashes[threads], hashes[0], sizeof hashes[0]);
             free(n);
             xsm_estimator_free(o.estimator); /* which is not bound any more */
-            xsm_model_free(in);
-            xsm_model_free(out);
-            xsm_corpus_free(c);
-            xsm_context_free(ctx);
         }
         if (!(fell[i] > 0 && fell[i] >= ways[i].least * fell[0])) {
             fail_msg("%s %s lowers the objective by %g, all words by %g", ways[i].name, ways[i].options, fell[i],
@@ -471,15 +446,16 @@ TEST(searches_lower_it)
 /* Every step lowers the objective, to below that of the words' frequencies alone; the same bits on any threads. */
 TEST(steps_lower_it)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = random_text("steps", 400, 60, 3);
     uint64_t hashes[3][2];
     for (int way = 0; way < 3; way++) {
-        xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, 0)
-                           : way == 1 ? test_context(3, TEST_PTHREADS, 0)
-                                      : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
-        xsm_corpus *c = corpus_of(ctx, path);
-        xsm_model *in = vectors(ctx, c, 0.3, 1), *out = vectors(ctx, c, 0.3, 2);
+        HELD(xsm_context, ctx) = way == 0 ? test_context(1, TEST_BUILT_IN, 0)
+                                 : way == 1
+                                     ? test_context(3, TEST_PTHREADS, 0)
+                                     : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+        HELD(xsm_corpus, c) = corpus_of(ctx, path);
+        HELD(xsm_model, in) = vectors(ctx, c, 0.3, 1);
+        HELD(xsm_model, out) = vectors(ctx, c, 0.3, 2);
         xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
         uint64_t stop = 0;
         o.iterations = 12;
@@ -503,16 +479,11 @@ TEST(steps_lower_it)
         stop = 3;
         assert_int_equal(xsm_skipgram_fit(ctx, c, in, out, &o, &objective, &err), XSM_CANCELLED);
         assert_true(seen_count == 4 && objective == seen[3]);
-        xsm_model_free(in);
-        xsm_model_free(out);
-        xsm_corpus_free(c);
-        xsm_context_free(ctx);
     }
 }
 
 TEST(bad_arguments)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = corpus_of(NULL, random_text("errors", 20, 20, 4));
     xsm_model *in = vectors(NULL, c, 1, 1), *out = vectors(NULL, c, 1, 2);
     xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
@@ -574,8 +545,9 @@ TEST(bad_arguments)
 
 static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
 {
-    xsm_corpus *c = NULL;
-    xsm_model *in = NULL, *out = NULL;
+    HELD(xsm_corpus, c) = NULL;
+    HELD(xsm_model, in) = NULL;
+    HELD(xsm_model, out) = NULL;
     xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
     options.min_count = 1;
     xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
@@ -596,9 +568,6 @@ static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
     status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0.5, 2, &out, err);
     status = status != XSM_OK ? status : xsm_skipgram_fit(ctx, c, in, out, &o, NULL, err);
     xsm_estimator_free(o.estimator);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
     return status;
 }
 

@@ -14,10 +14,9 @@
 static xsm_corpus *open_text(const char *text, size_t size, uint64_t min_count)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
-    xsm_corpus *c = NULL;
-    options.min_count = min_count;
-    assert_ok(xsm_corpus_open(NULL, test_file("text", text, size), &options, &c, &err), err);
+    NEW(xsm_corpus, c,
+        xsm_corpus_open(NULL, test_file("text", text, size), STRUCT(xsm_corpus_options, .min_count = min_count), &c,
+                        &err));
     return c;
 }
 
@@ -84,8 +83,9 @@ TEST(long_texts)
 {
     enum { WORDS = 200000, DISTINCT = 3000 };
     size_t room = (size_t)16 << 20, used = 0;
-    char *text = malloc(room);
-    uint64_t *counts = calloc(DISTINCT, sizeof *counts), stream = 3;
+    HELD_MEMORY(char, text) = malloc(room);
+    HELD_MEMORY(uint64_t, counts) = calloc(DISTINCT, sizeof *counts);
+    uint64_t stream = 3;
     assert_true(text && counts);
     for (int i = 0; i < WORDS; i++) {
         uint32_t w = (uint32_t)((double)DISTINCT * pow(test_uniform(&stream), 3));
@@ -110,7 +110,6 @@ TEST(long_texts)
     }
     xsm_corpus_free(c);
     /* No more than the frequent ones, */
-    xsm_error err = XSM_ERROR_INIT;
     xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
     options.min_count = 1;
     options.max_words = 10;
@@ -131,13 +130,10 @@ TEST(long_texts)
         assert_true(map.counts[k] <= all && (double)map.counts[k] > 0.99 * (double)all);
     }
     xsm_corpus_free(c);
-    free(text);
-    free(counts);
 }
 
 TEST(bad_texts)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_corpus *c = NULL;
     assert_fails(xsm_corpus_open(NULL, NULL, NULL, &c, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_corpus_open(NULL, "x", NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -185,17 +181,14 @@ TEST(bad_texts)
 static xsm_model *words_model(xsm_context *ctx, uint32_t dimension, double spread)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    xsm_corpus *c = open_text(TEXT("ein zwei drei ein zwei ein \xc3\xa4"), 1);
-    assert_ok(xsm_word_model_new(ctx, c, dimension, spread, 7, &m, &err), err);
-    xsm_corpus_free(c);
+    HELD(xsm_corpus, c) = open_text(TEXT("ein zwei drei ein zwei ein \xc3\xa4"), 1);
+    NEW(xsm_model, m, xsm_word_model_new(ctx, c, dimension, spread, 7, &m, &err));
     return m;
 }
 
 TEST(vectors_come_back)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = words_model(NULL, 33, 0.25), *back = NULL;
+    HELD(xsm_model, m) = words_model(NULL, 33, 0.25);
     xsm_parameters a = XSM_PARAMETERS_INIT, b = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(m, &a, &err), err);
     float least = 0, most = 0;
@@ -212,7 +205,7 @@ TEST(vectors_come_back)
     a.weight[2] = -0.0f;
     const char *path = test_path("words.vec");
     assert_ok(xsm_word_model_write(m, path, &err), err);
-    assert_ok(xsm_word_model_read(NULL, path, &back, &err), err);
+    MADE(xsm_model, back, xsm_word_model_read(NULL, path, &back, &err));
     assert_ok(xsm_model_get_parameters(back, &b, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(back, &map, &err), err);
@@ -233,8 +226,6 @@ TEST(vectors_come_back)
     assert_memory_equal(first, second, length);
     fclose(x);
     fclose(y);
-    xsm_model_free(m);
-    xsm_model_free(back);
 }
 
 static void *allocate_little(void *user, size_t size, size_t alignment)
@@ -260,7 +251,7 @@ static xsm_status read_pipe(const char *text, xsm_model **out, xsm_error *err)
 {
     xsm_allocator little = {sizeof little, NULL, allocate_little, release_little};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_context *ctx = NULL;
+    HELD(xsm_context, ctx) = NULL;
     int ends[2];
     char path[32];
     options.allocator = &little;
@@ -272,7 +263,6 @@ static xsm_status read_pipe(const char *text, xsm_model **out, xsm_error *err)
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
     const xsm_status status = xsm_word_model_read(ctx, path, out, err);
     close(ends[0]);
-    xsm_context_free(ctx);
     return status;
 }
 
@@ -287,8 +277,7 @@ TEST(vectors_of_a_pipe)
         {"2 2147483647\na 1 2 3\n", 2, 8},
         {"2147483647 2147483647\na 1\n", 2, 4},
     };
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
+    HELD(xsm_model, m) = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_fails(read_pipe(bad[i].text, &m, &err), XSM_ERROR_FORMAT, err);
         if (err.line != bad[i].line || err.column != bad[i].column) {
@@ -306,7 +295,6 @@ TEST(vectors_of_a_pipe)
         assert_true(p.weight[k * p.class_step] == 2 * k + 1 &&
                     p.weight[k * p.class_step + p.feature_step] == 2 * k + 2);
     }
-    xsm_model_free(m);
 }
 
 TEST(bad_vectors)
@@ -331,7 +319,6 @@ TEST(bad_vectors)
         {"2000000000 2000000000\na 1 2\n", 1, 1}, /* before there is memory for them */
         {"30000000 300\na 1 2\n", 1, 1},
     };
-    xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_fails(xsm_word_model_read(NULL, test_file("bad", bad[i].text, strlen(bad[i].text)), &m, &err),
@@ -357,20 +344,16 @@ TEST(bad_vectors)
     assert_ok(xsm_model_new_linear(NULL, 2, 2, NULL, &m, &err), err);
     assert_fails(xsm_word_model_write(m, "x", &err), XSM_ERROR_DATA, err);
     static const char *const spaced[] = {"a b", "c"};
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    map.classes = 2;
-    map.names = spaced;
-    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, STRUCT(xsm_class_map, .classes = 2, .names = spaced), &err), err);
     assert_fails(xsm_word_model_write(m, "x", &err), XSM_ERROR_DATA, err);
     xsm_model_free(m);
     /* Making one. */
-    xsm_corpus *c = open_text(TEXT("a b"), 1);
+    HELD(xsm_corpus, c) = open_text(TEXT("a b"), 1);
     assert_fails(xsm_word_model_new(NULL, NULL, 2, 1, 1, &m, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_word_model_new(NULL, c, 2, 1, 1, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_word_model_new(NULL, c, 0, 1, 1, &m, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_word_model_new(NULL, c, 2, -1, 1, &m, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_word_model_new(NULL, c, 2, NAN, 1, &m, &err), XSM_ERROR_RANGE, err);
-    xsm_corpus_free(c);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
@@ -382,8 +365,9 @@ typedef struct files {
 static xsm_status all_of_it(void *state, xsm_context *ctx, xsm_error *err)
 {
     const files *f = state;
-    xsm_corpus *c = NULL;
-    xsm_model *m = NULL, *back = NULL;
+    HELD(xsm_corpus, c) = NULL;
+    HELD(xsm_model, m) = NULL;
+    HELD(xsm_model, back) = NULL;
     xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
     options.min_count = 1;
     options.max_distinct = 3; /* so that something is forgotten */
@@ -397,9 +381,6 @@ static xsm_status all_of_it(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_OK) {
         status = xsm_word_model_read(ctx, f->vectors, &back, err);
     }
-    xsm_model_free(back);
-    xsm_model_free(m);
-    xsm_corpus_free(c);
     return status;
 }
 

@@ -17,7 +17,7 @@
 static const char *skewed_text(const char *name, int lines)
 {
     enum { OF_LINE = 20 };
-    char *text = malloc((size_t)lines * OF_LINE * 7);
+    HELD_MEMORY(char, text) = malloc((size_t)lines * OF_LINE * 7);
     uint64_t stream = 11;
     size_t used = 0;
     assert_non_null(text);
@@ -26,7 +26,6 @@ static const char *skewed_text(const char *name, int lines)
         used += (size_t)sprintf(text + used, "w%u%c", word, i % OF_LINE == OF_LINE - 1 ? '\n' : ' ');
     }
     const char *path = test_file(name, text, used);
-    free(text);
     return path;
 }
 
@@ -66,19 +65,19 @@ static int32_t keep_loss(void *user, const xsm_progress *p)
 
 TEST(neighbours_are_found)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("topics", 2000, 1);
     for (int i = 0; i < ESTIMATORS; i++) {
-        xsm_corpus *c = test_corpus(NULL, path, 5);
-        xsm_model *in = test_vectors(NULL, c, 16, 0.03, 1), *out = test_vectors(NULL, c, 16, 0, 0);
-        xsm_estimator *e = estimators[i].name ? test_estimator(NULL, estimators[i].name, estimators[i].options) : NULL;
-        xsm_skipgram *t = NULL;
+        HELD(xsm_corpus, c) = test_corpus(NULL, path, 5);
+        HELD(xsm_model, in) = test_vectors(NULL, c, 16, 0.03, 1);
+        HELD(xsm_model, out) = test_vectors(NULL, c, 16, 0, 0);
+        HELD(xsm_estimator, e) =
+            estimators[i].name ? test_estimator(NULL, estimators[i].name, estimators[i].options) : NULL;
         xsm_skipgram_options o = test_word_run(4);
         o.eta = estimators[i].eta;
         double first = 0;
         o.progress = keep_loss;
         o.progress_user = &first;
-        assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
+        MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err));
         xsm_status status = xsm_skipgram_run(t, &err);
         double right = test_neighbours_right(in);
         /* The double sum's estimates are none of the loss before u has come to its place. */
@@ -88,11 +87,6 @@ TEST(neighbours_are_found)
                      estimators[i].name ? estimators[i].name : "word2vec", right, first, last_loss, err.message);
         }
         assert_int_equal(test_model_info(in).correction, XSM_CORRECTION_NONE);
-        xsm_skipgram_free(t);
-        xsm_estimator_free(e);
-        xsm_model_free(in);
-        xsm_model_free(out);
-        xsm_corpus_free(c);
     }
 }
 
@@ -100,14 +94,13 @@ TEST(neighbours_are_found)
  * slow way; before the first step a pair's loss is log 2 for each node above its context. */
 TEST(frequent_words_hang_high)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = test_corpus(NULL, skewed_text("huffman", 200), 1);
-    xsm_model *in = test_vectors(NULL, c, 4, 0.1, 1), *out = test_vectors(NULL, c, 4, 0, 0);
-    xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
-    xsm_skipgram *t = NULL;
+    HELD(xsm_corpus, c) = test_corpus(NULL, skewed_text("huffman", 200), 1);
+    HELD(xsm_model, in) = test_vectors(NULL, c, 4, 0.1, 1);
+    HELD(xsm_model, out) = test_vectors(NULL, c, 4, 0, 0);
+    HELD(xsm_estimator, e) = test_estimator(NULL, "hierarchical", "");
     xsm_skipgram_options o = test_word_run(1);
     o.eta = 1e-9;
-    assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
+    NEW(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err));
     assert_int_equal(test_model_info(out).correction, XSM_CORRECTION_HIERARCHY);
     const xsmi_class_tree *h = out->head->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -145,10 +138,6 @@ TEST(frequent_words_hang_high)
     xsm_skipgram_free(t);
     /* Full gradients would take the nodes' vectors for those of words. */
     assert_fails(xsm_skipgram_fit(NULL, c, in, out, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
-    xsm_estimator_free(e);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
 }
 
 /* -- bits ---------------------------------------------------------------------------------------------------------- */
@@ -156,24 +145,19 @@ TEST(frequent_words_hang_high)
 static void bits_of(xsm_context *ctx, const char *path, int estimator, uint64_t hashes[2])
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = test_corpus(ctx, path, 5);
-    xsm_model *in = test_vectors(ctx, c, 23, 0.03, 1), *out = test_vectors(ctx, c, 23, 0, 0);
+    HELD(xsm_corpus, c) = test_corpus(ctx, path, 5);
+    HELD(xsm_model, in) = test_vectors(ctx, c, 23, 0.03, 1);
+    HELD(xsm_model, out) = test_vectors(ctx, c, 23, 0, 0);
     const char *name = estimators[estimator].name;
-    xsm_estimator *e = name ? test_estimator(ctx, name, estimators[estimator].options) : NULL;
-    xsm_skipgram *t = NULL;
+    HELD(xsm_estimator, e) = name ? test_estimator(ctx, name, estimators[estimator].options) : NULL;
     xsm_skipgram_options o = test_word_run(2);
     o.batch = 50;
     o.subsample = 1e-2;
     o.eta = estimators[estimator].eta;
-    assert_ok(xsm_skipgram_new(ctx, c, in, out, e, &o, &t, &err), err);
+    MADE(xsm_skipgram, t, xsm_skipgram_new(ctx, c, in, out, e, &o, &t, &err));
     assert_ok(xsm_skipgram_run(t, &err), err);
     hashes[0] = test_hash(in);
     hashes[1] = test_hash(out);
-    xsm_skipgram_free(t);
-    xsm_estimator_free(e);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
 }
 
 TEST(the_same_bits)
@@ -222,18 +206,17 @@ static int32_t stop_now(void *user, const xsm_progress *p)
 /* A run that is stopped goes on as if it had not been. */
 TEST(stops_and_goes_on)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("stop", 400, 3);
     uint64_t whole[2] = {0, 0};
     for (int stopped = 0; stopped < 2; stopped++) {
-        xsm_corpus *c = test_corpus(NULL, path, 5);
-        xsm_model *in = test_vectors(NULL, c, 8, 0.05, 1), *out = test_vectors(NULL, c, 8, 0, 0);
-        xsm_skipgram *t = NULL;
+        HELD(xsm_corpus, c) = test_corpus(NULL, path, 5);
+        HELD(xsm_model, in) = test_vectors(NULL, c, 8, 0.05, 1);
+        HELD(xsm_model, out) = test_vectors(NULL, c, 8, 0, 0);
         stopping s = {0, 0};
         xsm_skipgram_options o = test_word_run(3);
         o.progress = stopped ? stop_now : NULL;
         o.progress_user = &s;
-        assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+        MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err));
         if (stopped) {
             assert_int_equal(xsm_skipgram_run(t, &err), XSM_CANCELLED);
             xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
@@ -254,10 +237,6 @@ TEST(stops_and_goes_on)
             assert_memory_equal(whole, hashes, sizeof whole);
             assert_true(s.calls >= 4);
         }
-        xsm_skipgram_free(t);
-        xsm_model_free(in);
-        xsm_model_free(out);
-        xsm_corpus_free(c);
     }
 }
 
@@ -271,8 +250,8 @@ typedef struct seen {
 static seen read_centres(const char *path, uint32_t window, double subsample, uint32_t words)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
-    xsm_corpus *c = test_corpus(ctx, path, 1);
+    HELD(xsm_context, ctx) = test_context(1, TEST_BUILT_IN, 0);
+    HELD(xsm_corpus, c) = test_corpus(ctx, path, 1);
     xsmi_centres text;
     seen s;
     memset(&s, 0, sizeof s);
@@ -299,8 +278,6 @@ static seen read_centres(const char *path, uint32_t window, double subsample, ui
         assert_int_equal(text.known, c->info.known);
     }
     xsmi_centres_close(&text, ctx);
-    xsm_corpus_free(c);
-    xsm_context_free(ctx);
     return s;
 }
 
@@ -344,27 +321,22 @@ TEST(text_is_drawn_from)
 TEST(batches_take_all_pairs)
 {
     static const uint32_t batches[] = {1, 2, 3, 64, 250, 1000, 16000, 40000};
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("all_pairs", 2003, 5);
     uint64_t pairs = 0;
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        xsm_corpus *c = test_corpus(NULL, path, 1);
-        xsm_model *in = test_vectors(NULL, c, 2, 0.1, 1), *out = test_vectors(NULL, c, 2, 0, 0);
-        xsm_skipgram *t = NULL;
+        HELD(xsm_corpus, c) = test_corpus(NULL, path, 1);
+        HELD(xsm_model, in) = test_vectors(NULL, c, 2, 0.1, 1);
+        HELD(xsm_model, out) = test_vectors(NULL, c, 2, 0, 0);
         xsm_skipgram_options o = test_word_run(3);
         o.batch = batches[i];
         o.eta = 1e-9;
-        assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+        MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err));
         assert_ok(xsm_skipgram_run(t, &err), err);
         xsm_progress p = XSM_PROGRESS_INIT;
         assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
         assert_int_equal(p.step, 3 * 2003 * 8);
         assert_true(i == 0 ? p.examples > 3 * 2003 * 8 : p.examples == pairs);
         pairs = p.examples;
-        xsm_skipgram_free(t);
-        xsm_model_free(in);
-        xsm_model_free(out);
-        xsm_corpus_free(c);
     }
 }
 
@@ -391,12 +363,11 @@ static double loss_of(const double *in, const double *out)
 /* One batch of all steps changes the vectors by eta times the gradient of the loss, and says what the loss was. */
 TEST(a_step_is_the_gradient)
 {
-    xsm_error err = XSM_ERROR_INIT;
     char text[PAIRS * 4];
     for (int i = 0; i < PAIRS; i++) {
         memcpy(text + 4 * i, "x y\n", 4);
     }
-    xsm_corpus *c = test_corpus(NULL, test_file("pairs", text, sizeof text), 1);
+    HELD(xsm_corpus, c) = test_corpus(NULL, test_file("pairs", text, sizeof text), 1);
     xsm_model *models[2] = {test_vectors(NULL, c, D, 0.8, 1), test_vectors(NULL, c, D, 0.8, 2)};
     double before[2][2 * D];
     for (int m = 0; m < 2; m++) {
@@ -413,8 +384,7 @@ TEST(a_step_is_the_gradient)
     double first = 0;
     o.progress = keep_loss;
     o.progress_user = &first;
-    xsm_skipgram *t = NULL;
-    assert_ok(xsm_skipgram_new(NULL, c, models[0], models[1], NULL, &o, &t, &err), err);
+    NEW(xsm_skipgram, t, xsm_skipgram_new(NULL, c, models[0], models[1], NULL, &o, &t, &err));
     assert_ok(xsm_skipgram_run(t, &err), err);
     double expected = loss_of(before[0], before[1]) / (2 * PAIRS);
     assert_true(fabs(first - expected) < 1e-6 * expected);
@@ -437,7 +407,6 @@ TEST(a_step_is_the_gradient)
     xsm_skipgram_free(t);
     xsm_model_free(models[0]);
     xsm_model_free(models[1]);
-    xsm_corpus_free(c);
 }
 
 static void negatives_follow(double power)
@@ -451,10 +420,11 @@ static void negatives_follow(double power)
         memcpy(text + used, i % 16 == 0 ? "b a\nd d\n" : i % 4 == 0 ? "b a\nc c\n" : "b a\nb b\n", 8);
         used += 8;
     }
-    xsm_corpus *c = test_corpus(NULL, test_file("draws", text, used), 1);
+    HELD(xsm_corpus, c) = test_corpus(NULL, test_file("draws", text, used), 1);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_corpus_get_class_map(c, &map, &err), err);
-    xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
+    HELD(xsm_model, in) = test_vectors(NULL, c, 1, 0, 0);
+    HELD(xsm_model, out) = test_vectors(NULL, c, 1, 0, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_get_parameters(in, &p, &err), err);
     for (uint32_t k = 0; k < p.classes; k++) {
@@ -466,8 +436,7 @@ static void negatives_follow(double power)
     o.batch = 65536;
     o.eta = 2;
     o.power = power;
-    xsm_skipgram *t = NULL;
-    assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+    MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err));
     assert_ok(xsm_skipgram_run(t, &err), err);
     /* Contexts of the text: each word as often as it occurs (every line is a pair). */
     double total = 0;
@@ -487,10 +456,6 @@ static void negatives_follow(double power)
         double drawn = (double)map.counts[k] - test_weight(out, k, 0);
         assert_true(fabs(drawn - mean) < 6 * sqrt(variance)); /* chance passes it in one of 10^9 runs */
     }
-    xsm_skipgram_free(t);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
 }
 
 /* What is drawn against a context follows count^power without the context. */
@@ -503,17 +468,17 @@ TEST(negatives_follow_the_power)
 /* A word of nearly all draws: what is drawn against it is another word nevertheless, and at once. */
 TEST(one_word_may_dominate)
 {
-    xsm_error err = XSM_ERROR_INIT;
     static char text[4 * 10000 + 8];
     size_t used = 0;
     for (int i = 0; i < 9999; i++) {
         used += (size_t)sprintf(text + used, "a a%c", i % 4 == 3 ? '\n' : ' ');
     }
     used += (size_t)sprintf(text + used, "a b c");
-    xsm_corpus *c = test_corpus(NULL, test_file("dominated", text, used), 1);
+    HELD(xsm_corpus, c) = test_corpus(NULL, test_file("dominated", text, used), 1);
     static const double powers[] = {2, 10}; /* one draw of 2 10^8 is of another word, then none */
     for (int i = 0; i < 2; i++) {
-        xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
+        HELD(xsm_model, in) = test_vectors(NULL, c, 1, 0, 0);
+        HELD(xsm_model, out) = test_vectors(NULL, c, 1, 0, 0);
         xsm_parameters p = XSM_PARAMETERS_INIT;
         assert_ok(xsm_model_get_parameters(in, &p, &err), err);
         for (uint32_t k = 0; k < p.classes; k++) {
@@ -525,18 +490,13 @@ TEST(one_word_may_dominate)
         o.eta = 2;
         o.power = powers[i];
         o.subsample = 1;
-        xsm_skipgram *t = NULL;
-        assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+        MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err));
         assert_ok(xsm_skipgram_run(t, &err), err);
         /* Each pair adds 1 to its context, and takes 1 off what was drawn against it. */
         const double pairs = test_weight(out, 0, 0), others = test_weight(out, 1, 0) + test_weight(out, 2, 0);
         assert_true(pairs > 10000 && others < -10000);
         assert_true(fabs(test_weight(out, 1, 0) - test_weight(out, 2, 0)) < 6 * sqrt(pairs)); /* they are alike */
-        xsm_skipgram_free(t);
-        xsm_model_free(in);
-        xsm_model_free(out);
     }
-    xsm_corpus_free(c);
 }
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
@@ -561,28 +521,24 @@ static xsm_status of_several(test_rank *r)
 TEST(several_processes)
 {
     test_rank ranks[2];
-    xsm_corpus *c = test_corpus(NULL, test_topics_text("ranks", 50, 4), 1);
+    HELD(xsm_corpus, c) = test_corpus(NULL, test_topics_text("ranks", 50, 4), 1);
     test_run_ranks(2, 1, 0, of_several, c, ranks);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ranks[i].status, XSM_OK);
         assert_non_null(strstr(ranks[i].err.message, "a word model needs a context without a communicator"));
     }
-    xsm_corpus_free(c);
 }
 
 TEST(bad_arguments)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = test_corpus(NULL, test_topics_text("errors", 50, 4), 1);
-    xsm_corpus *one = test_corpus(NULL, test_file("one", TEXT("a a a")), 1);
+    HELD(xsm_corpus, c) = test_corpus(NULL, test_topics_text("errors", 50, 4), 1);
+    HELD(xsm_corpus, one) = test_corpus(NULL, test_file("one", TEXT("a a a")), 1);
     xsm_model *in = test_vectors(NULL, c, 4, 1, 1), *out = test_vectors(NULL, c, 4, 0, 0),
               *wide = test_vectors(NULL, c, 5, 0, 0);
     xsm_model *ones = test_vectors(NULL, one, 4, 1, 1), *others = test_vectors(NULL, one, 4, 1, 1),
               *zero = test_vectors(NULL, c, 4, 0, 0);
-    xsm_model *biased = NULL;
-    xsm_model_options with_bias = XSM_MODEL_OPTIONS_INIT;
-    with_bias.bias = 1;
-    assert_ok(xsm_model_new_linear(NULL, 4, xsm_model_class_count(in), &with_bias, &biased, &err), err);
+    NEW(xsm_model, biased,
+        xsm_model_new_linear(NULL, 4, xsm_model_class_count(in), STRUCT(xsm_model_options, .bias = 1), &biased, &err));
     xsm_skipgram *t = NULL;
     xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
 #define FAILS(corpus, input, output, estimator, status)                                                                \
@@ -606,9 +562,8 @@ TEST(bad_arguments)
     } refused[] = {{"softmax", ""},    {"one-vs-all", ""}, {"ove", "negatives=all"},
                    {"nce", "ridge=1"}, {"mips", ""},       {"decomp-mips", ""}};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        xsm_estimator *e = test_estimator(NULL, refused[i].name, refused[i].options);
+        HELD(xsm_estimator, e) = test_estimator(NULL, refused[i].name, refused[i].options);
         FAILS(c, in, out, e, XSM_ERROR_UNSUPPORTED);
-        xsm_estimator_free(e);
     }
     /* A model that negative sampling has left with a correction goes on with it, but not without. */
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=frequency");
@@ -652,17 +607,14 @@ TEST(bad_arguments)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         xsm_model_free(all[i]);
     }
-    xsm_corpus_free(c);
-    xsm_corpus_free(one);
 }
 
 /* A word that is everywhere, a wide window and many negatives: batches that are chosen stay stable all the same. */
 TEST(frequent_words)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = test_corpus(NULL, skewed_text("frequent", 4000), 1);
-    xsm_model *in = test_vectors(NULL, c, 20, 0.025, 1), *out = test_vectors(NULL, c, 20, 0, 0);
-    xsm_skipgram *t = NULL;
+    HELD(xsm_corpus, c) = test_corpus(NULL, skewed_text("frequent", 4000), 1);
+    HELD(xsm_model, in) = test_vectors(NULL, c, 20, 0.025, 1);
+    HELD(xsm_model, out) = test_vectors(NULL, c, 20, 0, 0);
     xsm_skipgram_options o = test_word_run(4);
     double first = 0;
     o.window = 8;
@@ -670,46 +622,35 @@ TEST(frequent_words)
     o.eta = 0.05;
     o.progress = keep_loss;
     o.progress_user = &first;
-    assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+    MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err));
     assert_ok(xsm_skipgram_run(t, &err), err);
     assert_true(last_loss <= first && first < 16 * log(2)); /* below that of vectors of zeros */
-    xsm_skipgram_free(t);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
 }
 
 /* Rates that are far too large end in an error with finite vectors; a text that is not what it was, in another. */
 TEST(runs_that_fail)
 {
-    xsm_error err = XSM_ERROR_INIT;
     const char *path = test_topics_text("fails", 300, 5);
     static const char *const which[] = {NULL, "nce", "umax"};
     for (int i = 0; i < 3; i++) {
-        xsm_corpus *c = test_corpus(NULL, path, 1);
-        xsm_model *in = test_vectors(NULL, c, 6, 1, 1), *out = test_vectors(NULL, c, 6, 0, 0);
-        xsm_estimator *e = which[i] ? test_estimator(NULL, which[i], "") : NULL;
-        xsm_skipgram *t = NULL;
+        HELD(xsm_corpus, c) = test_corpus(NULL, path, 1);
+        HELD(xsm_model, in) = test_vectors(NULL, c, 6, 1, 1);
+        HELD(xsm_model, out) = test_vectors(NULL, c, 6, 0, 0);
+        HELD(xsm_estimator, e) = which[i] ? test_estimator(NULL, which[i], "") : NULL;
         xsm_skipgram_options o = test_word_run(2);
         o.eta = 1e12;
-        assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
+        MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err));
         assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_DIVERGED, err);
         for (uint32_t k = 0; k < xsm_model_class_count(in); k++) {
             for (uint32_t j = 0; j < 6; j++) {
                 assert_true(isfinite(test_weight(in, k, j)) && isfinite(test_weight(out, k, j)));
             }
         }
-        xsm_skipgram_free(t);
-        xsm_estimator_free(e);
-        xsm_model_free(in);
-        xsm_model_free(out);
-        xsm_corpus_free(c);
     }
     xsm_corpus *c = test_corpus(NULL, path, 1);
     xsm_model *in = test_vectors(NULL, c, 6, 1, 1), *out = test_vectors(NULL, c, 6, 0, 0);
-    xsm_skipgram *t = NULL;
     xsm_skipgram_options o = test_word_run(2);
-    assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+    NEW(xsm_skipgram, t, xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err));
     test_topics_text("fails", 200, 5);
     assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_STATE, err);
     xsm_skipgram_free(t);
@@ -740,10 +681,11 @@ typedef struct training_run {
 static xsm_status train_all(void *state, xsm_context *ctx, xsm_error *err)
 {
     const training_run *r = state;
-    xsm_corpus *c = NULL;
-    xsm_model *in = NULL, *out = NULL;
-    xsm_estimator *e = NULL;
-    xsm_skipgram *t = NULL;
+    HELD(xsm_corpus, c) = NULL;
+    HELD(xsm_model, in) = NULL;
+    HELD(xsm_model, out) = NULL;
+    HELD(xsm_estimator, e) = NULL;
+    HELD(xsm_skipgram, t) = NULL;
     xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
     options.min_count = 1;
     xsm_skipgram_options o = test_word_run(1);
@@ -755,11 +697,6 @@ static xsm_status train_all(void *state, xsm_context *ctx, xsm_error *err)
     }
     status = status != XSM_OK ? status : xsm_skipgram_new(ctx, c, in, out, e, &o, &t, err);
     status = status != XSM_OK ? status : xsm_skipgram_run(t, err);
-    xsm_skipgram_free(t);
-    xsm_estimator_free(e);
-    xsm_model_free(in);
-    xsm_model_free(out);
-    xsm_corpus_free(c);
     return status;
 }
 

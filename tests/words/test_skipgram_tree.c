@@ -35,20 +35,15 @@ static void vector_of(const xsm_model *m, uint32_t word, float *x)
 static xsm_dataset *rows_of(const tree_of_words *w)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = NULL;
-    float *rows = malloc((size_t)PAIRS * WIDTH * sizeof *rows);
+    HELD_MEMORY(float, rows) = malloc((size_t)PAIRS * WIDTH * sizeof *rows);
     assert_non_null(rows);
     for (size_t i = 0; i < PAIRS; i++) {
         vector_of(w->in, w->centres[i], rows + i * WIDTH);
     }
-    assert_ok(
+    NEW(xsm_dataset, data,
         xsm_dataset_from_dense(
-            NULL,
-            &(xsm_dense_rows){
-                .size = sizeof(xsm_dense_rows), .values = rows, .rows = PAIRS, .features = WIDTH, .labels = &w->labels},
-            &data, &err),
-        err);
-    free(rows);
+            NULL, STRUCT(xsm_dense_rows, .values = rows, .rows = PAIRS, .features = WIDTH, .labels = &w->labels), &data,
+            &err));
     return data;
 }
 
@@ -56,18 +51,15 @@ static xsm_dataset *rows_of(const tree_of_words *w)
 static void train(tree_of_words *w, const xsm_skipgram_options *o, int64_t negatives)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_estimator *e = NULL;
-    xsm_skipgram *t = NULL;
+    HELD(xsm_estimator, e) = NULL;
     if (negatives > 0) {
         e = test_estimator(NULL, "negative-sampling", "");
         assert_ok(xsm_estimator_set_number(e, "negatives", negatives, &err), err);
         assert_ok(xsm_estimator_set_sampler(e, w->tree, &err), err);
     }
-    assert_ok(xsm_skipgram_new(NULL, w->corpus, w->in, w->out, e, o, &t, &err), err);
+    MADE(xsm_skipgram, t, xsm_skipgram_new(NULL, w->corpus, w->in, w->out, e, o, &t, &err));
     assert_int_equal(test_model_info(w->out).correction, e ? XSM_CORRECTION_TREE : XSM_CORRECTION_NONE);
     assert_ok(xsm_skipgram_run(t, &err), err);
-    xsm_skipgram_free(t);
-    xsm_estimator_free(e);
 }
 
 static tree_of_words *grow(void)
@@ -97,10 +89,9 @@ static tree_of_words *grow(void)
     }
     xsmi_centres_close(&text, ctx);
     xsm_context_free(ctx);
-    xsm_dataset *data = rows_of(w);
+    HELD(xsm_dataset, data) = rows_of(w);
     assert_ok(xsm_sampler_new(NULL, "tree", &w->tree, &err), err);
     assert_ok(xsm_sampler_bind(w->tree, data, &err), err);
-    xsm_dataset_free(data);
     return w;
 }
 
@@ -136,7 +127,6 @@ TEST(draws_are_the_trees)
     tree_of_words *w = grow();
     enum { DRAWS = 64 };
     const uint32_t words = xsm_model_class_count(w->in);
-    xsm_error err = XSM_ERROR_INIT;
     xsm_skipgram_options o = test_word_run(1);
     const double eta = 1e-6; /* so that scores stay at zero, and falling to nothing at the end of the epoch */
     o.eta = eta;
@@ -216,7 +206,6 @@ TEST(draws_are_the_trees)
  * its draws predicts contexts as well as topics allow, and without them does not. */
 TEST(contexts_are_predicted)
 {
-    xsm_error err = XSM_ERROR_INIT;
     tree_of_words *w = grow();
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(w->in, &map, &err), err);
