@@ -40,6 +40,21 @@ says() {
     grep -qF -e "$2" "$1" || wrong "not in $1: $2"
 }
 
+# fails CODE TEXT ARGUMENT..., prints TEXT ARGUMENT...: the test's run(), and what it says then.
+fails() {
+    code_wanted=$1
+    text_wanted=$2
+    shift 2
+    run "$code_wanted" "$@"
+    says stderr "$text_wanted"
+}
+prints() {
+    text_wanted=$1
+    shift
+    run 0 "$@"
+    says stdout "$text_wanted"
+}
+
 # The end of a test: its last command.
 report() {
     printf '%d checks, %d failed\n' "$checks" "$failures"

@@ -375,8 +375,7 @@ done
 for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' 'prune --help' \
     'estimators --help' 'samplers --help' 'optimizers --help' 'indexes --help' 'help train' 'help info'; do
     # shellcheck disable=SC2086
-    run 0 $arguments
-    says stdout 'Usage: xsoftmax'
+    prints 'Usage: xsoftmax' $arguments
     expect "help within 120 columns: $arguments" test "$(awk 'length($0) > 120' stdout | wc -l)" -eq 0
 done
 run 0 -V
@@ -385,41 +384,28 @@ run 0 estimators
 for name in softmax margin mips decomp-mips one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled ove-searched hierarchical augment-reduce; do
     says stdout "$name "
 done
-run 0 estimators implicit
-says stdout 'negatives='
+prints 'negatives=' estimators implicit
 says stdout 'newton or bisection'
 says stdout 'ridge='
-run 0 estimators nce
-says stdout 'uniform, frequency, recent, midx, tree or label-tree'
+prints 'uniform, frequency, recent, midx, tree or label-tree' estimators nce
 run 0 samplers
 for name in uniform frequency tree label-tree; do
     says stdout "$name "
 done
-run 0 samplers frequency
-says stdout 'sampler.power=1'
-run 2 samplers frequancy
-says stderr "did you mean 'frequency'"
-run 0 optimizers
-says stdout 'adagrad '
-run 0 optimizers adagrad
-says stdout 'optimizer.initial='
-run 0 optimizers sgd
-says stdout 'no options'
-run 2 optimizers adam
-says stderr "accepted is 'sgd', 'adagrad' or 'row-adagrad'"
-run 0 indexes
-says stdout 'exact '
+prints 'sampler.power=1' samplers frequency
+fails 2 "did you mean 'frequency'" samplers frequancy
+prints 'adagrad ' optimizers
+prints 'optimizer.initial=' optimizers adagrad
+prints 'no options' optimizers sgd
+fails 2 "accepted is 'sgd', 'adagrad' or 'row-adagrad'" optimizers adam
+prints 'exact ' indexes
 says stdout 'spherical '
-run 0 indexes spherical
-says stdout 'index.probe=0'
-run 2 indexes sherical
-says stderr "did you mean 'spherical'"
-run 0 estimators decomp-mips
-says stdout 'index=spherical'
+prints 'index.probe=0' indexes spherical
+fails 2 "did you mean 'spherical'" indexes sherical
+prints 'index=spherical' estimators decomp-mips
 says stdout 'With index=spherical:'
 says stdout 'index.probe=0'
-run 0 estimators ove-sampled
-says stdout 'With sampler=tree:'
+prints 'With sampler=tree:' estimators ove-sampled
 says stdout 'sampler.power=1'
 
 # --- train -----------------------------------------------------------------------------------------------------------------
@@ -440,35 +426,25 @@ expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 
 # A sampler and its options, in any order, are kept in the model.
 run 0 train --data train.txt --estimator nce --set sampler.power=0.5 --set sampler=frequency --model m0
-run 0 info m0
-says stdout 'estimator.sampler      frequency'
+prints 'estimator.sampler      frequency' info m0
 says stdout 'estimator.sampler.power 0.5'
-run 2 train --data train.txt --estimator nce --set sampler.pwer=0.5 --set sampler=frequency
-says stderr "did you mean 'power'"
-run 2 train --data train.txt --estimator umax --set sampler=frequency
-says stderr "no option 'sampler'"
+fails 2 "did you mean 'power'" train --data train.txt --estimator nce --set sampler.pwer=0.5 --set sampler=frequency
+fails 2 "no option 'sampler'" train --data train.txt --estimator umax --set sampler=frequency
 # What negative sampling leaves in the scores is the model's to remove.
 run 0 train --data train.txt --estimator negative-sampling --set sampler=tree --model m0
-run 0 info --model m0
-says stdout 'correction             tree'
+prints 'correction             tree' info --model m0
 run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
 # A calibrated model has other probabilities, and the same best classes.
 run 0 train --data several.txt --drop-empty --estimator softmax --eta 1 --epochs 3 --model m0
-run 0 calibrate --model m0 --data test.txt --output c0
-says stdout 'softmax    temperature '
+prints 'softmax    temperature ' calibrate --model m0 --data test.txt --output c0
 says stdout 'ECE        '
-run 0 info --data c0
-says stdout 'calibration            temperature '
-run 0 evaluate --model c0 --data test.txt
-says stdout 'ECE        '
-run 0 calibrate --model m0 --data test.txt --rows 50 --json --output c1
-says stdout '"rows":50,'
-run 0 calibrate --model m0 --data many.txt --labels all --output c1
-says stdout 'classes    each by itself: scale '
-run 0 info c1
-says stdout 'calibration            each class by itself, scale '
+prints 'calibration            temperature ' info --data c0
+prints 'ECE        ' evaluate --model c0 --data test.txt
+prints '"rows":50,' calibrate --model m0 --data test.txt --rows 50 --json --output c1
+prints 'classes    each by itself: scale ' calibrate --model m0 --data many.txt --labels all --output c1
+prints 'calibration            each class by itself, scale ' info c1
 run 0 predict --model m0 --data test.txt
 mv stdout best
 run 0 predict --model c0 --data test.txt
@@ -484,74 +460,56 @@ expect 'the temperature of a label tree' grep -q '"temperature":[0-9]' stdout
 run 0 train --data many.txt --method label-tree --set leaf=2 --checkpoint c2 --checkpoint-every 0 --model c3
 run 0 train --data many.txt --method label-tree --set leaf=2 --resume c2 --checkpoint c2 --model c4
 expect 'the same tree' cmp -s c3 c4
-run 1 train --data many.txt --method label-tree --resume c2 --model c4
-says stderr 'label-tree.leaf = 2, this run has 100'
-run 1 train --data many.txt --resume c2 --model c4
-says stderr 'c2: a checkpoint of label trees: --method label-tree goes on'
-run 0 info c2
-says stdout 'done                   1 of 1 trees'
+fails 1 'label-tree.leaf = 2, this run has 100' train --data many.txt --method label-tree --resume c2 --model c4
+fails 1 'c2: a checkpoint of label trees: --method label-tree goes on' train --data many.txt --resume c2 --model c4
+prints 'done                   1 of 1 trees' info c2
 says stdout 'label-tree.leaf        2'
 says stdout 'to go on               train --method label-tree --resume c2'
-run 0 info --json c2
-says stdout '"trees_done":1,"options":{"arity":"'
+prints '"trees_done":1,"options":{"arity":"' info --json c2
 run 1 train --data many.txt --estimator one-vs-all --epochs 1 --eta 1 --labels all --resume c2
-run 1 train --data many.txt --method label-tree --resume c3 --model c4
-says stderr 'not a checkpoint'
-run 0 info c1
-says stdout 'calibration            each class by itself, scale '
-run 1 train --data train.txt --estimator softmax --eta 1 --calibrate missing.txt
-says stderr 'missing.txt'
+fails 1 'not a checkpoint' train --data many.txt --method label-tree --resume c3 --model c4
+prints 'calibration            each class by itself, scale ' info c1
+fails 1 'missing.txt' train --data train.txt --estimator softmax --eta 1 --calibrate missing.txt
 run 0 train --data train.txt --test test.txt --measure precision --json
 expect 'the measure' grep -q '"measure":"precision"' stdout
 run 0 train --data train.txt --test test.txt --labels all --measure log-loss
-run 0 train --data train.txt --test test.txt --measure hits@3 --json
-says stdout '"measure_top":3,"measure":"hits"'
+prints '"measure_top":3,"measure":"hits"' train --data train.txt --test test.txt --measure hits@3 --json
 run 0 train --data train.txt --measure mrr
 says stderr '1 - MRR@10'
 run 2 train --data train.txt --measure hits@0
-run 2 train --data train.txt --measure log-loss@2
-says stderr 'may name the classes that they look at'
+fails 2 'may name the classes that they look at' train --data train.txt --measure log-loss@2
 run 2 train --data train.txt --measure error
 run 0 train --data train.txt --threads 1 --model c2
 run 0 train --data train.txt --threads 2 --model c3
 expect 'the same model' cmp -s c2 c3
 rm -f c2 c3
-run 2 train --data train.txt --estimator softmax --measure ndcg
-says stderr '--measure'
-run 2 calibrate --model m0 --data test.txt --output m0
-says stderr '--output: m0 would replace a file that is read; --in-place allows that'
-run 2 calibrate --model m0 --data test.txt
-says stderr 'calibrate needs --output FILE'
+fails 2 '--measure' train --data train.txt --estimator softmax --measure ndcg
+fails 2 '--output: m0 would replace a file that is read; --in-place allows that' calibrate --model m0 --data test.txt --output m0
+fails 2 'calibrate needs --output FILE' calibrate --model m0 --data test.txt
 run 1 calibrate --model m0 --data unlabelled.txt --output c2
 expect 'nothing is written' test ! -e c2
 rm -f m0 c0 c1 best
 
 # Pairs are counted after training, with whatever estimator, and are the model's.
 run 0 train --data train.txt --test test.txt --hidden 4 --epochs 2 --eta 0.1 --pairs 2.5 --model p0
-run 0 info p0
-says stdout 'correction             pairs'
+prints 'correction             pairs' info p0
 says stdout 'training.pairs         2.5'
 run 0 evaluate --model p0 --data test.txt
 run 0 train --data train.txt --warm-start p0 --estimator implicit --epochs 1 --eta 0.1 --model p1
-run 0 info p1
-says stdout 'correction             pairs'
-run 1 predict --model p0 --data test.txt --index exact
-says stderr 'made with pairs of features and classes'
-run 1 train --data train.txt --warm-start p0 --estimator hierarchical --epochs 1 --eta 0.1 --model p2
-says stderr '--pairs 0 does without'
+prints 'correction             pairs' info p1
+fails 1 'made with pairs of features and classes' predict --model p0 --data test.txt --index exact
+fails 1 '--pairs 0 does without' train --data train.txt --warm-start p0 --estimator hierarchical --epochs 1 --eta 0.1 --model p2
 run 0 train --data train.txt --warm-start p0 --estimator implicit --epochs 1 --eta 0.1 --pairs 0 --model p1
 run 0 predict --model p1 --data test.txt --index exact
 rm -f p0 p1
 
 # What is small of a model is left out; what is lost is said.
 run 0 train --data train.txt --test test.txt --estimator softmax --epochs 20 --eta 0.5 --seed 3 --model d0
-run 0 prune --model d0 --output s0 --keep 1 --test test.txt
-says stdout 'weights    '
+prints 'weights    ' prune --model d0 --output s0 --keep 1 --test test.txt
 says stdout 'log-loss   '
 says stdout 'P@1        '
 expect 'one weight a class is kept' grep -q ', 1.0 a class' stdout
-run 0 info s0
-says stdout ' weights ('
+prints ' weights (' info s0
 run 0 prune --model d0 --output s1 --below 1e-30 --test test.txt --json
 expect 'nothing is lost without zeros' test "$(grep -o '"test_before":{"log_loss":0.....' stdout | cut -d: -f3)" = \
     "$(grep -o '"test":{"log_loss":0.....' stdout | cut -d: -f3)"
@@ -561,8 +519,7 @@ cut -d : -f 1 stdout >dense.classes
 run 0 predict --model s1 --data test.txt --top 1
 expect 'the same classes from sparse weights' test "$(cut -d : -f 1 stdout)" = "$(cat dense.classes)"
 run 0 evaluate --model s1 --data test.txt
-run 1 prune --model s1 --output s2 --keep 1
-says stderr 'pruning needs dense weights'
+fails 1 'pruning needs dense weights' prune --model s1 --output s2 --keep 1
 run 1 train --data train.txt --warm-start s1 --estimator softmax --epochs 1 --eta 0.1 --model s2
 says stderr 's1: its weights are sparse, and dense ones are trained; start from the model that was pruned'
 
@@ -570,34 +527,27 @@ says stderr 's1: its weights are sparse, and dense ones are trained; start from 
 kinds=$(sed -n 's/^    KIND(with, [A-Z0-9]*, \([a-z0-9]*\), .*/\1/p' "$here/../../lib/kernels/weight_kinds.h" | grep -vx float32)
 expect 'kinds of weights are found' test -n "$kinds"
 for type in $kinds; do
-    run 0 convert-model --model d0 --output q0 --type $type --test test.txt
-    says stdout "weights    $type, "
+    prints "weights    $type, " convert-model --model d0 --output q0 --type $type --test test.txt
     says stdout '; was float32, '
     says stdout 'P@1        '
-    run 0 info q0
-    says stdout " ($type, "
+    prints " ($type, " info q0
     run 0 predict --model q0 --data test.txt --top 1
     run 0 predict --model q0 --data test.txt --top 1 --index exact
     run 0 evaluate --model q0 --data test.txt
-    run 1 train --data train.txt --warm-start q0 --estimator softmax --epochs 1 --eta 0.1 --model q1
-    says stderr "q0: its weights are $type, and float32 is trained"
+    fails 1 "q0: its weights are $type, and float32 is trained" train --data train.txt --warm-start q0 --estimator softmax --epochs 1 --eta 0.1 --model q1
     says stderr "'xsoftmax convert-model --model q0 --output OUT --type float32'"
 done
 run 0 convert-model --model d0 --output q0 --type int8 --json
 expect 'a quarter of the weights' test "$(sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' stdout)" -lt \
     "$(sed 's/.*"weight_bytes_before":\([0-9]*\).*/\1/' stdout)"
 for type in $kinds; do
-    run 0 convert-model --model s1 --output q0 --type $type --test test.txt
-    says stdout "weights    $type, "
-    run 0 info q0
-    says stdout " weights ($type, "
+    prints "weights    $type, " convert-model --model s1 --output q0 --type $type --test test.txt
+    prints " weights ($type, " info q0
     run 0 predict --model q0 --data test.txt --top 1
-    run 1 prune --model q0 --output s2 --keep 1
-    says stderr "$type"
+    fails 1 "$type" prune --model q0 --output s2 --keep 1
 done
 rm -f q0
-run 1 predict --model s1 --data test.txt --index exact
-says stderr 'an index needs dense weights'
+fails 1 'an index needs dense weights' predict --model s1 --data test.txt --index exact
 run 1 prune --model d0 --output s2 --keep 1 --format npy
 expect 'nothing is written after an error' test ! -e s2
 rm -f d0 s0 s1 dense.classes
@@ -605,50 +555,37 @@ rm -f d0 s0 s1 dense.classes
 # Embedding models: trained, said what they are, and used as any other.
 run 0 train --data train.txt --test test.txt --hidden 12 --activation tanh --pool mean --eta 0.5 --epochs 30 --seed 4 --model h0
 says stdout 'embedding, 20 features to 12 by mean and tanh, 5 classes with bias (1.2 KiB)'
-run 0 info h0
-says stdout 'embedding, 20 features to 12 by mean and tanh, 5 classes with bias'
+prints 'embedding, 20 features to 12 by mean and tanh, 5 classes with bias' info h0
 run 0 evaluate --model h0 --data test.txt
 expect 'an embedding model learns the classes' grep -Eq 'error +[0-9]\.[0-9]' stdout
 run 0 predict --model h0 --data test.txt --top 2
 run 0 train --data train.txt --hidden 12 --activation tanh --pool mean --eta 0.5 --epochs 30 --seed 4 --threads 1 --model h1
 expect 'one seed gives one embedding model' cmp h0 h1
-run 0 train --data train.txt --hidden 3 --epochs 1 --eta 0.5 --json
-says stdout '"hidden":3,'
+prints '"hidden":3,' train --data train.txt --hidden 3 --epochs 1 --eta 0.5 --json
 printf '4 4 4\n0 1:1\n1 2:1\n2 0:1\n3 0:1 1:1\n' >tied.txt
-run 0 train --data tied.txt --hidden 3 --tied --epochs 1 --eta 0.5 --model h2
-says stdout '4 features to 3 by sum, tied, 4 classes'
-run 0 info h2
-says stdout 'tied'
+prints '4 features to 3 by sum, tied, 4 classes' train --data tied.txt --hidden 3 --tied --epochs 1 --eta 0.5 --model h2
+prints 'tied' info h2
 
 # Scores that are distances.
-run 0 train --data train.txt --geometry euclidean --eta 1 --epochs 20 --model d0
-says stdout '5 classes x 20 features by distance'
-run 0 info d0
-says stdout 'by distance'
+prints '5 classes x 20 features by distance' train --data train.txt --geometry euclidean --eta 1 --epochs 20 --model d0
+prints 'by distance' info d0
 run 0 evaluate --model d0 --data test.txt
 run 0 predict --model d0 --data test.txt --index spherical --top 2
-run 0 train --data train.txt --geometry euclidean --hidden 3 --estimator margin --eta 0.1 --epochs 5 --model d1
-says stdout 'to 3 by sum, 5 classes by distance'
-run 0 train --data train.txt --estimator mips --set loss=triplet --geometry euclidean --eta 0.1 --epochs 2 --json
-says stdout '"geometry":"euclidean"'
-run 2 train --data tied.txt --geometry euclidean --estimator softmax --hidden 3 --tied --eta 1
-says stderr 'vectors that are not tied can have distances'
+prints 'to 3 by sum, 5 classes by distance' train --data train.txt --geometry euclidean --hidden 3 --estimator margin --eta 0.1 --epochs 5 --model d1
+prints '"geometry":"euclidean"' train --data train.txt --estimator mips --set loss=triplet --geometry euclidean --eta 0.1 --epochs 2 --json
+fails 2 'vectors that are not tied can have distances' train --data tied.txt --geometry euclidean --estimator softmax --hidden 3 --tied --eta 1
 rm -f d0 d1
 
 # Ranks of labels: with one class above and one known to be right, the other is second or first.
 printf '1 1:1\n2 2:1\n3 3:1\n1 1:1 2:1\n' >three.txt
 run 0 train --data three.txt --estimator softmax --epochs 20 --eta 1 --model r0
 printf '1,3 1:1\n2 2:1\n' >ask.txt
-run 0 evaluate --model r0 --data ask.txt --labels all --ranks
-says stdout 'ranks      MRR '
+prints 'ranks      MRR ' evaluate --model r0 --data ask.txt --labels all --ranks
 says stdout 'of 3 labels'
-run 0 evaluate --model r0 --data ask.txt --labels all --ranks --known three.txt --json
-says stdout '"ranks":{"labels":3,"unseen_labels":0,"mrr":'
+prints '"ranks":{"labels":3,"unseen_labels":0,"mrr":' evaluate --model r0 --data ask.txt --labels all --ranks --known three.txt --json
 says stdout '"hits":{"1":'
-run 2 evaluate --model r0 --data ask.txt --known three.txt
-says stderr '--known lists what --ranks leaves out'
-run 1 evaluate --model r0 --data ask.txt --ranks --known missing.txt
-says stderr 'missing.txt'
+fails 2 '--known lists what --ranks leaves out' evaluate --model r0 --data ask.txt --known three.txt
+fails 1 'missing.txt' evaluate --model r0 --data ask.txt --ranks --known missing.txt
 
 # What a choice or a model cannot be right about: a label a row, one label, new labels that look like old ones.
 awk 'BEGIN { print "a,b,label"; for (i = 0; i < 60; i++) printf "%d,%d,%d.5\n", i * 37 % 60, i * 23 % 60, i }' >single.csv
@@ -666,15 +603,11 @@ says stderr "1 labels that the model lacks look like one that it has, the first 
 # Text: what was said when training is said once; names and n-grams come with the model.
 printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt
 sed 's/__label__/#/' words.txt >hash.txt
-run 1 train --data words.txt --estimator softmax --eta 1 --hidden 4 --tied
-says stderr '--tied: the features are words, in another order'
+fails 1 '--tied: the features are words, in another order' train --data words.txt --estimator softmax --eta 1 --hidden 4 --tied
 printf 'a game\nparty\n' >new.txt
-run 0 train --estimator implicit --data words.txt --word-ngrams 2 --min-chars 2 --max-chars 3 --buckets 500 --epochs 5 --eta 1 --model text.model
-says stdout '2 rows'
-run 0 info text.model
-says stdout 'n-grams of up to 2 words; n-grams of 2 to 3 characters in 500 buckets'
-run 0 predict --model text.model --data new.txt --top 1
-says stdout 'sport:'
+prints '2 rows' train --estimator implicit --data words.txt --word-ngrams 2 --min-chars 2 --max-chars 3 --buckets 500 --epochs 5 --eta 1 --model text.model
+prints 'n-grams of up to 2 words; n-grams of 2 to 3 characters in 500 buckets' info text.model
+prints 'sport:' predict --model text.model --data new.txt --top 1
 says stdout 'vote:'
 cp stdout first
 echo sport >sport.list
@@ -683,14 +616,11 @@ expect 'classes by name' test "$(cut -d: -f1 stdout | sort -u)" = sport
 [ "$gzip" = no-gzip ] || gzip new.txt
 [ "$gzip" = no-gzip ] || run 0 predict --model text.model --data new.txt.gz --top 1
 expect 'the same from compressed text' cmp first stdout
-run 0 evaluate --model text.model --data words.txt
-says stdout 'error      0.00 %'
-run 0 info words.txt --min-count 2
-says stdout 'data, words, sparse'
+prints 'error      0.00 %' evaluate --model text.model --data words.txt
+prints 'data, words, sparse' info words.txt --min-count 2
 says stdout 'features               1'
 run 0 train --estimator implicit --data hash.txt --label-prefix '#' --epochs 5 --eta 1 --model hash.model
-run 0 evaluate --model hash.model --data hash.txt
-says stdout '3 rows with a label'
+prints '3 rows with a label' evaluate --model hash.model --data hash.txt
 # N-grams are chosen where nothing is said of them: of four words in a circle their pairs say which way it goes.
 awk 'BEGIN {
     split("ab cd ef gh", word, " ")
@@ -701,15 +631,12 @@ awk 'BEGIN {
         print line
     }
 }' >circles.txt
-run 0 train --data circles.txt --test circles.txt --json --model pairs.model
-says stdout '"ngrams":{"name":"words and pairs","word_ngrams":2,"min_chars":0,"max_chars":0,"buckets":16,'
+prints '"ngrams":{"name":"words and pairs","word_ngrams":2,"min_chars":0,"max_chars":0,"buckets":16,' train --data circles.txt --test circles.txt --json --model pairs.model
 expect 'the pairs decide' grep -q '"error":0,"rows":150,"precision"' stdout
 says stderr 'n-grams    words and pairs, in 16 buckets: '
 says stderr 'words                      '
-run 0 info pairs.model
-says stdout 'n-grams of up to 2 words in 16 buckets'
-run 0 evaluate --model pairs.model --data circles.txt
-says stdout 'error      0.00 %'
+prints 'n-grams of up to 2 words in 16 buckets' info pairs.model
+prints 'error      0.00 %' evaluate --model pairs.model --data circles.txt
 "$xsoftmax" train --data - --no-evaluate --model piped.model <circles.txt >stdout 2>stderr
 expect 'the same n-grams from a pipe' cmp pairs.model piped.model
 run 0 predict --model pairs.model --data circles.txt --probabilities
@@ -717,29 +644,21 @@ cp stdout first
 run 0 train --data circles.txt --word-ngrams 2 --buckets 16 --no-evaluate --model named.model
 run 0 predict --model named.model --data circles.txt --probabilities
 expect 'as if they had been named' cmp first stdout
-run 0 train --data circles.txt --word-ngrams 1 --no-evaluate --json
-says stdout '"ngrams":null'
+prints '"ngrams":null' train --data circles.txt --word-ngrams 1 --no-evaluate --json
 run 0 convert --data circles.txt --like pairs.model --to cache --output circles.cache
-run 0 evaluate --model pairs.model --data circles.cache
-says stdout 'error      0.00 %'
+prints 'error      0.00 %' evaluate --model pairs.model --data circles.cache
 run 0 train --data circles.txt --optimizer sgd --checkpoint circles.checkpoint --no-evaluate --model whole.model
 run 0 train --data circles.txt --resume circles.checkpoint --no-evaluate --model resumed.model
 expect 'the n-grams of the run that is resumed' cmp whole.model resumed.model
 rm -f ./*.checkpoint whole.model resumed.model piped.model named.model
-run 2 train --estimator implicit --data words.txt --min-chars 3
-says stderr '--max-chars must be as large or larger'
-run 2 train --estimator implicit --data words.txt --word-ngrams 17
-says stderr '1 to 16'
+fails 2 '--max-chars must be as large or larger' train --estimator implicit --data words.txt --min-chars 3
+fails 2 '1 to 16' train --estimator implicit --data words.txt --word-ngrams 17
 # Formats: there and back again is the same file, and a model trained on the cache is the same model.
-run 0 convert --data several.txt --to cache --output all.cache
-says stdout 'all.cache: 303 rows'
-run 1 convert --data all.cache --to csv --output all.csv
-says stderr 'all.cache has rows with several labels, and csv holds one a row; --labels first'
-run 1 convert --data all.cache --to xc --output /dev/full
-says stderr 'xsoftmax: /dev/full: cannot write: No space left'
+prints 'all.cache: 303 rows' convert --data several.txt --to cache --output all.cache
+fails 1 'all.cache has rows with several labels, and csv holds one a row; --labels first' convert --data all.cache --to csv --output all.csv
+fails 1 'xsoftmax: /dev/full: cannot write: No space left' convert --data all.cache --to xc --output /dev/full
 run 0 convert --data train.txt --labels first --drop --to cache --output train.cache
-run 0 info train.cache
-says stdout 'data, a cache, sparse'
+prints 'data, a cache, sparse' info train.cache
 for format in xc libsvm csv tsv; do
     run 0 convert --data train.cache --to $format --output train.$format
     run 0 convert --data train.$format --to cache --output again.cache
@@ -756,16 +675,11 @@ run 0 evaluate --model npy.model --data again.npy.txt --json
 expect 'the same rows evaluated from npy' test "$(grep -o '"log_loss":0.0*[1-9]...' npy.first)" = "$(grep -o '"log_loss":0.0*[1-9]...' stdout)"
 run 0 predict --model npy.model --data train.npy --top 1
 expect 'a prediction for each row of a matrix alone' test "$(wc -l <stdout)" -eq "$(tail -n +2 train.xc | wc -l)"
-run 1 train --data train.npy --eta 1
-says stderr 'train.npy: no row has a label; those of a NumPy matrix are in a file of their own (--labels-from FILE'
-run 1 train --data train.npy --labels-from labels.npy --test train.npy --eta 1
-says stderr 'to test --test-labels-from FILE'
-run 1 evaluate --model npy.model --data train.npy
-says stderr 'no row has a label'
-run 1 train --data train.txt --labels-from labels.npy --eta 1
-says stderr 'train.txt: row 0 (from 0) has labels; they are in it or in a file of their own (--labels-from)'
-run 1 evaluate --model npy.model --data train.cache --labels-from labels.npy
-says stderr 'go with NumPy files and XC text alone'
+fails 1 'train.npy: no row has a label; those of a NumPy matrix are in a file of their own (--labels-from FILE' train --data train.npy --eta 1
+fails 1 'to test --test-labels-from FILE' train --data train.npy --labels-from labels.npy --test train.npy --eta 1
+fails 1 'no row has a label' evaluate --model npy.model --data train.npy
+fails 1 'train.txt: row 0 (from 0) has labels; they are in it or in a file of their own (--labels-from)' train --data train.txt --labels-from labels.npy --eta 1
+fails 1 'go with NumPy files and XC text alone' evaluate --model npy.model --data train.cache --labels-from labels.npy
 # Weights of 2 and half the rate are the same steps; rows of weight 2 are evaluated as the same rows twice.
 rows=$(tail -n +2 train.xc | wc -l)
 yes 2 | head -n "$rows" >twos
@@ -809,22 +723,17 @@ for how in balanced propensity; do
     run 0 train --data train.txt --labels all --estimator one-vs-all --eta 1 --epochs 1 --class-weights $how --model w
 done
 echo 'nothing 1' >by-class
-run 1 train --data single.xc --format xc --class-weights by-class --eta 1
-says stderr "--class-weights: by-class, line 1, column 1: 'nothing' is no label of the rows"
+fails 1 "--class-weights: by-class, line 1, column 1: 'nothing' is no label of the rows" train --data single.xc --format xc --class-weights by-class --eta 1
 # Weights of labels belong to no name: the flag is of every command with labels, and models of text keep it.
 printf '__label__a:2 x y\n__label__b:3 z w\n' >heavy.words
 run 0 train --data heavy.words --label-weights --estimator softmax --eta 9 --epochs 30 --test heavy.words --model heavy.model
-run 0 info heavy.model
-says stdout 'training.label_weights yes'
-run 0 evaluate --model heavy.model --data heavy.words
-says stdout 'error      0.00 %'
+prints 'training.label_weights yes' info heavy.model
+prints 'error      0.00 %' evaluate --model heavy.model --data heavy.words
 run 0 train --warm-start heavy.model --data heavy.words --estimator softmax --eta 1 --test heavy.words --model heavier.model
 expect 'weights of labels in rows to test' test "$(grep -c '^test .*error 0.00 %' stdout)" -eq 1
-run 0 evaluate --model heavier.model --data heavy.words
-says stdout 'error      0.00 %'
+prints 'error      0.00 %' evaluate --model heavier.model --data heavy.words
 printf '__label__a:2 x y\n__label__b:3 z w\n__label__b:3 x\n' >mixed.words
-run 0 calibrate --model heavy.model --data mixed.words --output heavy.calibrated
-says stdout '3 rows'
+prints '3 rows' calibrate --model heavy.model --data mixed.words --output heavy.calibrated
 run 0 predict --model heavy.model --data heavy.words --top 1 --exclude known
 expect 'known labels are found' test "$(sed 's/:.*//' stdout | tr '\n' ' ')" = 'b a '
 printf '1:2 0:1\n2:3 1:1\n' >heavy.svm
@@ -833,22 +742,18 @@ printf '1:2 0:1\n2:3 1:1\n2:3 0:1\n' >mixed.svm
 run 0 calibrate --model heavy.model --data mixed.svm --format libsvm --label-weights --output heavy.calibrated
 run 0 predict --model heavy.model --data heavy.svm --format libsvm --label-weights --top 1 --exclude known
 expect 'known numbers are found' test "$(sed 's/:.*//' stdout | tr '\n' ' ')" = '2 1 '
-run 0 evaluate --model heavy.model --data heavy.svm --format libsvm --label-weights
-says stdout 'error      0.00 %'
+prints 'error      0.00 %' evaluate --model heavy.model --data heavy.svm --format libsvm --label-weights
 # Where labels have names, a number is none.
 printf '__label__cat a\n__label__dog b\n' >animals
 printf 'dog 2\n0 3\n' >by-class
-run 1 train --data animals --class-weights by-class --estimator softmax --eta 1
-says stderr "--class-weights: by-class, line 2, column 1: '0' is the name of no label of the rows"
+fails 1 "--class-weights: by-class, line 2, column 1: '0' is the name of no label of the rows" train --data animals --class-weights by-class --estimator softmax --eta 1
 # Words have no names, which would stand in their place.
 printf 'x\ny\n' >towns
-run 1 train --data animals --label-names towns --estimator softmax --eta 1
-says stderr "towns has names for labels that are numbers, and those of the rows are words, the first 'cat'"
+fails 1 "towns has names for labels that are numbers, and those of the rows are words, the first 'cat'" train --data animals --label-names towns --estimator softmax --eta 1
 # What a model's training kept of a row's labels is said where rows are read like its rows.
 printf '__label__a __label__b x\n__label__b y\n' >pair.words
 run 0 train --data pair.words --labels first --estimator softmax --eta 1 --model pair.model
-run 0 evaluate --model pair.model --data pair.words
-says stdout 'the first label of a row counts, as in training; --labels all counts all'
+prints 'the first label of a row counts, as in training; --labels all counts all' evaluate --model pair.model --data pair.words
 run 0 evaluate --model pair.model --data pair.words --labels all
 expect 'all are asked for' test "$(grep -c 'as in training' stdout)" -eq 0
 run 0 convert --data pair.words --like pair.model --to cache --output pair.cache
@@ -857,8 +762,7 @@ run 0 convert --data pair.words --like pair.model --labels all --to cache --outp
 expect 'nothing is left out' test ! -s stderr
 # A label has one weight. Labels may share a name, as titles of products do.
 printf 'cat 2\n dog 3\ncat 4\n' >by-class
-run 1 train --data animals --class-weights by-class --estimator softmax --eta 1
-says stderr "--class-weights: by-class, line 3, column 1: 'cat' has a weight already"
+fails 1 "--class-weights: by-class, line 3, column 1: 'cat' has a weight already" train --data animals --class-weights by-class --estimator softmax --eta 1
 printf 'zero\none\nzero\n' >towns
 printf '3 3 3\n0 0:1\n1 1:1\n2 2:1\n' >named.xc
 run 0 train --data named.xc --label-names towns --estimator softmax --eta 1 --epochs 20 --model towns.model
@@ -872,13 +776,10 @@ run 0 train --data named.xc --label-names towns --class-weights by-class --estim
 printf 'two 5\n' >by-class
 run 1 train --data named.xc --label-names towns --class-weights by-class --estimator softmax --eta 1 --epochs 1
 says stderr "by-class, line 1, column 1: 'two' is no label of the rows, which are numbers with names"
-run 2 train --data weighted.csv --format csv --label-weights --eta 1
-says stderr '--label-weights is for xc, libsvm, text and npz'
-run 1 convert --data weighted.cache --to csv --labels first --output weighted.csv
-says stderr 'the rows have weights, and this format has no place for them; set --weights-to'
+fails 2 '--label-weights is for xc, libsvm, text and npz' train --data weighted.csv --format csv --label-weights --eta 1
+fails 1 'the rows have weights, and this format has no place for them; set --weights-to' convert --data weighted.cache --to csv --labels first --output weighted.csv
 run 1 train --data rows.xc --format xc --weights twos.not --eta 1
-run 1 train --data rows.xc --format xc --test rows.xc --test-weights /dev/null --eta 1
-says stderr '/dev/null has only 0 lines'
+fails 1 '/dev/null has only 0 lines' train --data rows.xc --format xc --test rows.xc --test-weights /dev/null --eta 1
 run 0 train --data train.txt --drop-empty --epochs 3 --eta 1 --model a.model
 run 0 train --data train.cache --epochs 3 --eta 1 --model b.model
 run 0 evaluate --model a.model --data train.cache --no-verify --json
@@ -887,15 +788,12 @@ run 0 evaluate --model b.model --data train.cache --json
 expect 'the same model from a cache' test "$(grep -o '"log_loss":[^,]*' first)" = "$(grep -o '"log_loss":[^,]*' stdout)"
 run 0 convert --data words.txt --to cache --output words.cache --word-ngrams 2 --buckets 50
 run 0 train --data words.cache --epochs 2 --eta 1 --model words.model
-run 0 predict --model words.model --data words.txt --top 1
-says stdout 'sport:'
-run 1 convert --data words.cache --to xc --output words.xc
-says stderr 'the classes have names'
+prints 'sport:' predict --model words.model --data words.txt --top 1
+fails 1 'the classes have names' convert --data words.cache --to xc --output words.xc
 run 0 convert --data words.cache --to xc --output words.xc --names-to words.names
 says words.names vote
 # Parts: together they are the rows, once each; the same with the same seed.
-run 0 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.75 --rest rest.xc
-says stdout 'part.xc: 226 rows'
+prints 'part.xc: 226 rows' convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.75 --rest rest.xc
 says stdout 'rest.xc: 75 rows'
 tail -q -n +2 part.xc rest.xc | sort >parts.sorted
 tail -n +2 train.xc | sort >rows.sorted
@@ -917,15 +815,13 @@ refuse 2 '--output: x is the file of --rest' 'convert --data train.txt --to xc -
 refuse 2 '--output: ./x is the file of --rest' 'convert --data train.txt --to xc --output ./x --split 0.5 --rest here/x'
 refuse 2 '--labels-to: ./x is the file of --output' 'convert --data train.txt --to npy --output x --labels-to ./x'
 refuse 2 '--names-to: ./x is the file of --output' 'convert --data words.cache --to xc --output x --names-to ./x'
-run 2 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
-says stderr 'is the file of --rest'
+fails 2 'is the file of --rest' convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
 rm -f y.xc && ln -sf y.xc link.xc
 refuse 2 '--output: y.xc is the file of --rest' 'convert --data train.txt --to xc --output y.xc --split 0.5 --rest link.xc'
 refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
 refuse 1 'train.txt: --split: a fraction of 0.0001 gives 0 of 303 rows; both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
 refuse 2 'split first, then convert' 'convert --data train.txt --labels first --drop --to npy --labels-to z --output x --split 0.5 --rest y'
-run 2 convert --data train.txt --to text --output x
-says stderr 'xc, libsvm, csv, tsv, npy or cache is accepted'
+fails 2 'xc, libsvm, csv, tsv, npy or cache is accepted' convert --data train.txt --to text --output x
 # Options of formats that the files do not have: refused, before anything is read where --format says so.
 refuse 2 '--min-count is for text, and --format is xc' 'train --data train.txt --format xc --min-count 2'
 refuse 2 '--index-base is for libsvm, and --format is csv' 'train --data dense.csv --format csv --index-base 1'
@@ -955,8 +851,7 @@ run 0 convert --data kinds.csv --label-column kind --to cache --output kinds.cac
 run 0 train --estimator softmax --data kinds.cache --test kinds.csv --label-column kind --epochs 1 --eta 1
 run 0 convert --data kinds.cache --to cache --output again.cache
 printf 'PK' >not.cache
-run 1 info not.cache --format cache
-says stderr 'safetensors'
+fails 1 'safetensors' info not.cache --format cache
 
 # The same bits for any number of threads, and with the history or without.
 run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
@@ -992,8 +887,7 @@ same_measures h3.csv ndcg psndcg
 some=$(awk '{ n += split($1, all, ",") - 1 } END { print n }' many.txt)
 run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --model default.model
 says stderr "'implicit' takes one label a row: $some of $((some + $(wc -l <many.txt))) labels are not used; --estimator one-vs-all"
-run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --json
-says stdout "\"labels_unused\":$some,"
+prints "\"labels_unused\":$some," train --estimator implicit --data many.txt --epochs 1 --eta 1 --json
 run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --labels first --model first.model
 expect 'nothing is said of what was given' test ! -s stderr
 expect 'the first label by default' cmp -s default.model first.model
@@ -1004,8 +898,7 @@ expect 'the first label by default, of text' cmp -s default.model first.model
 # Where no estimator is named all labels count, whatever trains then.
 # shellcheck disable=SC2086
 for flags in '' '--hidden 2 --eta 1' '--geometry euclidean --eta 1' '--optimizer lbfgs' '--method label-tree'; do
-    run 0 train --data labels.txt $flags --model default.model
-    says stdout '4 classes (all labels of each row)'
+    prints '4 classes (all labels of each row)' train --data labels.txt $flags --model default.model
     expect "nothing is left out, with '$flags'" test "$(grep -c 'not used' stderr)" -eq 0
     run 0 train --data labels.txt $flags --labels all --model all.model || true
     expect "the model of --labels all, with '$flags'" cmp default.model all.model
@@ -1014,8 +907,7 @@ for flags in '' '--hidden 2 --eta 1' '--geometry euclidean --eta 1' '--optimizer
 done
 # Vectors of words to start from: those of the file where it has the word, whatever is between; the length is the file's.
 printf '3 2\nx 0.5 -1.5\nq 9 9\ny 2 3 \n' >words.vec
-run 0 train --data labels.txt --vectors words.vec --epochs 1 --eta 1e-9 --model vectors.model
-says stdout 'words.vec: vectors of 2 of 3 words, the others at random'
+prints 'words.vec: vectors of 2 of 3 words, the others at random' train --data labels.txt --vectors words.vec --epochs 1 --eta 1e-9 --model vectors.model
 says stdout 'embedding, 3 features to 2 by sum'
 cat >vectors.py <<'EOF'
 import json, struct, sys
@@ -1032,36 +924,27 @@ sys.exit(not (near(have["x"], (0.5, -1.5)) and near(have["y"], (2, 3)) and max(m
 EOF
 ! command -v python3 >/dev/null || expect 'the vectors of the file' python3 vectors.py vectors.model
 printf 'x 0.5 -1.5\ny 2 3\n' >bare.vec
-run 0 train --data labels.txt --vectors bare.vec --epochs 1 --eta 1e-9 --json
-says stdout '"vectors_found":2,'
+prints '"vectors_found":2,' train --data labels.txt --vectors bare.vec --epochs 1 --eta 1e-9 --json
 for file in words bare; do
     (printf '\357\273\277'; cat $file.vec) >marked.vec
-    run 0 train --data labels.txt --vectors marked.vec --epochs 1 --eta 1e-9 --json
-    says stdout '"vectors_found":2,'
+    prints '"vectors_found":2,' train --data labels.txt --vectors marked.vec --epochs 1 --eta 1e-9 --json
 done
-run 2 train --data labels.txt --vectors words.vec --hidden 3 --eta 1
-says stderr '--hidden 3: the vectors of words.vec have a length of 2'
+fails 2 '--hidden 3: the vectors of words.vec have a length of 2' train --data labels.txt --vectors words.vec --hidden 3 --eta 1
 printf '2 2\nx 0.5 one\n' >bad.vec
-run 1 train --data labels.txt --vectors bad.vec --eta 1
-says stderr "bad.vec, line 2: number 2 of the vector is 'one'"
-run 1 train --data train.txt --vectors words.vec --eta 1
-says stderr 'the features of train.txt are no words'
+fails 1 "bad.vec, line 2: number 2 of the vector is 'one'" train --data labels.txt --vectors bad.vec --eta 1
+fails 1 'the features of train.txt are no words' train --data train.txt --vectors words.vec --eta 1
 printf '3 2\nx 0.5 -1.5\ny 2 3\n' >cut.vec
-run 1 train --data labels.txt --vectors cut.vec --eta 1
-says stderr 'cut.vec: is cut short: vectors of 2 words, and line 1 says 3'
+fails 1 'cut.vec: is cut short: vectors of 2 words, and line 1 says 3' train --data labels.txt --vectors cut.vec --eta 1
 printf '1 2\nother 1 2\n' >other.vec
-run 1 train --data labels.txt --vectors other.vec --eta 1
-says stderr 'other.vec: none of its words is among the 3 of labels.txt'
-run 0 train --data labels.txt --hidden 2 --eta 1 --json
-says stdout '"method":"sampled-softmax"'
+fails 1 'other.vec: none of its words is among the 3 of labels.txt' train --data labels.txt --vectors other.vec --eta 1
+prints '"method":"sampled-softmax"' train --data labels.txt --hidden 2 --eta 1 --json
 says stdout '"labels_unused":0,'
 # Several labels a row: all measures, the last line being what the run ends with.
 run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 3 --eta 1 --history h3.csv --json
 expect 'rows of several labels have all measures' test "$(head -n 1 h3.csv | awk -F, '{ print NF }')" -eq 24
 expect 'no measure is empty' test "$(grep -c ',,\|,$' h3.csv)" -eq 0
 same_measures h3.csv precision ndcg psp psndcg
-run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 1 --eta 1
-says stdout 'PSnDCG@1 0'
+prints 'PSnDCG@1 0' train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 1 --eta 1
 expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,,'
 
 # Rows without a feature stay, and so do classes that have no others; every class is predicted, by a number.
@@ -1079,15 +962,12 @@ for options in '--estimator softmax --eta 0.5' '--estimator implicit --eta 0.5 -
         expect "numbers of $data: $options" test "$(grep -c -i 'nan\|inf' stdout)" -eq 0
     done
 done
-run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --model empty.model
-says stdout '96 rows, 9 features, 8 classes'
+prints '96 rows, 9 features, 8 classes' train --data some-empty.svm --estimator softmax --eta 0.5 --model empty.model
 says stdout '16 rows without a feature, from which the bias alone learns'
 run 0 predict --data some-empty.svm --model empty.model --top 1
 expect 'what rows without a feature are' test "$(sed -n 8p stdout | cut -d: -f1)" = 7
-run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --bias no --json
-says stdout '"examples":96,"empty_rows":16,'
-run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --drop-empty
-says stdout '80 rows, 9 features, 7 classes'
+prints '"examples":96,"empty_rows":16,' train --data some-empty.svm --estimator softmax --eta 0.5 --bias no --json
+prints '80 rows, 9 features, 7 classes' train --data some-empty.svm --estimator softmax --eta 0.5 --drop-empty
 says stdout 'dropped: 0 rows without a label or of weight 0, 16 without a feature'
 rm -f empty.model some-empty.svm some-empty.csv
 
@@ -1103,29 +983,23 @@ awk 'BEGIN {
 grep -v '^9' rare.svm | sed 's/,7//; s/,8//; /^7/d' >common.svm
 for how in '--estimator one-vs-all --eta 1 --epochs 3' '--estimator softmax --optimizer lbfgs --ridge 0.1' \
     '--method label-tree' ''; do
-    run 0 train --data rare.svm --min-label-count 4 $how --model rare.model
-    says stdout ': 30 rows, '
+    prints ': 30 rows, ' train --data rare.svm --min-label-count 4 $how --model rare.model
     says stdout ', 3 classes ('
     says stdout 'left out: 3 labels of fewer than 4 rows, and 3 rows that had no others'
 done
-run 0 train --data rare.svm --min-label-count 4 --estimator one-vs-all --eta 1 --epochs 3 --model rare.model --json
-says stdout '"classes":3,'
+prints '"classes":3,' train --data rare.svm --min-label-count 4 --estimator one-vs-all --eta 1 --epochs 3 --model rare.model --json
 says stdout '"rare_labels":3,"rare_label_rows":3,'
 run 0 predict --model rare.model --data common.svm --top 3
 mv stdout rare.answers
 run 0 train --data common.svm --estimator one-vs-all --eta 1 --epochs 3 --model common.model
 run 0 predict --model common.model --data common.svm --top 3
 expect 'as without those labels' cmp rare.answers stdout
-run 0 train --data rare.svm --min-label-count 3 --estimator one-vs-all --eta 1 --epochs 1
-says stdout 'left out: 2 labels of fewer than 3 rows, and 2 rows that had no others'
-run 0 train --data rare.svm --min-label-count 1 --estimator one-vs-all --eta 1 --epochs 1
-says stdout ', 6 classes ('
-run 1 train --data rare.svm --min-label-count 11 --estimator one-vs-all --eta 1
-says stderr 'rare.svm: no label has 11 rows or more, so that none would be left; the most frequent has 10'
+prints 'left out: 2 labels of fewer than 3 rows, and 2 rows that had no others' train --data rare.svm --min-label-count 3 --estimator one-vs-all --eta 1 --epochs 1
+prints ', 6 classes (' train --data rare.svm --min-label-count 1 --estimator one-vs-all --eta 1 --epochs 1
+fails 1 'rare.svm: no label has 11 rows or more, so that none would be left; the most frequent has 10' train --data rare.svm --min-label-count 11 --estimator one-vs-all --eta 1
 # What a model knows stays, what is new to it must be frequent enough.
 printf '1 1:1\n20 2:1\n30 3:1\n30 3:1\n' >more.svm
-run 0 train --data more.svm --warm-start common.model --min-label-count 2 --estimator one-vs-all --eta 1 --epochs 1 --json
-says stdout '"new_classes":1,'
+prints '"new_classes":1,' train --data more.svm --warm-start common.model --min-label-count 2 --estimator one-vs-all --eta 1 --epochs 1 --json
 says stdout '"examples":3,'
 says stdout '"rare_labels":1,"rare_label_rows":1,'
 run 0 convert --data rare.svm --min-label-count 4 --drop --to libsvm --output kept.svm
@@ -1137,16 +1011,13 @@ rm -f rare.* common.* more.svm kept.svm
 
 # Labels keep their spelling, and are found by it.
 printf 'label,x\n01,0.5\n1,1.5\n01,0.4\n1,1.6\n01234,-3\n' >spelled.csv
-run 0 train --data spelled.csv --estimator softmax --eta 1 --epochs 50 --model spelled.model
-says stdout '5 rows, 1 features, 3 classes'
+prints '5 rows, 1 features, 3 classes' train --data spelled.csv --estimator softmax --eta 1 --epochs 50 --model spelled.model
 run 0 predict --data spelled.csv --model spelled.model --top 1
 expect 'names' test "$(cut -d: -f1 stdout | tr '\n' ' ')" = '01 1 01 1 01234 '
 printf 'label,x\n1,1.5\n' >one.csv
-run 0 evaluate --data one.csv --model spelled.model --json
-says stdout '"error":0,'
+prints '"error":0,' evaluate --data one.csv --model spelled.model --json
 printf 'label,x\na,1\n"b\nc",2\n' >lines.csv
-run 1 train --data lines.csv
-says stderr 'lines.csv, line 3, column 1: a line end in a label'
+fails 1 'lines.csv, line 3, column 1: a line end in a label' train --data lines.csv
 # An answer for each line to predict.
 printf '10 1:1\n\n20 5:1\n  \n\n' >blank.svm
 run 0 predict --data blank.svm --model model
@@ -1197,13 +1068,10 @@ done >not-written
 expect 'pipes get what files get' test ! -s not-written
 expect 'the pipe is still one' test -p pipe
 cat model >pipe &
-run 0 info pipe
-says stdout "written by             $("$xsoftmax" --version), format 1"
-run 0 info train.cache
-says stdout "written by             $("$xsoftmax" --version), format 1"
+prints "written by             $("$xsoftmax" --version), format 1" info pipe
+prints "written by             $("$xsoftmax" --version), format 1" info train.cache
 run 0 index --model model --output kind.index
-run 0 info kind.index --json
-says stdout '{"kind":"index","name":"spherical",'
+prints '{"kind":"index","name":"spherical",' info kind.index --json
 (cat model && cat test.txt) | "$xsoftmax" predict --model - --data - >behind
 run 0 predict --model model --data test.txt
 expect 'rows behind the model in a pipe' cmp -s stdout behind
@@ -1264,12 +1132,10 @@ needed=$(sed 's/.*"linear","hidden":0,"optimizer":"adagrad","model_bytes":[0-9]*
 run 0 train --data wide.txt --estimator sampled-softmax --optimizer adagrad --eta 1 --epochs 1 --evaluate-train no --json
 peak=$(sed 's/.*"peak_bytes":\([0-9]*\),.*/\1/' stdout)
 expect "no more is said to be needed ($needed) than is ($peak)" test "$needed" -le "$peak" -a "$needed" -gt 48000000
-run 0 train --data wide.txt --dry-run
-says stdout 'data       wide.txt: 4,000 rows, 2,000 features, 3,000 classes'
+prints 'data       wide.txt: 4,000 rows, 2,000 features, 3,000 classes' train --data wide.txt --dry-run
 expect 'in words' grep -q 'linear, --optimizer adagrad  *22[.]9 MiB  *46[.]0 MiB$' stdout
 says stdout 'embedding, --hidden 256 --optimizer sgd'
-run 1 train --data never.txt --dry-run
-says stderr never.txt
+fails 1 never.txt train --data never.txt --dry-run
 
 # Training rows: a sample by default, whose size the report says; all; none.
 { echo '40000 20 60' && make_rows 40000 7; } >large.txt
@@ -1280,8 +1146,7 @@ run 0 train --estimator implicit --data large.txt --epochs 1 --eta 1 --json --ev
 expect 'all rows' grep -q '"train":{[^}]*"rows":40000}' stdout
 run 0 evaluate --model all.model --data large.txt --json
 all=$(sed 's/.*"test":{"log_loss":\([^,]*\),.*/\1/' stdout)
-run 0 train --estimator implicit --data large.txt --epochs 1 --eta 1 --json --evaluate-train all --threads 1
-says stdout "\"train\":{\"log_loss\":$all,"
+prints "\"train\":{\"log_loss\":$all," train --estimator implicit --data large.txt --epochs 1 --eta 1 --json --evaluate-train all --threads 1
 run 0 train --estimator implicit --data large.txt --test test.txt --epochs 1 --eta 1 --json --evaluate-train no --history no.csv
 expect 'no training rows' grep -q '"train":{"log_loss":null,"error":null,"rows":null},"test":{"log_loss":[0-9]' stdout
 expect 'nor in the history' test "$(sed 1d no.csv | cut -d , -f 5,6)" = ,
@@ -1289,8 +1154,7 @@ run 0 train --estimator implicit --data large.txt --epochs 2 --eta 1 --history s
 expect 'a sample in the history' test "$(cut -d , -f 5,6 some.csv | grep -c '[0-9],[0-9]')" -eq 2
 run 0 train --estimator implicit --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
-run 0 train --estimator implicit --data train.txt --test strange.txt --json --epochs 1
-says stdout '"unseen_test_labels":1,'
+prints '"unseen_test_labels":1,' train --estimator implicit --data train.txt --test strange.txt --json --epochs 1
 
 # All rows at once.
 for estimator in softmax bouchard ove; do
@@ -1311,10 +1175,8 @@ for estimator in softmax bouchard ove; do
     run 0 evaluate --model full --data test.txt
 done
 run 0 train --data train.txt --optimizer adagrad --estimator ove --set optimizer.initial=0.5 --epochs 2 --model ada.model
-run 0 info ada.model
-says stdout 'training.optimizer.initial'
-run 0 train --data train.txt --optimizer lbfgs --estimator softmax --iterations 2 --json
-says stdout '"iterations":2,'
+prints 'training.optimizer.initial' info ada.model
+prints '"iterations":2,' train --data train.txt --optimizer lbfgs --estimator softmax --iterations 2 --json
 says stdout '"end":"iterations"'
 
 # The learning rate, chosen: said on standard error, in the JSON and in the model.
@@ -1349,8 +1211,7 @@ run 0 info again.model
 expect 'and in the model' grep -q "training.eta *$rate\$" stdout
 run 0 train --data outliers.txt --epochs 3 --estimator sampled-softmax --eta "$rate" --model given.model
 expect 'the model of that rate, given' cmp again.model given.model
-run 1 train --data outliers.txt --epochs 3 --estimator sampled-softmax --eta "${rate}0"
-says stderr 'training diverged'
+fails 1 'training diverged' train --data outliers.txt --epochs 3 --estimator sampled-softmax --eta "${rate}0"
 
 # Nothing said: everything is chosen, told of in three lines, a line for each way and in the JSON, and the same on any
 # number of threads.
@@ -1373,8 +1234,7 @@ expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
 
 run 0 train --data train.txt --threads 3 --model default3.model
 expect 'the same choice on three threads' cmp default.model default3.model
-run 0 info default.model
-says stdout 'standard'
+prints 'standard' info default.model
 
 # What is given stays, and giving what was chosen gives the same model.
 run 0 train --data train.txt --epochs 3 --optimizer sgd --batch 1 --json --model chosen.model
@@ -1401,8 +1261,7 @@ says stderr 'nothing was tried: too few rows'
 expect 'no word about columns that are alike' test "$(grep -c 'values of ' stdout)" -eq 0
 printf 'label,a,b\n1,1.5,100\n2,1,200\n1,2,150\n' >unlike.csv
 for how in '--estimator softmax' '--method label-tree' '--method class-means'; do
-    run 0 train --data unlike.csv $how
-    says stdout 'values of column b are '
+    prints 'values of column b are ' train --data unlike.csv $how
     says stdout 'transform standard makes them alike'
     run 0 train --data unlike.csv $how --transform standard
     expect "no word about $how after a transform" test "$(grep -c 'values of ' stdout)" -eq 0
@@ -1410,8 +1269,7 @@ done
 refuse 2 '--calibrate FILE finds it by its rows' 'train --data train.txt --temperature 2 --calibrate test.txt'
 refuse 2 '--temperature means nothing to' 'train --data train.txt --temperature 2 --method label-tree'
 refuse 2 'are probabilities as they are' 'train --data train.txt --temperature 2 --estimator hierarchical'
-run 0 train --data dense.csv --bias only --estimator softmax --eta 1e3
-says stdout 'worse than the frequencies of the classes, whose log-loss is 0.6365'
+prints 'worse than the frequencies of the classes, whose log-loss is 0.6365' train --data dense.csv --bias only --estimator softmax --eta 1e3
 
 # A time budget ends what would take hours.
 run 0 train --data train.txt --time-budget 0.3 --estimator implicit --epochs 100000000 --model budget.model
@@ -1419,17 +1277,14 @@ says stderr 'as given'
 says stderr 'in the budget of 0.3 s:'
 says stderr 'the time budget of 0.30 s ended training after '
 run 0 info budget.model
-run 0 train --data train.txt --time-budget 100 --json
-says stdout '"budget_seconds":100,"gave_up":"nothing"}'
+prints '"budget_seconds":100,"gave_up":"nothing"}' train --data train.txt --time-budget 100 --json
 
 # The bias alone, whatever the features: the model takes new rows as they are.
-run 0 train --data train.txt --test test.txt --bias only --estimator softmax --optimizer lbfgs --model bias.model
-says stdout '5 classes x 0 features with bias'
+prints '5 classes x 0 features with bias' train --data train.txt --test test.txt --bias only --estimator softmax --optimizer lbfgs --model bias.model
 run 0 evaluate --model bias.model --data test.txt
 run 0 predict --model bias.model --data test.txt --top 2
 expect 'every row has the same answer' test "$(sort -u stdout | wc -l)" -eq 1
-run 0 train --estimator implicit --data train.txt --bias only --epochs 2 --json
-says stdout '"features":0,'
+prints '"features":0,' train --estimator implicit --data train.txt --bias only --epochs 2 --json
 
 # Rows without a first line are taken as the training file was: its first feature has the index 0.
 printf '2 3 2\n0 0:1 1:1\n1 2:1\n' >zero.txt
@@ -1439,30 +1294,24 @@ run 0 predict --model zero.model --data rest.txt --top 1
 [ "$(cut -d: -f1 stdout | tr '\n' ' ')" = '0 1 ' ] || wrong "predict does not keep the first index: $(cat stdout)"
 
 # Other data, other settings.
-run 0 train --data dense.csv --estimator softmax --batch 3 --bias no
-says stdout '3 rows, 2 features, 2 classes'
+prints '3 rows, 2 features, 2 classes' train --data dense.csv --estimator softmax --batch 3 --bias no
 run 0 train --data dense.tsv --label-column kind --estimator softmax
-run 0 train --data small.svm --format libsvm --index-base 0 --estimator softmax
-says stdout '2 rows, 3 features, 2 classes'
+prints '2 rows, 3 features, 2 classes' train --data small.svm --format libsvm --index-base 0 --estimator softmax
 run 0 train --estimator implicit --data train.txt --labels smallest --schedule constant --order file --ridge 0.1
 run 0 train --data train.txt --schedule inverse --estimator umax
-run 0 train --data train.txt --schedule sqrt --transform truncate=9 --estimator softmax --model cut.model
-says stdout '9 features'
+prints '9 features' train --data train.txt --schedule sqrt --transform truncate=9 --estimator softmax --model cut.model
 run 0 evaluate --model cut.model --data test.txt
 run 0 train --data train.txt --test test.txt --transform tfidf,unit,products=2 --method label-tree --model products.model
 loss=$(sed -n 's/^test *log-loss \([0-9.]*\),.*/\1/p' stdout)
 [ -n "$loss" ] || wrong "no log-loss of the test rows in stdout"
-run 0 info products.model
-says stdout 'tfidf,unit,products=2'
-run 0 evaluate --model products.model --data test.txt
-says stdout "log-loss   $loss"
+prints 'tfidf,unit,products=2' info products.model
+prints "log-loss   $loss" evaluate --model products.model --data test.txt
 run 0 train --data dense.csv --test dense.csv --estimator softmax --transform standard --eta 1 --model standard.model --json
 sed 's/.*"test"://; s/}$//' stdout >trained
 run 0 evaluate --model standard.model --data dense.csv --json --no-f1
 sed 's/.*"test"://; s/}$//' stdout >evaluated
 expect 'evaluate standardises as train did' cmp trained evaluated
-run 0 train --data train.txt --test test.txt --transform unit --method class-means --model means.model --json
-says stdout '"method":"class-means","estimator":null,'
+prints '"method":"class-means","estimator":null,' train --data train.txt --test test.txt --transform unit --method class-means --model means.model --json
 says stdout '"class_means_variance":'
 says stdout '"weight_bytes":400,'
 expect 'the time of a prediction' grep -q '"prediction_seconds":[0-9.e-]*,' stdout
@@ -1470,16 +1319,12 @@ sed 's/.*"test"://; s/}$//' stdout >trained
 run 0 evaluate --model means.model --data test.txt --json --no-f1
 sed 's/.*"test"://; s/}$//' stdout >evaluated
 expect 'evaluate agrees with class means' cmp trained evaluated
-run 0 train --data train.txt --test test.txt --transform unit --estimator softmax --optimizer lbfgs --iterations 1 --start means
-says stdout 'start      from class means, variance '
+prints 'start      from class means, variance ' train --data train.txt --test test.txt --transform unit --estimator softmax --optimizer lbfgs --iterations 1 --start means
 run 0 train --data train.txt --transform unit --estimator implicit --eta 0.1 --epochs 1 --start means --model start.model
-run 0 info start.model
-says stdout 'training.start         means'
+prints 'training.start         means' info start.model
 run 0 train --data train.txt --method label-tree --transform none --model none.model
-run 0 info none.model
-says stdout 'transform              none'
-run 1 train --data dense.csv --estimator softmax --transform products=2
-says stderr 'products takes sparse rows; these are dense'
+prints 'transform              none' info none.model
+fails 1 'products takes sparse rows; these are dense' train --data dense.csv --estimator softmax --transform products=2
 code=0
 "$xsoftmax" train --estimator implicit --data - --epochs 1 --model m5 <train.txt >stdout 2>stderr || code=$?
 expect 'training rows from standard input' test "$code" -eq 0
@@ -1523,11 +1368,9 @@ run 0 evaluate --model seen.model --data seven.svm --format libsvm --json
 expect 'F1 with an unseen label' \
     grep -q '"f1":{"micro":0.5,"macro":0.41666666666666[0-9]*,"classes":4,"unseen_classes":1,' stdout
 sed 's/^7 1/8 1/' seven.svm >eight.svm
-run 0 evaluate --model seen.model --data eight.svm --format libsvm --by-class seen.csv
-says stdout 'F1         micro 0.5000, macro 0.3333 over 5 classes'
+prints 'F1         micro 0.5000, macro 0.3333 over 5 classes' evaluate --model seen.model --data eight.svm --format libsvm --by-class seen.csv
 says stdout '2 labels that training never saw are classes with an F1 of 0, and not in that table'
-run 0 evaluate --model three.model --data four.rows --confusions 1
-says stdout 'recall     @1 0.5000, '
+prints 'recall     @1 0.5000, ' evaluate --model three.model --data four.rows --confusions 1
 says stdout 'hits       @1 0.5000, '
 says stdout 'MRR        @1 0.5000, @3 0.7'
 says stdout 'F1         micro 0.5000, macro 0.3889 over 3 classes; predicted is the best class of a row'
@@ -1537,17 +1380,14 @@ run 2 evaluate --model three.model --data four.rows --by-class three.csv --no-f1
 # Two sure labels have a probability of their own each, and F1 is of what has one of a half.
 printf '__label__a __label__b x\n__label__a __label__b x\n__label__c y\n' >sure.rows
 run 0 train --data sure.rows --estimator one-vs-all --eta 5 --epochs 50 --model sure.model
-run 0 info sure.model
-says stdout 'probabilities          of each class by itself'
+prints 'probabilities          of each class by itself' info sure.model
 run 0 predict --model sure.model --data sure.rows --probabilities --top 2
 # shellcheck disable=SC2016
 expect 'two sure labels' awk -F'[:\t]' 'NR == 1 && !($2 > .9 && $4 > .9) { exit 1 }' stdout
 run 0 predict --model sure.model --data sure.rows --probabilities --threshold .5 --index exact
 expect 'those above a half, by a search too' awk -F'\t' '{ n = n NF } END { exit n != "221" }' stdout
-run 0 evaluate --model sure.model --data sure.rows
-says stdout 'F1         micro 1.0000, macro 1.0000 over 3 classes; predicted is what has a probability of 0.5 or more'
-run 0 evaluate --model sure.model --data sure.rows --f1-threshold 0
-says stdout 'F1         micro 0.7500, '
+prints 'F1         micro 1.0000, macro 1.0000 over 3 classes; predicted is what has a probability of 0.5 or more' evaluate --model sure.model --data sure.rows
+prints 'F1         micro 0.7500, ' evaluate --model sure.model --data sure.rows --f1-threshold 0
 # A name's tabs, line ends and backslashes are escaped; JSON has it whole.
 printf '10 0:1\n20 1:1\n' >odd.rows
 awk 'BEGIN { for (i = 0; i < 21; i++) print i == 10 ? "a\tb\\c" : "n" i }' >odd.names
@@ -1558,8 +1398,7 @@ run 0 predict --model odd.model --data odd.rows --top 1 --json --probabilities
 expect 'a name in JSON' grep -q '^{"best":\[{"label":"a\\u0009b\\\\c","probability":[0-9.e-]*}\]}$' stdout
 run 0 info odd.model --json
 expect 'a model in JSON' grep -q '^{"kind":"model","model":"linear, 2 classes.*"probabilities":"sum to one".*"labels":\["a\\u0009b\\\\c","n20"\],"metadata":{"estimator":"softmax",' stdout
-run 0 info odd.rows --json
-says stdout '{"kind":"data","format":"LIBSVM text","rows":2,"features":2,"values":2,"classes":2,"labels":2,"unlabelled":0,"empty":0}'
+prints '{"kind":"data","format":"LIBSVM text","rows":2,"features":2,"values":2,"classes":2,"labels":2,"unlabelled":0,"empty":0}' info odd.rows --json
 # A pipe is answered row by row: the answer is there before the next line is sent.
 cat >ask.py <<'EOF'
 import subprocess, sys
@@ -1608,8 +1447,7 @@ if [ "$gzip" = gzip ]; then
     run 0 predict --model three.model --data four.rows
     expect 'a compressed pipe as the file' cmp asked stdout
 fi
-run 0 evaluate --model m6 --data strange.txt --threads 1
-says stdout '1 of a class that training never saw'
+prints '1 of a class that training never saw' evaluate --model m6 --data strange.txt --threads 1
 run 0 evaluate --model m6 --data test.txt --labels all
 
 run 0 predict --model m6 --data test.txt
@@ -1642,8 +1480,7 @@ printf '10\n1\n2\n3\n4\n' >marked.list
 run 0 predict --model m6 --data test.txt --deny marked.list
 says stderr "marked.list: 4 of 5 labels are not the model's: '1', '2', '3', ..."
 printf '\037\213\010' >marked.list
-run 1 predict --model three.model --data four.rows --deny marked.list
-says stderr 'marked.list: is compressed; a list of labels is plain text'
+fails 1 'marked.list: is compressed; a list of labels is plain text' predict --model three.model --data four.rows --deny marked.list
 run 0 predict --model m6 --data test.txt --deny some.list --index exact
 expect 'no labels of --deny' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '20 30 50 '
 run 0 predict --model m6 --data test.txt --exclude known
@@ -1671,25 +1508,19 @@ for index in exact 'spherical --probe 5 --index-set clusters=2'; do
     expect "prediction by index $index" cmp -s found all
     expect 'recall is told' grep -q '^xsoftmax: index .* recall@5 1.0000, 100.00 % of the classes scored$' stderr
 done
-run 0 evaluate --model m6 --data test.txt --index spherical --probe 5 --index-set clusters=2
-says stdout 'index      spherical, built in'
+prints 'index      spherical, built in' evaluate --model m6 --data test.txt --index spherical --probe 5 --index-set clusters=2
 says stdout ': 5 of 5 classes scored a row'
 says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
 # An index is saved, and finds what it found.
-run 0 index --model m6 --output m6.index --probe 5 --index-set clusters=2
-says stdout 'index      spherical over 5 classes, built in'
+prints 'index      spherical over 5 classes, built in' index --model m6 --output m6.index --probe 5 --index-set clusters=2
 run 0 predict --model m6 --data test.txt --index-file m6.index
 labels_of stdout >found
 expect 'prediction by a saved index' cmp -s found all
 expect 'recall is told' grep -q '^xsoftmax: index spherical over 5 classes loaded in .* 100.00 % of the classes scored$' stderr
-run 0 evaluate --model m6 --data test.txt --index-file m6.index
-says stdout 'index      spherical, loaded in'
-run 0 evaluate --model m6 --data test.txt --index-file m6.index --json
-says stdout '"index":{"name":"spherical","load_seconds":'
-run 1 predict --model model --data test.txt --index-file m6.index
-says stderr 'm6.index: an index of'
-run 0 evaluate --model m6 --data test.txt --index exact --json
-says stdout '"index":{"name":"exact","build_seconds":'
+prints 'index      spherical, loaded in' evaluate --model m6 --data test.txt --index-file m6.index
+prints '"index":{"name":"spherical","load_seconds":' evaluate --model m6 --data test.txt --index-file m6.index --json
+fails 1 'm6.index: an index of' predict --model model --data test.txt --index-file m6.index
+prints '"index":{"name":"exact","build_seconds":' evaluate --model m6 --data test.txt --index exact --json
 says stdout '"recall":{"1":1,"3":1,"5":1,"10":null},"precision":{"1":'
 # A tree that the model carries is searched by a beam, or predicts alone.
 run 0 train --data train.txt --transform tfidf,unit --estimator negative-sampling --set sampler=tree --epochs 20 --eta 1 \
@@ -1701,22 +1532,17 @@ expect 'a beam of all classes finds the same' cmp -s all stdout
 says stderr 'beam of 5 in the tree over 5 classes; recall@2 1.0000, 100.00 % of the classes scored'
 run 0 predict --model tree.model --data test.txt --top 2 --beam 3
 says stderr ', 60.00 % of the classes scored'
-run 2 predict --model tree.model --data test.txt --beam 4
-says stderr 'accepted is 5 and above'
+fails 2 'accepted is 5 and above' predict --model tree.model --data test.txt --beam 4
 run 0 predict --model tree.model --data test.txt --top 5 --tree-alone --probabilities
 expect 'the probabilities of the tree sum to one' test "$(awk -F '\t' '{ sum = 0
     for (i = 1; i <= NF; i++) { split($i, a, ":"); sum += a[2] }
     if (sum < 0.9999 || sum > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0
-run 0 evaluate --model tree.model --data test.txt --beam 5
-says stdout 'beam       5 of 5 classes scored a row'
+prints 'beam       5 of 5 classes scored a row' evaluate --model tree.model --data test.txt --beam 5
 says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
-run 0 evaluate --model tree.model --data test.txt --tree-alone --json
-says stdout '"tree_alone":{"width":0,"classes_scored":5,"recall":{"1":'
-run 0 evaluate --model tree.model --data test.txt --beam 2 --json
-says stdout '"beam":{"width":2,"classes_scored":2,"recall":{"1":'
+prints '"tree_alone":{"width":0,"classes_scored":5,"recall":{"1":' evaluate --model tree.model --data test.txt --tree-alone --json
+prints '"beam":{"width":2,"classes_scored":2,"recall":{"1":' evaluate --model tree.model --data test.txt --beam 2 --json
 says stdout ',"3":null,"5":null,"10":null}'
-run 1 predict --model tree.model --data test.txt --index exact
-says stderr '--beam'
+fails 1 '--beam' predict --model tree.model --data test.txt --index exact
 # A label tree finds classes for another model.
 run 0 train --data train.txt --transform tfidf,unit --method label-tree --model list.model
 run 0 predict --model tree.model --data test.txt --top 2 --shortlist list.model
@@ -1724,13 +1550,10 @@ expect 'a shortlist of all classes finds the same' test "$(sed 's/:[^\t]*//g' al
 says stderr 'shortlist list.model over 5 classes; recall@2 1.0000, 100.00 % of the classes scored'
 run 0 predict --model tree.model --data test.txt --top 2 --shortlist list.model --candidates 3
 says stderr ', 60.00 % of the classes scored'
-run 0 evaluate --model tree.model --data test.txt --shortlist list.model
-says stdout 'shortlist  list.model: 5 of 5 classes scored a row'
-run 0 evaluate --model tree.model --data test.txt --shortlist list.model --candidates 3 --json
-says stdout '"shortlist":{"file":"list.model","classes_scored":'
+prints 'shortlist  list.model: 5 of 5 classes scored a row' evaluate --model tree.model --data test.txt --shortlist list.model
+prints '"shortlist":{"file":"list.model","classes_scored":' evaluate --model tree.model --data test.txt --shortlist list.model --candidates 3 --json
 run 0 train --data train.txt --method label-tree --transform unit --model other.model
-run 1 predict --model tree.model --data test.txt --shortlist other.model
-says stderr "the model takes rows transformed by 'tfidf,unit', the label tree of the shortlist by 'unit'"
+fails 1 "the model takes rows transformed by 'tfidf,unit', the label tree of the shortlist by 'unit'" predict --model tree.model --data test.txt --shortlist other.model
 
 run 0 predict --model m6 --data test.txt --probabilities
 expect 'probabilities add up to 1' test "$(awk -F '\t' '{ s = 0; for (i = 1; i <= NF; i++) { split($i, a, ":")
@@ -1777,8 +1600,7 @@ printf 'b,label,a\n1,,0.5\n0.5,,1\n' >swapped.csv
 run 0 predict --model dense.model --data swapped.csv --top 1
 expect 'columns are found by name' cmp -s wanted stdout
 run 0 train --data words.csv --estimator softmax --epochs 20 --eta 1 --model words.model
-run 0 predict --model words.model --data bare.csv --top 1
-says stdout 'blue:'
+prints 'blue:' predict --model words.model --data bare.csv --top 1
 printf 'a,label\n1,2\n' >narrow.csv
 refuse 1 "narrow.csv, line 1, column 1: the column 'b' of the model is missing in the file, whose first is the column 'a'" 'predict --model dense.model --data narrow.csv'
 run 0 predict --model dense.model --data headless.csv --top 1
@@ -1786,15 +1608,13 @@ says stderr 'headless.csv: line 1 is read as a row, not as names of columns'
 expect 'the same without a header line' cmp -s wanted stdout
 refuse 1 'the column of labels is --label-column, a name or a number' 'evaluate --model dense.model --data bare.csv'
 refuse 1 "no column 'label'; the columns, with commas between, are 'a', 'b'; name the label's with --label-column" 'train --data bare.csv'
-run 0 info dense.csv
-says stdout 'CSV, dense'
+prints 'CSV, dense' info dense.csv
 # A path of more bytes than a message has leaves the file's name and the reason.
 name=$(printf '%0200d' 0)
 long=$name/$name/$name/$name/$name
 mkdir -p "$long"
 cp broken.txt "$long"
-run 1 info "$long/broken.txt"
-says stderr '/broken.txt, line 2, column 6: expected a number'
+fails 1 '/broken.txt, line 2, column 6: expected a number' info "$long/broken.txt"
 says stderr 'xsoftmax: 0000'
 says stderr '000...000'
 
@@ -1854,8 +1674,7 @@ run 0 train --estimator implicit --data train.txt --epochs 40 --model whole.mode
 run 0 train --estimator implicit --data train.txt --epochs 40 --resume run.checkpoint --checkpoint run.checkpoint --model resumed.model
 expect 'resumed to the same model' cmp -s whole.model resumed.model
 run 0 predict --model run.checkpoint --data train.txt
-run 0 info run.checkpoint
-says stdout 'done                   40 epochs and 0 rows, '
+prints 'done                   40 epochs and 0 rows, ' info run.checkpoint
 # What was chosen is in the checkpoint: the run goes on without its trials, and ends as the one that was not stopped.
 run 0 train --data train.txt --optimizer sgd --model whole.model --checkpoint chosen.checkpoint
 run 0 train --data train.txt --optimizer sgd --resume chosen.checkpoint --model resumed.model
@@ -1883,24 +1702,15 @@ for options in 'ove --set tight=2 --set negatives=2' 'ove --set tight-classes=1,
     run 0 train --data train.txt --resume set.checkpoint --model resumed.model
     expect "the options of before: $options" cmp -s whole.model resumed.model
 done
-run 1 train --data train.txt --resume missing.checkpoint
-says stderr 'missing.checkpoint'
-run 1 train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint
-says stderr 'beyond the 2 epochs of this run'
-run 1 train --estimator implicit --data train.txt --resume run.checkpoint --epochs 40 --ridge 2
-says stderr 'made with estimator.ridge = 0, this run has 2'
-run 1 train --estimator implicit --data test.txt --resume run.checkpoint --epochs 40
-says stderr 'run.checkpoint: the checkpoint was made with'
-run 1 train --estimator implicit --data train.txt --resume whole.model --eta 1
-says stderr 'not a checkpoint'
-run 1 train --estimator implicit --data train.txt --resume missing.checkpoint
-says stderr 'missing.checkpoint'
-run 2 train --data train.txt --checkpoint-every 5
-says stderr '--checkpoint-every needs --checkpoint'
-run 2 train --data train.txt --estimator softmax --optimizer lbfgs --checkpoint x
-says stderr 'lbfgs uses all rows at once'
-run 2 train --estimator implicit --data train.txt --checkpoint train.txt
-says stderr 'would replace a file that is read'
+fails 1 'missing.checkpoint' train --data train.txt --resume missing.checkpoint
+fails 1 'beyond the 2 epochs of this run' train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint
+fails 1 'made with estimator.ridge = 0, this run has 2' train --estimator implicit --data train.txt --resume run.checkpoint --epochs 40 --ridge 2
+fails 1 'run.checkpoint: the checkpoint was made with' train --estimator implicit --data test.txt --resume run.checkpoint --epochs 40
+fails 1 'not a checkpoint' train --estimator implicit --data train.txt --resume whole.model --eta 1
+fails 1 'missing.checkpoint' train --estimator implicit --data train.txt --resume missing.checkpoint
+fails 2 '--checkpoint-every needs --checkpoint' train --data train.txt --checkpoint-every 5
+fails 2 'lbfgs uses all rows at once' train --data train.txt --estimator softmax --optimizer lbfgs --checkpoint x
+fails 2 'would replace a file that is read' train --estimator implicit --data train.txt --checkpoint train.txt
 # Two outputs in one file that is not there yet, by whatever names; an output in what is read.
 rm -f x
 ln -sf here/two soft.model
@@ -1908,8 +1718,7 @@ ln -sf "$PWD/x" two
 for pair in '--model x --history ./x' '--model ./x --checkpoint x' '--history here/x --checkpoint ././x' \
     '--model x --checkpoint soft.model' '--model - --history /dev/stdout' "--model $PWD/x --history here/../${PWD##*/}/x"; do
     # shellcheck disable=SC2086
-    run 2 train --estimator implicit --data train.txt --epochs 1 --eta 1 $pair
-    says stderr 'is the file of --'
+    fails 2 'is the file of --' train --estimator implicit --data train.txt --epochs 1 --eta 1 $pair
     expect 'nothing is written' test ! -e x
 done
 rm two
@@ -1928,16 +1737,12 @@ done
 says stderr '"model_bytes":null}'
 run 1 train --estimator implicit --data train.txt --epochs 1 --eta 1 --model - --checkpoint /dev/full --json
 expect 'the last line is JSON' test "$(tail -n 1 stderr | cut -c 1-2)" = '{"'
-run 1 evaluate --model whole.model --data train.txt --by-class /dev/full
-says stderr '/dev/full: cannot write: No space left'
-run 2 train --estimator implicit --data train.txt --resume run.checkpoint --history ./run.checkpoint
-says stderr '--history: ./run.checkpoint would replace a file that is read'
+fails 1 '/dev/full: cannot write: No space left' evaluate --model whole.model --data train.txt --by-class /dev/full
+fails 2 '--history: ./run.checkpoint would replace a file that is read' train --estimator implicit --data train.txt --resume run.checkpoint --history ./run.checkpoint
 cp run.checkpoint kept.checkpoint
-run 2 train --estimator implicit --data train.txt --resume run.checkpoint --model ./run.checkpoint
-says stderr '--model: ./run.checkpoint would replace a file that is read'
+fails 2 '--model: ./run.checkpoint would replace a file that is read' train --estimator implicit --data train.txt --resume run.checkpoint --model ./run.checkpoint
 expect 'the checkpoint is kept' cmp run.checkpoint kept.checkpoint
-run 2 train --estimator implicit --data train.txt --warm-start whole.model --eta 1 --history here/whole.model
-says stderr 'would replace a file that is read'
+fails 2 'would replace a file that is read' train --estimator implicit --data train.txt --warm-start whole.model --eta 1 --history here/whole.model
 run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m
 # No command replaces what it reads: by any path, link or hard link, or where the shell opened it.
 cp whole.model kept.model
@@ -1949,11 +1754,9 @@ cp names.txt kept.names
 for out in kept.model ./kept.model here/kept.model soft.model hard.model "$PWD/kept.model"; do
     for command in index 'prune --keep 1' 'convert-model --type int8'; do
         # shellcheck disable=SC2086
-        run 2 $command --model kept.model --output "$out"
-        says stderr "--output: $out would replace a file that is read"
+        fails 2 "--output: $out would replace a file that is read" $command --model kept.model --output "$out"
     done
-    run 2 calibrate --model kept.model --data test.txt --output "$out"
-    says stderr "--output: $out would replace a file that is read"
+    fails 2 "--output: $out would replace a file that is read" calibrate --model kept.model --data test.txt --output "$out"
 done
 run 2 index --model soft.model --output kept.model
 run 2 prune --keep 1 --test kept.txt --model kept.model --output kept.txt
@@ -1990,8 +1793,7 @@ for option in 'the last checkpoint is|--checkpoint /dev/full' 'the history is|--
     says stdout 'saved      kept.model'
     run 0 evaluate --model kept.model --data train.txt
 done
-run 1 train --estimator implicit --data train.txt --epochs 1 --eta 1 --checkpoint /dev/full
-says stderr 'the last checkpoint is not saved; no --model was given'
+fails 1 'the last checkpoint is not saved; no --model was given' train --estimator implicit --data train.txt --epochs 1 --eta 1 --checkpoint /dev/full
 env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
     --checkpoint stop.checkpoint --checkpoint-every 0 >stdout 2>stderr </dev/null &
 process=$!
@@ -2025,40 +1827,29 @@ rm -f limit.*
 printf '3 1:1 2:0.5\n8 2:1\n3 1:0.7\n8 2:0.9 3:0.1\n' >old.svm
 printf '5 4:1\n8 2:1\n1 6:1\n5 4:0.8\n' >new.svm
 run 0 train --data old.svm --format libsvm --eta 1 --epochs 20 --estimator softmax --model old.model
-run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --epochs 20 --estimator softmax --model new.model
-says stdout 'start      from old.model, with 2 new classes'
-run 0 info new.model
-says stdout 'classes                4'
+prints 'start      from old.model, with 2 new classes' train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --epochs 20 --estimator softmax --model new.model
+prints 'classes                4' info new.model
 says stdout 'features               6'
 says stdout 'labels                 1 to 8'
 says stdout 'training.warm_start    old.model'
 run 0 predict --model new.model --data new.svm --format libsvm --top 1
 run 0 train --data new.svm --format libsvm --warm-start new.model --eta 0.1 --estimator umax --test old.svm --model new.model
-run 2 train --data new.svm --format libsvm --warm-start old.model
-says stderr '--warm-start needs --eta'
-run 2 train --data new.svm --format libsvm --warm-start old.model --eta 1 --transform unit
-says stderr 'a warm start treats rows'
-run 2 train --data new.svm --format libsvm --warm-start old.model --eta 1
-says stderr '--warm-start needs --estimator'
-run 1 train --data new.svm --format libsvm --warm-start missing.model --eta 1 --estimator umax
-says stderr 'missing.model'
+fails 2 '--warm-start needs --eta' train --data new.svm --format libsvm --warm-start old.model
+fails 2 'a warm start treats rows' train --data new.svm --format libsvm --warm-start old.model --eta 1 --transform unit
+fails 2 '--warm-start needs --estimator' train --data new.svm --format libsvm --warm-start old.model --eta 1
+fails 1 'missing.model' train --data new.svm --format libsvm --warm-start missing.model --eta 1 --estimator umax
 run 0 train --data old.svm --format libsvm --eta 1 --transform tfidf,unit --estimator negative-sampling --set negatives=1 \
     --set sampler=frequency --model fitted.model
 run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator negative-sampling --set negatives=1 \
     --set sampler=frequency --model fitted.model
-run 0 info fitted.model
-says stdout 'features               6'
+prints 'features               6' info fitted.model
 says stdout 'classes                4'
 says stdout 'tfidf,unit'
-run 0 train --data new.svm --format libsvm --warm-start old.model --eta 1 --estimator softmax --new-words no --model fitted.model
-says stdout 'left out 3 times: features that it lacks'
+prints 'left out 3 times: features that it lacks' train --data new.svm --format libsvm --warm-start old.model --eta 1 --estimator softmax --new-words no --model fitted.model
 run 0 train --data old.svm --format libsvm --eta 1 --transform truncate=2 --estimator softmax --model fitted.model
-run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
-says stdout 'left out 3 times'
-run 1 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --new-words yes
-says stderr '--new-words no leaves these out'
-run 2 train --data new.svm --format libsvm --eta 1 --estimator softmax --new-words no
-says stderr '--new-words is of --warm-start'
+prints 'left out 3 times' train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
+fails 1 '--new-words no leaves these out' train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --new-words yes
+fails 2 '--new-words is of --warm-start' train --data new.svm --format libsvm --eta 1 --estimator softmax --new-words no
 # Names: new classes get those of the file, others keep theirs, and a file that says otherwise is refused.
 printf 'zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n' >eight.names
 run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --estimator softmax --label-names eight.names \
@@ -2083,24 +1874,20 @@ run 1 train --data new.svm --format libsvm --warm-start named.model --eta 0.1 --
 says stderr "ate.names, line 9: the label 8 is named 'ate', and 'eight' in named.model"
 run 0 train --data old.svm --format libsvm --eta 1 --transform log,unit --estimator softmax --model fitted.model
 run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
-run 0 info fitted.model
-says stdout 'features               6'
+prints 'features               6' info fitted.model
 says stdout 'log,unit'
 # embedding models: their features' vectors too
 run 0 train --data old.svm --format libsvm --eta 0.5 --epochs 5 --estimator softmax --hidden 4 --model old.model
 run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --epochs 20 --estimator softmax \
     --optimizer adagrad --test old.svm --model new.model
 says stdout 'start      from old.model, with 2 new classes'
-run 0 info new.model
-says stdout 'embedding, 6 features to 4 by sum, 4 classes'
+prints 'embedding, 6 features to 4 by sum, 4 classes' info new.model
 says stdout 'labels                 1 to 8'
 printf '4 4 4\n0 1:1\n1 2:1\n2 0:1\n3 0:1 1:1\n' >old.txt
 printf '2 7 6\n5 1:1\n0 6:1\n' >new.txt
 run 0 train --data old.txt --hidden 3 --tied --epochs 3 --eta 0.1 --estimator softmax --model old.model
-run 0 train --data new.txt --warm-start old.model --eta 0.1 --estimator softmax --test old.txt --model new.model
-says stdout 'start      from old.model, with 3 new classes'
-run 0 info new.model
-says stdout 'embedding, 7 features to 3 by sum, tied, 7 classes'
+prints 'start      from old.model, with 3 new classes' train --data new.txt --warm-start old.model --eta 0.1 --estimator softmax --test old.txt --model new.model
+prints 'embedding, 7 features to 3 by sum, tied, 7 classes' info new.model
 rm -f old.model new.model fitted.model old.svm new.svm old.txt new.txt
 
 # Text is read with the model's words, n-grams and label prefix, and new words become features, again and again.
@@ -2110,47 +1897,36 @@ printf '#c fig fig kale\n' >last.words
 printf '#a apple\n#b beet\n' >test.words
 for more in '' '--word-ngrams 2 --buckets 50' '--hidden 4 --optimizer adagrad'; do
     run 0 train --data old.words --format text --label-prefix '#' --estimator softmax --eta 0.5 --epochs 50 $more --model old.model
-    run 0 train --data new.words --warm-start old.model --estimator softmax --eta 0.1 --epochs 5 --test test.words --model new.model
-    says stdout 'with 0 new classes and 2 new features'
+    prints 'with 0 new classes and 2 new features' train --data new.words --warm-start old.model --estimator softmax --eta 0.1 --epochs 5 --test test.words --model new.model
     says stdout 'error 0.00 %'
     run 0 train --data last.words --warm-start new.model --estimator softmax --eta 0.1 --epochs 5 --test test.words \
         --model new.model
     says stdout 'with 1 new classes and 1 new features'
     says stdout 'error 0.00 %'
-    run 0 info new.model
-    says stdout 'words                  7'
-    run 0 train --data new.words --warm-start old.model --estimator softmax --eta 0.1 --new-words no --test test.words --json
-    says stdout '"new_features":0,"features_left_out":2'
-    run 0 train --data last.words --warm-start old.model --min-count 2 --estimator softmax --eta 0.1
-    says stdout 'with 1 new classes and 1 new features'
+    prints 'words                  7' info new.model
+    prints '"new_features":0,"features_left_out":2' train --data new.words --warm-start old.model --estimator softmax --eta 0.1 --new-words no --test test.words --json
+    prints 'with 1 new classes and 1 new features' train --data last.words --warm-start old.model --min-count 2 --estimator softmax --eta 0.1
 done
 cat old.words last.words >several.words
 run 0 train --data old.words --format text --label-prefix '#' --method label-tree --set leaf=2 --model old.model
-run 0 train --data several.words --warm-start old.model --method label-tree --test several.words --model new.model
-says stdout 'with 1 new classes and 2 new features'
+prints 'with 1 new classes and 2 new features' train --data several.words --warm-start old.model --method label-tree --test several.words --model new.model
 says stdout '1 new labels have places'
 says stdout 'error 0.00 %'
-run 1 train --data several.words --warm-start old.model
-says stderr 'it grows with --method label-tree'
-run 2 train --data several.words --warm-start old.model --method label-tree --checkpoint c
-says stderr 'has no checkpoints'
+fails 1 'it grows with --method label-tree' train --data several.words --warm-start old.model
+fails 2 'has no checkpoints' train --data several.words --warm-start old.model --method label-tree --checkpoint c
 # Classes are their names, though some labels are not used.
 printf '#d #a apple\n#b pear\n#f #c plum\n' >several.words
 run 0 train --data several.words --format text --label-prefix '#' --estimator softmax --labels first --eta 0.5 --epochs 50 \
     --model old.model
 printf '#a #d fig\n#f #a plum\n' >several.words
-run 0 train --data several.words --warm-start old.model --estimator implicit --eta 0.1 --epochs 5 --model new.model
-says stdout 'with 1 new classes and 1 new features'
+prints 'with 1 new classes and 1 new features' train --data several.words --warm-start old.model --estimator implicit --eta 0.1 --epochs 5 --model new.model
 printf 'apple\npear\nplum\n' >fruit.txt
 run 0 predict --model new.model --data fruit.txt --top 1
 expect 'classes by their names' test "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'd b f '
 rm -f several.words fruit.txt
-run 2 train --data new.words --warm-start old.model --word-ngrams 2 --estimator softmax --eta 0.1
-says stderr "--word-ngrams 2: the model's text was read with 1"
-run 2 train --data new.words --warm-start old.model --min-count 2 --new-words no --estimator softmax --eta 0.1
-says stderr '--min-count is of new words'
-run 2 train --data new.words --warm-start old.model --label-prefix '##' --estimator softmax --eta 0.1
-says stderr "the labels of the model's text begin with #"
+fails 2 "--word-ngrams 2: the model's text was read with 1" train --data new.words --warm-start old.model --word-ngrams 2 --estimator softmax --eta 0.1
+fails 2 '--min-count is of new words' train --data new.words --warm-start old.model --min-count 2 --new-words no --estimator softmax --eta 0.1
+fails 2 "the labels of the model's text begin with #" train --data new.words --warm-start old.model --label-prefix '##' --estimator softmax --eta 0.1
 
 # What --like writes has the features and classes of a model or cache, so that evaluation says the same of it.
 run 0 train --data old.words --format text --label-prefix '#' --estimator softmax --eta 0.5 --epochs 50 --word-ngrams 2 --buckets 9 \
@@ -2174,12 +1950,9 @@ done
 run 0 evaluate --model old.model --data more.cache
 sed '1,2d;/left out/d;$d' stdout >found
 expect 'a cache like the model' cmp -s wanted found
-run 0 convert --data new.words --like more.cache --to cache --output new.cache
-says stdout '1 rows, 13 features, 3 classes'
-run 1 convert --data new.words --like more.csv --to cache --output new.cache
-says stderr '--like takes a model or a cache'
-run 2 convert --data new.words --like old.model --min-count 2 --to cache --output new.cache
-says stderr '--min-count: the words are those of --like'
+prints '1 rows, 13 features, 3 classes' convert --data new.words --like more.cache --to cache --output new.cache
+fails 1 '--like takes a model or a cache' convert --data new.words --like more.csv --to cache --output new.cache
+fails 2 '--min-count: the words are those of --like' convert --data new.words --like old.model --min-count 2 --to cache --output new.cache
 rm -f old.model new.model old.words new.words last.words test.words more.* new.cache names labels wanted found
 
 # Columns are found by name, in any order; a new one is learned, or left out.
@@ -2187,13 +1960,10 @@ printf 'a,b,label\n1,0,x\n0,1,y\n1,0.2,x\n0.1,1,y\n' >old.csv
 printf 'b,c,label,a\n1,0,y,0\n0,0,x,1\n0,1,z,0\n' >new.csv
 printf 'b,label\n1,y\n' >less.csv
 run 0 train --data old.csv --estimator softmax --eta 1 --epochs 30 --model old.model
-run 0 train --data new.csv --warm-start old.model --estimator softmax --eta 1 --epochs 30 --test new.csv --model new.model
-says stdout 'with 1 new classes and 1 new features'
+prints 'with 1 new classes and 1 new features' train --data new.csv --warm-start old.model --estimator softmax --eta 1 --epochs 30 --test new.csv --model new.model
 says stdout 'error 0.00 %'
-run 0 train --data new.csv --warm-start old.model --estimator softmax --eta 1 --new-words no
-says stdout 'with 1 new classes; left out: 1 columns that it lacks'
-run 1 train --data less.csv --warm-start old.model --estimator softmax --eta 1
-says stderr "the column 'a' of the model is missing"
+prints 'with 1 new classes; left out: 1 columns that it lacks' train --data new.csv --warm-start old.model --estimator softmax --eta 1 --new-words no
+fails 1 "the column 'a' of the model is missing" train --data less.csv --warm-start old.model --estimator softmax --eta 1
 run 0 convert --data new.csv --like old.model --to csv --output like.csv
 says stderr 'left out: 1 columns that old.model lacks'
 expect 'its columns' test "$(tr '\n' ' ' <like.csv)" = 'a,b,label 0,1,y 1,0,x 0,0,z '
@@ -2210,16 +1980,13 @@ for data in plain hashed; do
 done
 expect 'the model of the renumbered rows' cmp -s plain.log hashed.log
 expect 'its answers' cmp -s plain.answers hashed.answers
-run 0 info hashed.model
-says stdout 'features               3, the numbers in use of those up to 200,000,000'
-run 0 info hashed.svm
-says stdout 'features               3, the numbers in use of those up to 200,000,000'
+prints 'features               3, the numbers in use of those up to 200,000,000' info hashed.model
+prints 'features               3, the numbers in use of those up to 200,000,000' info hashed.svm
 printf '1 9:1 200000000:2\n3 99999999999:3\n' >more.svm
 run 0 convert --data more.svm --like hashed.model --to libsvm --output more.out
 says stderr 'left out 2 times'
 expect 'written with its numbers' test "$(head -n 1 more.out)" = '1 200000000:2'
-run 0 train --data more.svm --warm-start hashed.model --estimator softmax --eta 0.5 --model more.model
-says stdout 'its feature numbers go up to 99,999,999,999; those in use are the features'
+prints 'its feature numbers go up to 99,999,999,999; those in use are the features' train --data more.svm --warm-start hashed.model --estimator softmax --eta 0.5 --model more.model
 says stdout 'with 1 new classes and 2 new features'
 run 0 convert --data hashed.svm --to csv --output hashed.csv
 expect 'columns by their numbers' test "$(head -n 1 hashed.csv)" = f3,f7,f200000000,label

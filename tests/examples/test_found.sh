@@ -31,58 +31,46 @@ reads() {
 printf '1 1:1 2:1\n2 3:1\n' >rows.svm
 mkfifo pipe
 (cat rows.svm >pipe &)
-run 0 info pipe
-says stdout 'LIBSVM text'
+prints 'LIBSVM text' info pipe
 (cat rows.svm >pipe &)
 run 0 train --data pipe --eta 1 --epochs 2 --model m
 # --- what is not read
 printf '\3757zXZ\0rest' >rows.xz
 for command in 'info rows.xz' 'train --data rows.xz --eta 1' 'predict --model m --data rows.xz' \
     'train --data rows.xz --format csv --eta 1'; do
-    run 1 $command
-    says stderr 'rows.xz: compressed with xz, which is not read; this makes it readable: xz -dc rows.xz >rows.txt'
+    fails 1 'rows.xz: compressed with xz, which is not read; this makes it readable: xz -dc rows.xz >rows.txt' $command
 done
 cp rows.xz in
-run 1 train --data - --eta 1
-says stderr 'standard input: compressed with xz, which is not read; this makes it readable: xz -dc FILE >rows.txt'
+fails 1 'standard input: compressed with xz, which is not read; this makes it readable: xz -dc FILE >rows.txt' train --data - --eta 1
 printf '{"label": 1, "x": 2}\n' >in
-run 1 train --data - --eta 1
-says stderr "read_json('FILE', lines=True)"
-run 1 train --data m --eta 1
-says stderr 'm: '
+fails 1 "read_json('FILE', lines=True)" train --data - --eta 1
+fails 1 'm: ' train --data m --eta 1
 # --- a format that is not recognised: what the nearest has against it
 printf '1.5 2:3\n' >in
-run 1 info -
-says stderr 'standard input, line 1, column 1: the format cannot be recognised; as LIBSVM, the nearest: expected an integer label'
+fails 1 'standard input, line 1, column 1: the format cannot be recognised; as LIBSVM, the nearest: expected an integer label' info -
 # --- labels in a file of their own
 printf '2 4\n0:1 3:2\n1:0.5\n' >x.txt
 printf '2 9\n8:1\n3:1\n' >y.txt
 reads 'f0,f1,f2,f3,label\n1,0,0,2,8\n0,5e-1,0,0,3' --data x.txt --labels-from y.txt
 run 0 train --data x.txt --labels-from y.txt --test x.txt --test-labels-from y.txt --eta 1 --epochs 2 --model xc.model
-run 1 train --data x.txt --eta 1
-says stderr '(--labels-from FILE, and of the rows to test --test-labels-from FILE)'
+fails 1 '(--labels-from FILE, and of the rows to test --test-labels-from FILE)' train --data x.txt --eta 1
 printf '8\n' >y.txt
-run 1 train --data x.txt --labels-from y.txt --eta 1
-says stderr 'y.txt has labels for 1 rows, and x.txt has 2 rows; the numbers must agree'
+fails 1 'y.txt has labels for 1 rows, and x.txt has 2 rows; the numbers must agree' train --data x.txt --labels-from y.txt --eta 1
 # --- what other programs write
 printf '3 qid:1 1:1 2:1 1:0.5\n1 qid:2 2:1\n' >in
-run 1 info -
-says stderr 'feature 1 for the second time in this row; each is accepted once (--duplicates sum adds them)'
+fails 1 'feature 1 for the second time in this row; each is accepted once (--duplicates sum adds them)' info -
 reads 'f0,f1,label\n1.5,1,3\n0,1,1' --data - --duplicates sum
 says stderr 'note: standard input: 2 rows have a query id (qid:), the first in line 1'
 printf '__label__a, __label__b, caf\351\n' >in
-run 1 info -
-says stderr 'line 1, column 28: byte 0xE9; UTF-8 text without NUL is accepted (--bad-bytes replace replaces others)'
+fails 1 'line 1, column 28: byte 0xE9; UTF-8 text without NUL is accepted (--bad-bytes replace replaces others)' info -
 run 0 info - --bad-bytes replace
 says stderr "2 labels have a comma, a semicolon, a bar, a quote or a wide blank within, the first is '__label__a,' in line 1"
 says stderr 'U+FFFD is in place of bytes that are no UTF-8, 1 times, first in line 1'
-run 2 train --data rows.svm --format libsvm --bad-bytes replace --eta 1
-says stderr '--bad-bytes is for csv, tsv and text, and --format is libsvm'
+fails 2 '--bad-bytes is for csv, tsv and text, and --format is libsvm' train --data rows.svm --format libsvm --bad-bytes replace --eta 1
 
 # --- tables
 printf '5.1,3,setosa\n4,2,virginica\n' >in
-run 1 train --data - --eta 1
-says stderr 'if this line is a row: --header no, and a number as --label-column'
+fails 1 'if this line is a row: --header no, and a number as --label-column' train --data - --eta 1
 reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column -1
 says stderr 'line 1 is read as a row'
 reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column 2 --header no
@@ -90,21 +78,16 @@ reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column 2 --hea
 printf 'TRUE,5,False,x\nfalse,1,true ,y\n' >in
 reads 'f0,f1,f2,label\n1,5,0,x\n0,1,1,y' --data - --label-column -1
 printf '0,1,2,x\n7,8,9,y\n' >in
-run 1 info - --label-column -1
-says stderr "names of columns or a row? '0', '1', '2', 'x'; set --header yes or no"
+fails 1 "names of columns or a row? '0', '1', '2', 'x'; set --header yes or no" info - --label-column -1
 printf 'id;a;when;tags\n7;1;"1;2";"3, 5"\n8;2;3;5\n' >in
 run 0 convert --data - --label-column tags --ignore-columns id,when --label-separator , --to xc --output rows.xc
 [ "$(cat rows.xc)" = "$(printf '2 1 6\n3,5 0:1\n5 0:2')" ] || wrong 'several labels in a field'
-run 1 info - --label-column tags
-says stderr "found ';2' in the column 'when'; a column of words is that of labels (--label-column), of text (--text-column)"
+fails 1 "found ';2' in the column 'when'; a column of words is that of labels (--label-column), of text (--text-column)" info - --label-column tags
 printf 'a,b,label\n1,2,x\n' >in
-run 1 info - --label-column 10
-says stderr '0 to 2 or -1 to -3'
-run 1 info - --weights-column 10
-says stderr 'by number they are 0 to 2, or -1 to -3 from the end'
+fails 1 '0 to 2 or -1 to -3' info - --label-column 10
+fails 1 'by number they are 0 to 2, or -1 to -3 from the end' info - --weights-column 10
 printf '0041;LATIN A;Lu;;N\n' >in
-run 1 train --data - --eta 1
-says stderr "the columns, with semicolons between, are '0041', 'LATIN A', 'Lu'"
+fails 1 "the columns, with semicolons between, are '0041', 'LATIN A', 'Lu'" train --data - --eta 1
 says stderr 'if this line is a row: --header no, and a number as --label-column'
 printf ',a,label\n0,5,x\n1,6,y\n' >in
 run 0 info -
@@ -114,12 +97,10 @@ says stdout 'features               1'
 run 0 info -
 says stderr "whole numbers that rise from row to row: 1, the first is 'id'; leave out what"
 printf 'ham\tcall me, later\nspam\tfree, win\n' >sms.tsv
-run 1 info sms.tsv
-says stderr 'if this line is a row: --header no, and --label-column 0 --text-column 1 for a label and text'
+fails 1 'if this line is a row: --header no, and --label-column 0 --text-column 1 for a label and text' info sms.tsv
 run 0 train --data sms.tsv --header no --label-column 0 --text-column 1 --eta 1 --epochs 5 --model sms.model
 printf 'call later\n' >in
-run 0 predict --model sms.model --data -
-says stdout ham
+prints ham predict --model sms.model --data -
 (printf 'ham\tcall me, later\n'; sleep 0.3; printf 'spam\tfree, win\n') |
     "$xsoftmax" predict --model sms.model --data - --header no --label-column 0 --text-column 1 >stdout 2>stderr
 [ "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'ham spam ' ] || wrong 'rows of text as they come'
@@ -135,18 +116,13 @@ printf 'text,label\ncall later,ham\n' >rows.csv
 for command in 'predict --model sms.model --data' 'evaluate --model sms.model --data' \
     'convert --like sms.model --to cache --output out --data' \
     'train --warm-start sms.model --estimator softmax --eta 1 --epochs 1 --data'; do
-    run 1 $command rows.xc
-    says stderr 'rows.xc: XC text, and the model is that of text; if this is text, too: --format text'
-    run 1 $command rows.svm
-    says stderr 'rows.svm: rows of LIBSVM'
-    run 1 $command rows.csv
-    says stderr '--format text; if one of its columns is: --text-column'
-    run 1 $command rows.xz
-    says stderr 'xz -dc rows.xz'
+    fails 1 'rows.xc: XC text, and the model is that of text; if this is text, too: --format text' $command rows.xc
+    fails 1 'rows.svm: rows of LIBSVM' $command rows.svm
+    fails 1 '--format text; if one of its columns is: --text-column' $command rows.csv
+    fails 1 'xz -dc rows.xz' $command rows.xz
 done
 cp rows.svm in
-run 1 predict --model sms.model --data -
-says stderr 'standard input: rows of LIBSVM'
+fails 1 'standard input: rows of LIBSVM' predict --model sms.model --data -
 printf 'ratio 3:1, of salt\na, b, c\n' >in
 run 0 predict --model sms.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'an answer to each line of prose'
@@ -154,8 +130,7 @@ printf '3,Wall St.,"a, b"\n4,Oil,c\n' >in
 printf '__label__3 a\n__label__4 b\n' >words.txt
 run 0 train --data words.txt --eta 1 --epochs 1 --model words.model
 for command in 'train --eta 1 --epochs 1' 'predict --model words.model'; do
-    run 1 $command --data - --label-column 0 --text-column 2
-    says stderr 'names of columns or a row?'
+    fails 1 'names of columns or a row?' $command --data - --label-column 0 --text-column 2
     says stderr 'set --header yes or no'
 done
 run 0 predict --model words.model --data - --label-column 0 --text-column 2 --header no
@@ -164,14 +139,12 @@ run 0 predict --model words.model --data - --label-column 0 --text-column 2 --he
 printf 'id,body,tags\n1,"call me, later",x|y\n2,"free, win",z\n' >mail.csv
 run 0 train --data mail.csv --text-column body --label-column tags --label-separator '|' --ignore-columns id \
     --estimator softmax --eta 1 --epochs 30 --model mail.model
-run 0 evaluate --model mail.model --data mail.csv --json
-says stdout '"rows":2'
+prints '"rows":2' evaluate --model mail.model --data mail.csv --json
 run 0 convert --data mail.csv --like mail.model --to xc --output mail.txt --names-to names
 says mail.txt '0,1 '
 run 0 predict --model mail.model --data mail.csv
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'no answer to the header line'
-run 0 train --data mail.csv --warm-start mail.model --estimator softmax --eta 1e-3 --epochs 1 --model warm.model
-says stdout '2 rows'
+prints '2 rows' train --data mail.csv --warm-start mail.model --estimator softmax --eta 1e-3 --epochs 1 --model warm.model
 says stdout '3 classes'
 printf 'body\ncall later\nfree, "win\n' | sed 's/, "/ /' >in
 run 0 predict --model mail.model --data -
@@ -183,8 +156,7 @@ run 0 predict --model mail.model --data -
 printf 'free, win, and more\nid, later\n' >in
 run 0 predict --model mail.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'text for a model of a table'
-run 1 predict --model mail.model --data rows.svm
-says stderr 'rows of LIBSVM'
+fails 1 'rows of LIBSVM' predict --model mail.model --data rows.svm
 # the same where columns and the labels of a field have one separator, labels being in quotes
 for between in ',' ';' '|'; do
     for header in 'tags,title' ''; do
@@ -196,8 +168,7 @@ for between in ',' ';' '|'; do
             --model both.model
         says stdout '6 rows'
         says stdout '3 classes'
-        run 0 evaluate --model both.model --data both.csv --json
-        says stdout '"rows":6'
+        prints '"rows":6' evaluate --model both.model --data both.csv --json
         says stdout '"error":0,'
         run 0 convert --data both.csv --like both.model --to xc --output both.txt --names-to names
         [ "$(cut -d' ' -f1 both.txt | tail -n 6 | tr '\n' ' ')" = '0,1 2 0,2 0,1 2 0,2 ' ] || wrong "$between: labels"
@@ -211,20 +182,16 @@ done
 # the same without a header line: a label that the model has shows a row, tabs do
 printf '3,Wall St.,"a, b"\n4,Oil,c d\n' >news.csv
 run 0 train --data news.csv --header no --label-column 0 --text-column 2 --eta 1 --epochs 20 --model news.model
-run 0 evaluate --model news.model --data news.csv
-says stdout 'error      0.00 %'
+prints 'error      0.00 %' evaluate --model news.model --data news.csv
 run 0 train --warm-start news.model --data news.csv --test news.csv --estimator softmax --eta 1 --model newer.model
-run 0 evaluate --model newer.model --data news.csv
-says stdout 'error      0.00 %'
+prints 'error      0.00 %' evaluate --model newer.model --data news.csv
 printf '5,Oil,c d\n' >in
-run 1 predict --model news.model --data -
-says stderr 'a row of a table like that of the model, or text? set --format csv or text'
+fails 1 'a row of a table like that of the model, or text? set --format csv or text' predict --model news.model --data -
 run 0 predict --model news.model --data - --format text
 run 0 predict --model news.model --data - --format csv
 printf 'c, d\n' >in
 run 0 predict --model news.model --data -
-run 0 evaluate --model sms.model --data sms.tsv
-says stdout 'error      0.00 %'
+prints 'error      0.00 %' evaluate --model sms.model --data sms.tsv
 # a table of other columns is no text; lines with a comma each, or that speak of labels and text, are
 printf 'label,text\nfin,bank shares\nsoc,school child\n' >train.csv
 run 0 train --data train.csv --text-column text --estimator softmax --eta 1 --epochs 3 --model text.model
@@ -237,8 +204,7 @@ for table in "# export\nlabel,text\n$rows" "sep=,\nlabel,text\n$rows" "Export of
     cp other.csv in
     for command in 'predict --model text.model --data other.csv' 'predict --model text.model --data -' \
         'convert --like text.model --to xc --output rows.xc --data other.csv'; do
-        run 1 $command
-        says stderr 'if this is text: --format text; if one of its columns is: --text-column'
+        fails 1 'if this is text: --format text; if one of its columns is: --text-column' $command
     done
     run 0 predict --model text.model --data other.csv --format text
 done
@@ -253,29 +219,24 @@ done
 for table in 'label,text\na,x y\nlabel,text\nb,z\n' 'label,text\na,"x\ny"\n"label", "text"\r\nb,z\n' 'text,label\nx,a\nlabel,text\nb,z\n' \
     'label;text;id\na;x;1\nlabel;text;id\nb;z;2\n' 'label\ttext\na\tx\nlabel\ttext\nb\tz\n' 'label,0,text\na,1,x\nlabel,0,text\n'; do
     printf "$table" >in
-    run 1 info - --text-column text
-    says stderr ', column 1: the names of columns again, as where files follow one another; a row is accepted: leave this line out'
+    fails 1 ', column 1: the names of columns again, as where files follow one another; a row is accepted: leave this line out' info - --text-column text
 done
 printf 'label,text,note\ntext,1,2\nnote,3,4\n' >head.csv
 printf 'label,0,1\na,5,2\nlabel,0,1\n' >in
-run 1 info -
-says stderr 'line 3, column 1: the names of columns again'
+fails 1 'line 3, column 1: the names of columns again' info -
 reads 'text,note,label\n1,2,text\n3,4,note' --data head.csv
 printf 'text\ntext\nlabel\n' >in
 run 0 predict --model text.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'a text of one word, the column'"'"'s name'
 # --- names of columns
 printf 'label,caf\351,b\nx,1,2\n' >in
-run 1 info -
-says stderr 'line 1, column 10: byte 0xE9 in the name of a column'
+fails 1 'line 1, column 10: byte 0xE9 in the name of a column' info -
 reads 'caf\357\277\275,b,label\n1,2,x' --data - --bad-bytes replace
 printf 'label,"a\nb",c\nx,1,2\n' >in
-run 1 convert --data - --to tsv --output rows.tsv
-says stderr 'and TSV has a row in each line; csv can hold it'
+fails 1 'and TSV has a row in each line; csv can hold it' convert --data - --to tsv --output rows.tsv
 reads '"a\nb",c,label\n1,2,x' --data -
 printf 'label,,c\nx,1,2\n' >in
-run 1 convert --data - --to csv --output rows.csv
-says stderr 'would be read as numbers of rows'
+fails 1 'would be read as numbers of rows' convert --data - --to csv --output rows.csv
 printf 'label,Unnamed: 0,c\nx,1,2\n' >in
 reads 'c,label\n2,x' --data -
 printf 'label,a,,c\nx,1,3,2\n' >in
@@ -326,8 +287,7 @@ knows() {
     for made in converted calibrated warm; do
         cmp -s $made $made.flags || wrong "$flags: another $made without the flags"
     done
-    run 0 train --data table.csv --warm-start warm --estimator softmax --eta 0.1 --epochs 3 --model warmer
-    says stdout 'with 0 new classes'
+    prints 'with 0 new classes' train --data table.csv --warm-start warm --estimator softmax --eta 0.1 --epochs 3 --model warmer
     grep -q 'new features' stdout && wrong "$flags: new features of a model that was trained on"
 }
 printf '%s\n' 'id label weight a b' '17 x 1 5 0.5' '18 y 2 0.5 5' '19 x 1 4 1' '20 y 0 1 4' '21 y 1 3.5 1.5' '22 x 1 1 3' >rows
@@ -355,8 +315,7 @@ knows '--ignore-columns -1 --weights-column 1 --label-column -2 --header no --se
 # what the user names again counts, and columns that were never features stay none
 sed 's/ /,/g' rows >table.csv
 run 0 train --data table.csv --ignore-columns id,weight --estimator softmax --eta 0.1 --model table.model
-run 0 train --data table.csv --warm-start table.model --ignore-columns weight --estimator softmax --eta 0.1 --model other.model
-says stdout 'with 0 new classes and 1 new features'
+prints 'with 0 new classes and 1 new features' train --data table.csv --warm-start table.model --ignore-columns weight --estimator softmax --eta 0.1 --model other.model
 run 0 train --data table.csv --weights-column weight --ignore-columns id --estimator softmax --eta 0.1 --model table.model
 cut -d, -f1,2,4,5 table.csv >light.csv
 run 0 evaluate --model table.model --data light.csv
@@ -368,8 +327,7 @@ run 0 evaluate --model last.model --data last.csv
 for moved in 'kind,a,b\n1,5,0.5\n2,0.5,5\n' 'kind,a,b,more\n1,5,0.5,1\n2,0.5,5,2\n' 'a,b\n5,0.5\n0.5,5\n'; do
     printf "$moved" >moved.csv
     for command in 'evaluate --model last.model' 'train --warm-start last.model --estimator softmax --eta 0.1 --model other'; do
-        run 1 $command --data moved.csv
-        says stderr 'no row has a label; the column of labels is --label-column'
+        fails 1 'no row has a label; the column of labels is --label-column' $command --data moved.csv
     done
     run 0 predict --model last.model --data moved.csv
 done
@@ -380,8 +338,7 @@ run 0 evaluate --model rownames.model --data last.csv
 # a file of weights, or the user, takes the place of the column, which becomes no feature
 printf '1\n2\n1\n0\n1\n1\n' >weights
 for given in '--weights weights' '--ignore-columns id,weight' '--label-column id --ignore-columns label'; do
-    run 0 train --data table.csv --warm-start table.model $given --estimator softmax --eta 0.1 --model other.model
-    says stdout '2 features'
+    prints '2 features' train --data table.csv --warm-start table.model $given --estimator softmax --eta 0.1 --model other.model
     grep -q 'new features' stdout && wrong "$given: a column of weights becomes a feature"
 done
 # columns without names are known by their places
@@ -391,8 +348,7 @@ for more in 's/^/7,/' 's/,[xy]/,7&/' 's/^[^,]*,//' '1s/.*/a,b,c,label\n1,&/;2s/^
     sed "$more" rows.csv >more.csv
     label='--label-column -1'
     for command in 'evaluate --model places.model' 'train --warm-start places.model --estimator softmax --eta 0.1 --model other'; do
-        run 1 $command --data more.csv $label
-        says stderr 'the model has 2 features, the file'
+        fails 1 'the model has 2 features, the file' $command --data more.csv $label
         says stderr 'columns without names are known by their places'
     done
 done
@@ -408,23 +364,19 @@ if [ ! -e no.numpy ]; then
     cp stdout wanted
     run 0 predict --model joined.model --data joined.npy
     cmp -s wanted stdout || wrong 'the column of labels of a matrix is a feature'
-    run 0 train --data joined.npy --warm-start joined.model --estimator softmax --eta 0.1 --epochs 3 --model other
-    says stdout 'with 0 new classes'
+    prints 'with 0 new classes' train --data joined.npy --warm-start joined.model --estimator softmax --eta 0.1 --epochs 3 --model other
     grep -q 'new features' stdout && wrong 'the column of labels of a matrix is a new feature'
-    run 1 train --data wide.npy --warm-start joined.model --estimator softmax --eta 0.1 --model other
-    says stderr '3 columns of features; 2 are expected (those of the model)'
+    fails 1 '3 columns of features; 2 are expected (those of the model)' train --data wide.npy --warm-start joined.model --estimator softmax --eta 0.1 --model other
 fi
 # --- the command that ARFF is answered with
 printf '%% a comment\n@RELATION r\n @attribute x numeric\n@attribute c {a,b}\n@DATA\n1,a\n\n%% another\n2,b\n' >r.arff
-run 1 info r.arff
-says stderr 'r.arff: ARFF, which is not read; this makes it readable: sed'
+fails 1 'r.arff: ARFF, which is not read; this makes it readable: sed' info r.arff
 says stderr '--header no and --label-column -1'
 eval "$(sed 's/.*readable: //; s/ (a table.*//' stderr)" && mv rows.csv r.csv
 reads 'f0,label\n1,a\n2,b' --data r.csv --header no --label-column -1
 printf '7  5 1\n 4 2 3\n' >in
 reads 'f0,f1,label\n7,5,1\n4,2,3' --data - --separator space --header no --label-column -1
-run 2 train --data sms.tsv --format text --header no --eta 1
-says stderr '--header is for csv and tsv, and --format is text'
+fails 2 '--header is for csv and tsv, and --format is text' train --data sms.tsv --format text --header no --eta 1
 
 # --- a class is what it is called, in every format
 for _ in 1 2 3 4 5; do printf '1,1,0,0\n2,0,1,0\n3,0,0,1\n'; done | sed '1i label,a,b,c' >n.csv
@@ -443,27 +395,21 @@ run 0 convert --data o.csv --like n.m --to cache --output like.cache
 for case in 'n.m n.cache 0.00' 'n.m o.csv 6.25' 'n.m o.cache 6.25' 'n.m like.cache 6.25' 'o.m n.csv 0.00' \
     'o.m n.cache 0.00' 'w.m n.cache 100.00' 'w.m n.csv 100.00' 'n.m w.cache 100.00' 'n.m w.csv 100.00'; do
     set -- $case
-    run 0 evaluate --model $1 --data $2
-    says stdout "error      $3 %"
+    prints "error      $3 %" evaluate --model $1 --data $2
     [ "$3" != 100.00 ] || says stderr 'no label of the rows is one that the model has'
 done
 for case in 'o.csv n.m n.csv 1' 'n.cache o.m n.csv 0' 'z.csv n.m n.csv 1' 'w.csv n.m n.csv 3' 'n.cache w.m w.csv 3'; do
     set -- $case
-    run 0 train --data $1 --warm-start $2 $still --model grown.m
-    says stdout "with $4 new classes"
-    run 0 evaluate --model grown.m --data $3
-    says stdout 'error      0.00 %'
+    prints "with $4 new classes" train --data $1 --warm-start $2 $still --model grown.m
+    prints 'error      0.00 %' evaluate --model grown.m --data $3
 done
 run 0 train --data n.csv --label-names towns $how --model towns.m
 (cat n.csv; printf '4,1,1,1\n') >four.csv
 run 0 train --data four.csv --warm-start towns.m $still --model grown.m
-run 0 evaluate --model grown.m --data n.csv
-says stdout 'error      0.00 %'
-run 1 train --data w.csv --warm-start towns.m $still --model grown.m
-says stderr "are words, the first 'w', and those of the model numbers with names"
+prints 'error      0.00 %' evaluate --model grown.m --data n.csv
+fails 1 "are words, the first 'w', and those of the model numbers with names" train --data w.csv --warm-start towns.m $still --model grown.m
 run 0 train --data w.csv $how --checkpoint ck
-run 1 train --data x.csv --estimator softmax --eta 0.3 --epochs 30 --resume ck
-says stderr 'not those that the checkpoint was made with'
+fails 1 'not those that the checkpoint was made with' train --data x.csv --estimator softmax --eta 0.3 --epochs 30 --resume ck
 
 # --- LIBSVM that counts from 1, or may, for a model of numbers from 0
 printf '4 2 2\n0 0:2\n1 1:2\n0 0:1\n1 1:1\n' >zero.xc
@@ -474,8 +420,7 @@ run 0 train --data zero.xc $one 20 --model zero.model
 for command in 'predict --model zero.model --data' 'evaluate --model zero.model --data' \
     "train --data zero.xc $one 1 --model out.model --test" "train --warm-start zero.model $one 1 --model out.model --data" \
     'convert --like zero.model --to cache --output out --data'; do
-    run 1 $command one.svm
-    says stderr 'one.svm: features are numbered from 1 to 2, and those of the model from 0 to 1, as if these rows counted'
+    fails 1 'one.svm: features are numbered from 1 to 2, and those of the model from 0 to 1, as if these rows counted' $command one.svm
     says stderr 'set --index-base to 1 if they do, else to 0'
     run 0 $command one.svm --index-base 1
     [ -s stderr ] && wrong 'a note where --index-base says it'
@@ -485,8 +430,7 @@ for command in 'predict --model zero.model --data' 'evaluate --model zero.model 
     [ -s stderr ] && wrong 'a note where --index-base says it'
 done
 (echo '# Column indices are one-based'; cat some.svm) >said.svm
-run 1 predict --model zero.model --data said.svm
-says stderr 'line 1, column 1: the comment says that features count from 1, and those of the model count from 0'
+fails 1 'line 1, column 1: the comment says that features count from 1, and those of the model count from 0' predict --model zero.model --data said.svm
 run 0 predict --model zero.model --data zero.xc
 mv stdout right
 run 0 predict --model zero.model --data one.svm --index-base 1
@@ -495,10 +439,8 @@ run 0 convert --data one.svm --index-base 1 --like zero.model --to libsvm --outp
 [ "$(head -n 1 one.out)" = '0 0:2' ] || wrong 'rows like a model are numbered like it'
 # --- features of very different sizes, of which a full-batch fit reaches those of the larger size alone
 awk 'BEGIN { print "label,a,b"; for (i = 0; i < 40; i++) printf "%d,%g,%g\n", i % 2, 1e6 * (i * 7 % 11 - 5), 1e-3 * (i % 2) }' >size.csv
-run 0 train --data size.csv --estimator softmax --optimizer lbfgs --model size.model
-says stdout 'far from the minimum, as the gradient shows: features differ much in size; try --transform standard'
-run 0 train --data size.csv --estimator softmax --optimizer lbfgs --transform standard --model size.model
-says stdout 'error 0.00 %'
+prints 'far from the minimum, as the gradient shows: features differ much in size; try --transform standard' train --data size.csv --estimator softmax --optimizer lbfgs --model size.model
+prints 'error 0.00 %' train --data size.csv --estimator softmax --optimizer lbfgs --transform standard --model size.model
 grep -q 'far from' stdout && wrong 'a fit to the end is called far from it'
 # --- a table with one column
 printf 'x,label\n1,u\n-2,v\n3,u\n-1,v\n' >c.csv
@@ -517,8 +459,7 @@ run 0 train --data - --eta 1 --estimator softmax --epochs 1 --model na.model
 says stderr "2 labels are NA, '-' or the like, first in line 3, and make classes like other words"
 says stdout '3 classes'
 printf '1.234,5;2\n2.234,5;3\n' >in
-run 1 info - --label-column -1
-says stderr "2 columns with commas between, the first '1.234', or 2 with semicolons, the first '1.234,5'? set --separator"
+fails 1 "2 columns with commas between, the first '1.234', or 2 with semicolons, the first '1.234,5'? set --separator" info - --label-column -1
 printf '%s\n' '-,-,a' 1,2,b >in
 run 0 info - --label-column -1
 says stderr 'line 1 is read as names of columns, not as a row, for its fields are words (--header yes or no)'
@@ -538,19 +479,15 @@ for case in 'predict --data zero.xc --model|z.cache|a cache of rows, and a model
     run 1 ${case%%|*} ${file%%|*}
     says stderr "${file%%|*}: ${file#*|}"
 done
-run 1 predict --model zero.model --data zero.xc --index-file z.cache
-says stderr "z.cache: no index's file but a cache of rows"
+fails 1 "z.cache: no index's file but a cache of rows" predict --model zero.model --data zero.xc --index-file z.cache
 # --- words are words in tables, too
 printf 'text,label\ncall later,a\nwin,b\n' >calls.csv
 printf 'text,label\nfree new win,a\nfree,b\n' >new.csv
-run 0 train --data calls.csv --text-column text --eta 1 --estimator softmax --epochs 1 --model t.model --test new.csv
-says stdout 'left out 3 times: words that the model lacks'
-run 0 evaluate --model t.model --data new.csv
-says stdout 'left out 3 times: words that the model lacks'
+prints 'left out 3 times: words that the model lacks' train --data calls.csv --text-column text --eta 1 --estimator softmax --epochs 1 --model t.model --test new.csv
+prints 'left out 3 times: words that the model lacks' evaluate --model t.model --data new.csv
 # --- a quote at the start of a text between tabs is a part of it: as many answers as lines, of pipes and files
 printf 'ham\t"see you later\nspam\twin now" \nham\tat home\n' >sms.tsv
-run 0 train --data sms.tsv --header no --label-column 0 --text-column 1 --eta 1 --epochs 1 --estimator softmax --model sms.model
-says stdout '3 rows'
+prints '3 rows' train --data sms.tsv --header no --label-column 0 --text-column 1 --eta 1 --epochs 1 --estimator softmax --model sms.model
 run 0 predict --model sms.model --data sms.tsv
 [ "$(wc -l <stdout)" -eq 3 ] || wrong 'not three answers of a file'
 (cat sms.tsv >pipe &)
@@ -561,8 +498,7 @@ printf 'x,label\n1,1.0\n2,2.0\n' >float.csv
 printf 'x,label\n1,1.0\n2,2.0\n3,n/a\n' >words.csv
 run 0 train --data float.csv --estimator softmax --eta 1 --epochs 1 --model float.model
 run 0 train --data words.csv --warm-start float.model --estimator softmax --eta 1 --epochs 1 --model words.model
-run 0 info words.model
-says stdout 'classes                3'
+prints 'classes                3' info words.model
 # --- the base of a pipe does not depend on how fast it comes
 for pause in 0 1; do
     ({ head -n 1 one.svm; sleep $pause; tail -n +2 one.svm; } >pipe &)
@@ -583,8 +519,7 @@ printf '__label__a red green label\n__label__b green, "blue"\n' >first.txt
 printf '__label__a "blue" green,\n__label__b red red green label\n' >second.txt
 run 0 convert --data first.txt --to csv --to-label-column class --output first.csv
 [ "$(head -n 1 first.csv)" = '"""blue""",green,"green,",label,red,class' ] || wrong "words as columns: $(head -n 1 first.csv)"
-run 1 convert --data first.txt --to csv --output other.csv
-says stderr "is 'label', which is how columns of features are called"
+fails 1 "is 'label', which is how columns of features are called" convert --data first.txt --to csv --output other.csv
 run 0 convert --data second.txt --to csv --to-label-column class --output second.csv
 run 0 train --data first.csv --label-column class --eta 1 --epochs 20 --estimator softmax --model words.model
 run 0 predict --model words.model --data second.csv --label-column class
@@ -615,11 +550,9 @@ says stderr 'note: none.list: there is no label in it, so nothing is denied'
 [ "$(tr '\t' '\n' <stdout | wc -l)" -eq 27 ] || wrong 'a class is missing'
 run 0 predict --model twins.model --data twins.svm --deny none.list --allow x.list
 [ "$(cut -d: -f1 stdout | sort -u)" = x ] || wrong '--allow beside an empty --deny'
-run 1 predict --model twins.model --data twins.svm --allow none.list
-says stderr 'none.list: there is no label in it'
+fails 1 'none.list: there is no label in it' predict --model twins.model --data twins.svm --allow none.list
 for to in csv tsv; do
-    run 1 convert --data twins.svm --label-names twins --to $to --output twins.out
-    says stderr "the classes 0 and 1 (from 0) are both called 'x', and would be one in this format"
+    fails 1 "the classes 0 and 1 (from 0) are both called 'x', and would be one in this format" convert --data twins.svm --label-names twins --to $to --output twins.out
     says stderr 'with --names-to, or a cache'
 done
 run 0 convert --data twins.svm --label-names twins --to xc --names-to names --output twins.out
