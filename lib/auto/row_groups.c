@@ -1,6 +1,7 @@
 #include "auto/row_groups.h"
 
 #include "auto/choose.h"
+#include "base/hash.h"
 #include "base/order.h"
 #include "data/sort.h"
 
@@ -79,13 +80,6 @@ static bool same_labels(const xsm_dataset *d, uint64_t a, uint64_t b)
     return x == y && (x == 0 || memcmp(left, right, x * sizeof *left) == 0);
 }
 
-/* Returns a hash with one more number, the same for every byte order. */
-static uint64_t mix(uint64_t hash, uint32_t number)
-{
-    hash = (hash ^ number) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ hash >> 29;
-}
-
 bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t seed, uint64_t *order, uint64_t *spare)
 {
     uint64_t place = 1, copies = 0, others = 0; /* place: a power of two above the numbers of rows */
@@ -98,7 +92,7 @@ bool xsmi_rows_copied(const xsm_context *ctx, const xsm_dataset *d, uint64_t see
         for (size_t j = 0; j < x.count; j++) {
             uint32_t bits;
             memcpy(&bits, &x.values[j], sizeof bits);
-            hash = mix(x.index ? mix(hash, x.index[j]) : hash, bits);
+            hash = xsmi_hash_mix(x.index ? xsmi_hash_mix(hash, x.index[j]) : hash, bits);
         }
         order[i] = (hash & ~(place - 1)) | i;
         xsmi_dataset_poll(ctx, i);

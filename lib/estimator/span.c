@@ -6,6 +6,7 @@
 #include "estimator/span.h"
 
 #include "base/activity.h"
+#include "base/hash.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -201,8 +202,7 @@ static uint64_t hash_rows(const uint64_t *rows, size_t count)
 {
     uint64_t hash = count;
     for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ rows[i]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
+        hash = xsmi_hash_mix(hash, rows[i]);
     }
     return hash;
 }

@@ -1,5 +1,6 @@
 /* Labels that look the same to people, and are different classes: `Cat` and `cat`, an accent in one character or in two
  * (Unicode's forms NFC and NFD), blanks of other kinds, characters that are not seen. */
+#include "base/hash.h"
 #include "base/utf8.h"
 #include "data/dictionary.h"
 #include "read/reader.h"
@@ -44,12 +45,6 @@ static uint32_t small(uint32_t c)
                                                                                               : c;
 }
 
-static void add(uint64_t *hash, uint32_t c)
-{
-    *hash = (*hash ^ c) * UINT64_C(0x9E3779B97F4A7C15);
-    *hash ^= *hash >> 29;
-}
-
 /* Returns a hash that names have in common if they look alike. */
 static uint64_t look(const char *name)
 {
@@ -65,12 +60,12 @@ static uint64_t look(const char *name)
             continue;
         }
         if (blank) {
-            add(&hash, ' ');
+            hash = xsmi_hash_mix(hash, ' ');
         }
         const char base = c >= FIRST && c <= LAST ? bases[c - FIRST] : '-';
-        add(&hash, base == '-' ? small(c) : base == '+' ? c + (c < 0x100 ? 0x20 : 1) : (uint32_t)base);
+        hash = xsmi_hash_mix(hash, base == '-' ? small(c) : base == '+' ? c + (c < 0x100 ? 0x20 : 1) : (uint32_t)base);
         if (base >= 'a') {
-            add(&hash, ACCENT + (uint32_t)(marks[c - FIRST] - 'A'));
+            hash = xsmi_hash_mix(hash, ACCENT + (uint32_t)(marks[c - FIRST] - 'A'));
         }
         blank = false;
         any = true;

@@ -32,6 +32,14 @@ static const char *random_text(const char *name, int lines, uint32_t words, uint
     return path;
 }
 
+/* Three ways to run: on one thread, on three, and on two in reverse order without vector instructions. */
+static xsm_context *context_of(int way)
+{
+    return way == 0   ? test_context(1, TEST_BUILT_IN, 0)
+           : way == 1 ? test_context(3, TEST_PTHREADS, 0)
+                      : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+}
+
 static xsm_corpus *corpus_of(xsm_context *ctx, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -408,10 +416,7 @@ TEST(searches_lower_it)
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         uint64_t hashes[3][2];
         for (int threads = 0; threads < (ways[i].name ? 3 : 1); threads++) {
-            HELD(xsm_context, ctx) = threads == 0 ? test_context(1, TEST_BUILT_IN, 0)
-                                     : threads == 1
-                                         ? test_context(3, TEST_PTHREADS, 0)
-                                         : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+            HELD(xsm_context, ctx) = context_of(threads);
             HELD(xsm_corpus, c) = corpus_of(ctx, path);
             HELD(xsm_model, in) = vectors(ctx, c, 0.5, 1);
             HELD(xsm_model, out) = vectors(ctx, c, 0.5, 2);
@@ -449,10 +454,7 @@ TEST(steps_lower_it)
     const char *path = random_text("steps", 400, 60, 3);
     uint64_t hashes[3][2];
     for (int way = 0; way < 3; way++) {
-        HELD(xsm_context, ctx) = way == 0 ? test_context(1, TEST_BUILT_IN, 0)
-                                 : way == 1
-                                     ? test_context(3, TEST_PTHREADS, 0)
-                                     : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+        HELD(xsm_context, ctx) = context_of(way);
         HELD(xsm_corpus, c) = corpus_of(ctx, path);
         HELD(xsm_model, in) = vectors(ctx, c, 0.3, 1);
         HELD(xsm_model, out) = vectors(ctx, c, 0.3, 2);
