@@ -1,5 +1,6 @@
 /* The rows of a training run and the model that is made for them. */
 #include "train.h"
+#include "same_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,15 @@
 #include <xsoftmax/ext/estimator.h>
 
 const char *const cli_geometry_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
+
+/* Says so if rows that judge are those that train. */
+static void tell_same(const cli_run *r, const char *flag, const char *path)
+{
+    if (path && same_file(r->data, path)) {
+        fprintf(cli_messages(), "xsoftmax: note: --%s: %s is the file of --data, so that its rows were trained on\n",
+                flag, path);
+    }
+}
 
 /* Reads rows that training does not see, with the classes and the transform of those that it sees. `path` NULL: none.
  */
@@ -137,6 +147,8 @@ int cli_train_read(cli_run *r)
     code =
         read_beside(r, r->test, r->format.test_labels_from, r->format.test_weights, &map, &r->test_rows, &r->test_info);
     code = code == CLI_GO_ON ? read_beside(r, r->calibrate, NULL, NULL, &map, &r->calibrate_rows, &aside) : code;
+    tell_same(r, "test", r->test);
+    tell_same(r, "calibrate", r->calibrate);
     const xsm_dataset *const all[] = {r->train_rows, r->test_rows, r->calibrate_rows};
     return code == CLI_GO_ON ? cli_data_used(&r->format, all, 3) : code;
 }

@@ -1322,6 +1322,9 @@ expect 'evaluate agrees with class means' cmp trained evaluated
 prints 'start      from class means, variance ' train --data train.txt --test test.txt --transform unit --estimator softmax --optimizer lbfgs --iterations 1 --start means
 run 0 train --data train.txt --transform unit --estimator implicit --eta 0.1 --epochs 1 --start means --model start.model
 prints 'training.start         means' info start.model
+run 0 train --data train.txt --test ./train.txt --calibrate test.txt --estimator implicit --eta 0.1 --epochs 1
+says stderr 'note: --test: ./train.txt is the file of --data, so that its rows were trained on'
+expect 'another file is no such file' test "$(grep -c 'file of --data' stderr)" -eq 1
 run 0 train --data train.txt --method label-tree --transform none --model none.model
 prints 'transform              none' info none.model
 fails 1 'products takes sparse rows; these are dense' train --data dense.csv --estimator softmax --transform products=2
